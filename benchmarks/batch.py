@@ -137,6 +137,7 @@ def beside_counter(name: str, n_pairs: int) -> None:
 
     works = {"solve_batch": solve(None), "solve_batch, near": solve(near), "stream": stream}
     works |= {f"sample_batch, n = {n}": sample(n) for n in (1, 20, 100)}
+    works["sample(20), one by one"] = lambda poses, _: [sampler.sample(pose, 20, seed=0) for pose in poses]
     for label, work in works.items():
         poses = robot.fk(robot.random(32, rng))
         while (seconds := timed(lambda poses=poses, work=work: work(poses, 1))[1]) < LEAST_SECONDS:

@@ -71,6 +71,6 @@ class Effort:
         return DOUBT * self._seconds
 
     def took(self, size: float, seconds: float) -> None:
-        """Update the estimate with the duration of finished work [s]. Work below 1 ms is too short to measure."""
-        if seconds > 1e-3:
+        """Update the estimate with the duration of finished work [s]. Work below 1 ms or of size 0 says nothing."""
+        if seconds > 1e-3 and size > 0.0:
             self._seconds = 0.5 * (self._seconds + seconds / (size * math.log2(size + 2.0)))

@@ -38,6 +38,7 @@ from eim_ros.ik.strategies import STRATEGIES, find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
+LARGER = 16  # factor of these numbers if all answers are kept: each block waits for busy Python threads some times
 LARGEST_SEED = 2**63
 NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
@@ -97,11 +98,11 @@ class Engine:
         """Return the answers for several poses, with a second pass for those that timed out."""
         work = _Work.of(self, asked)
         numbers = np.arange(len(asked.poses))
-        found = Solutions.concatenate(work.blocks(numbers))
+        found = Solutions.concatenate(work.blocks(numbers, LARGER * self._block_size))
         late = np.flatnonzero(found.error_codes == ErrorCode.TIMED_OUT)
         if not len(late) or time.perf_counter() >= asked.deadline:
             return found
-        again = Solutions.concatenate(work.blocks(late))
+        again = Solutions.concatenate(work.blocks(late, LARGER * self._block_size))
         was_begun = (again.n_valid > 0) | ~np.isnan(again.best_attempt_errors[:, 0])
         is_better = was_begun & (again.n_valid >= found.n_valid[late])
         numbers[late[is_better]] = found.n_poses + np.flatnonzero(is_better)
@@ -113,8 +114,12 @@ class Engine:
         The time that the caller spends on a block counts towards the deadline. There is no second pass. By default a
         block has about 65536 rows, and 128 to 8192 poses.
         """
-        size = None if size is None else checked_whole(size, 1, "block")
+        size = self._block_size if size is None else checked_whole(size, 1, "block")
         return _Work.of(self, asked).blocks(np.arange(len(asked.poses)), size)
+
+    @property
+    def _block_size(self) -> int:
+        return min(max(ROWS_PER_BLOCK // self._aim.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
 
     def _some(self, batch: Batch) -> tuple[Solutions, IntArray]:
         """Return the answers for a block of poses in one compiled call, and the numbers of those that stay open."""
@@ -246,10 +251,9 @@ class _Work:
         seed = random_bits() % LARGEST_SEED if asked.seed is None else asked.seed
         return cls(engine, asked, seed, n_threads, problem)
 
-    def blocks(self, numbers: IntArray, size: int | None = None) -> Iterator[Solutions]:
+    def blocks(self, numbers: IntArray, size: int) -> Iterator[Solutions]:
         """Answer the poses with numbers (m,), which decide their seeds, in blocks."""
         engine, asked, m = self._engine, self._asked, len(numbers)
-        size = size or min(max(ROWS_PER_BLOCK // engine._aim.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
         for first in range(0, m, size):
             if self._problem or is_past(asked.deadline):
                 for start in range(first, m, max(size, MOST_PER_BLOCK)):

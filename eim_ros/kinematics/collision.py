@@ -65,6 +65,10 @@ class CollisionScene:
     ) -> None:
         self.n_colliding = self.n_unchecked = 0
         self._robot, self._shapes, self._margins, self._crowds = robot, shapes, margins, crowds
+        sources, multipliers, offsets = robot.links[:-1, [SOURCE, MULTIPLIER, OFFSET]].T
+        self._sources, self._multipliers, self._offsets = sources.astype(np.int64), multipliers, offsets
+        has_own = np.array_equal(sources, np.arange(robot.dof)) and (multipliers == 1.0).all() and not offsets.any()
+        self._has_followers = not has_own
 
     def again(self) -> CollisionScene:
         """Return a copy with counters at zero that shares the prepared geometry."""
@@ -200,8 +204,9 @@ class CollisionScene:
 
     def _values(self, q: FloatArray) -> FloatArray:
         """Return the values (n, m) of all moving joints, including mimic joints."""
-        rows = self._robot.links[:-1]
-        return np.ascontiguousarray(q[:, rows[:, SOURCE].astype(np.int64)] * rows[:, MULTIPLIER] + rows[:, OFFSET])
+        if not self._has_followers:
+            return q
+        return np.ascontiguousarray(q[:, self._sources] * self._multipliers + self._offsets)
 
 
 class CollisionModel:

@@ -97,7 +97,7 @@ def test_constraints_of_links_are_limited() -> None:
 
 def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     robot = with_revolutions("panda", 1)
-    samples = Sampler(robot).solve_all(POSE, 0.01, max_solutions=1_000_000, timeout=0.001, seed=0)
+    samples = Sampler(robot).solve_all(POSE, 0.02, max_solutions=1_000_000, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
     assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_complete
     assert_verified(robot, samples)

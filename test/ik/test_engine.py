@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +134,29 @@ def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -
 
     n_calls(1)
     assert (n_calls(240) - n_calls(40)) / 200 <= 12.0
+
+
+def test_other_threads_run_during_a_long_call_for_one_pose() -> None:
+    """A short call keeps the interpreter's lock. The interpreter itself does not switch threads in this test."""
+    sampler, is_over, n_turns = Sampler("gen3"), threading.Event(), 0
+
+    def take_turns() -> None:
+        nonlocal n_turns
+        while not is_over.wait(1e-3):
+            n_turns += 1
+
+    thread, interval = threading.Thread(target=take_turns, daemon=True), sys.getswitchinterval()
+    sys.setswitchinterval(ENOUGH)
+    try:
+        thread.start()
+        before = n_turns
+        answer = sampler.solve([0.05, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0], timeout=0.3, seed=0)
+        n_during = n_turns - before
+    finally:
+        sys.setswitchinterval(interval)
+        is_over.set()
+        thread.join()
+    assert answer.error_code == ErrorCode.TIMED_OUT and n_during >= 5
 
 
 def test_each_root_is_chosen_equally_often() -> None:

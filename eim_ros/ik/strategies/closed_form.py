@@ -155,12 +155,15 @@ class Points:
         self, q: FloatArray, errors: FloatArray, table: FloatArray, batch: Batch
     ) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return at most the requested number of rows of each pose, their errors, and their numbers (m,)."""
-        rows, first, n = list[IntArray](), 0, self._problem.n
-        for (n_rows, n_roots), seed in zip(table[:, :2].astype(np.int64).tolist(), batch.seeds, strict=True):
-            chosen = np.arange(first, first + n_rows)
-            rows.append(chosen[chosen_rows(self._problem, n_roots, n, seed, batch.reference)] if n_rows > n else chosen)
-            first += n_rows
-        return *taken(q, errors, np.concatenate(rows)), np.array([len(each) for each in rows])
+        problem, n, (n_rows, n_roots) = self._problem, self._problem.n, table[:, :2].T.astype(np.int64)
+        firsts, counts = np.cumsum(n_rows) - n_rows, np.minimum(n_rows, n)
+        rows = np.flatnonzero(np.arange(len(q)) - np.repeat(firsts, n_rows) < n)
+        if problem.order.is_fair and batch.reference is None:
+            starts = np.cumsum(counts) - counts
+            for i in np.flatnonzero(n_roots > n).tolist():
+                chosen = chosen_rows(problem, int(n_roots[i]), n, batch.seeds[i], None)
+                rows[starts[i] : starts[i] + n] = firsts[i] + chosen
+        return *taken(q, errors, rows), counts
 
     def _outcome(self, key: bytes, line: list[float]) -> Outcome | None:
         """Return the outcome of a line of the table; None if the pose stays open. Few lines differ."""

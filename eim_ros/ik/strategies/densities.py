@@ -149,7 +149,7 @@ def n_pieces(n: int, seconds: float = math.inf) -> int:
 
 def took_pieces(n: int, seconds: float) -> None:
     """Learn from the time that the division into n pieces took [s]."""
-    _effort.took(max(n, 1), seconds)
+    _effort.took(n, seconds)
 
 
 def log_density_of(problem: Problem) -> LogDensity:

@@ -19,7 +19,7 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
-from eim_ros.ik.candidates import Batch, Candidates, ErrorCode, Outcome, Rows, Told, without_open
+from eim_ros.ik.candidates import Batch, Candidates, ErrorCode, Outcome, Rows, Told
 from eim_ros.ik.completeness import Completeness, CompletenessReport, Evidence, grant
 from eim_ros.ik.messages import code_and_message
 from eim_ros.ik.order import Posture, distance_to, distinct_rows, is_within
@@ -168,7 +168,7 @@ class CurveSolver:
         if near is not None and self._wraps.any():
             q = in_revolution_of(near, q, self._wraps)
         counts = None if m == 1 else table[:, 0].astype(np.int64)
-        return without_open(Rows(q, errors, counts, outcomes))
+        return Rows(q, errors, counts, outcomes)
 
     def _of_some(self, batch: Batch, which: IntArray) -> Rows:
         """Return the solutions of some of the poses; the others stay open."""

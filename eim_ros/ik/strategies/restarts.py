@@ -352,8 +352,8 @@ class _Searched:
         The remark is added to messages of poses with solutions.
         """
         n, m, firsts = self.problem.n, len(self.counts), np.cumsum(self.counts) - self.counts
-        kept = self.valid & (np.arange(len(self.q)) - np.repeat(firsts, self.counts) < n)
         owners = np.repeat(np.arange(m), self.counts)
+        kept = self.valid & (np.arange(len(self.q)) - firsts[owners] < n)
         n_kept = np.bincount(owners[kept], minlength=m)
         is_special = (n_kept < n) | self.late
         if self.expert is not None and self.problem.is_sampled:

@@ -21,7 +21,7 @@ inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Cha
     const Cost cost{reference.data(), ones.data(), continuous.data(), 7};
     Rows found({7});
     {
-        Unlocked unlocked;
+        Unlocked unlocked(true);
         found = nearest_by_form(chain, form, task, effort, cost, start.data());
     }
     return with_distances(found, cost);

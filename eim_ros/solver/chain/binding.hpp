@@ -38,10 +38,12 @@ inline py::tuple tuple_of(const Rows& rows) {
                           errors_of(rows));
 }
 
-// Calls function<N>() without the interpreter's lock.
+inline constexpr Index kFewRows = 64;  // rows that take less than 1 ms
+
+// Calls function<N>() without the interpreter's lock, see Unlocked.
 template <class Function>
-inline void run_unlocked(const Chain& chain, Function function) {
-    Unlocked unlocked;
+inline void run_unlocked(const Chain& chain, Function function, bool is_short = false) {
+    Unlocked unlocked(is_short);
     for_kind(chain, function);
 }
 
@@ -96,12 +98,15 @@ inline Converted<double> kinematics(const Chain& chain, const Converted<double>&
     const Index n = q.shape(0), size = shape[0] * shape[1];
     Converted<double> result({n, shape[0], shape[1]});
     double* out = result.mutable_data();
-    run_unlocked(chain, [&]<int N>() {
-        for_packs<N>(chain, q.data(), n, [&](auto& at, Index first, int n_lanes) {
-            if constexpr (WithJacobian) differentiate<N>(chain, at);
-            for (int lane = 0; lane < n_lanes; ++lane) write(at, lane, out + (first + lane) * size);
-        });
-    });
+    run_unlocked(
+        chain,
+        [&]<int N>() {
+            for_packs<N>(chain, q.data(), n, [&](auto& at, Index first, int n_lanes) {
+                if constexpr (WithJacobian) differentiate<N>(chain, at);
+                for (int lane = 0; lane < n_lanes; ++lane) write(at, lane, out + (first + lane) * size);
+            });
+        },
+        n <= kFewRows);
     return result;
 }
 
@@ -130,7 +135,9 @@ inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<do
     expect(n_rows == 3 || n_rows == 6, "a Jacobian has 3 rows of the position, and 6 in all");
     Converted<double> result(Shape{q.shape(0)});
     double* out = result.mutable_data();
-    run_unlocked(chain, [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); });
+    run_unlocked(
+        chain, [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); },
+        q.shape(0) <= kFewRows);
     return result;
 }
 
@@ -147,14 +154,14 @@ inline Converted<double> skeletons(const Chain& chain, const Converted<double>& 
 
 inline py::tuple verify(const Chain& chain, const Task& task, const Converted<double>& q) {
     Rows rows(rows_of(chain, q));
-    run_unlocked(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); });
+    run_unlocked(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); }, rows.size() <= kFewRows);
     return py::make_tuple(errors_of(rows), converged_of(rows));
 }
 
 inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions& effort,
                         const Converted<double>& seeds) {
     Rows rows(rows_of(chain, seeds));
-    run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); });
+    run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); }, rows.size() <= kFewRows);
     return tuple_of(rows);
 }
 

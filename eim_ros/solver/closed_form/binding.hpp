@@ -19,7 +19,7 @@ inline void expect_roots(const ArmForm& arm, const Chain& chain, const Task& tas
 
 inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof) {
     expect_roots(arm, chain, task);
-    Unlocked unlocked;
+    Unlocked unlocked(!wants_proof);
     return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
@@ -47,7 +47,8 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
     double total = 0.0;
-    run_unlocked(chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources).n; });
+    run_unlocked(
+        chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources).n; }, true);
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
@@ -76,7 +77,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
     std::vector<PoseSolutions> chunks((n + kPosesAtOnce - 1) / kPosesAtOnce, PoseSolutions{Rows({chain.n_joints}), {}});
     PoseSolutions all{Rows({chain.n_joints}), {}};
     {
-        Unlocked unlocked;
+        Unlocked unlocked(n == 1 && !wants_proof);
         for_poses(
             n, kPosesAtOnce, n_threads, deadline,
             [&](Index i, double end) {

@@ -4,10 +4,13 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "numerics/clock.hpp"
 #include "numerics/pack.hpp"
 
 namespace eim {
@@ -15,7 +18,50 @@ namespace eim {
 namespace py = pybind11;
 
 using Shape = std::vector<Index>;
-using Unlocked = py::gil_scoped_release;
+
+// Replaces the listener of this thread while it exists.
+class ClockListenerGuard {
+   public:
+    explicit ClockListenerGuard(ClockListener* listener)
+        : before_(std::exchange(clock_listener, listener)), began_(before_ ? steady_seconds() : 0.0) {}
+    ~ClockListenerGuard() {
+        if (before_) before_->skip(steady_seconds() - began_);
+        clock_listener = before_;
+    }
+    ClockListenerGuard(const ClockListenerGuard&) = delete;
+
+   private:
+    ClockListener* before_;
+    double began_;
+};
+
+// Work without Python objects, for which the interpreter's lock is released: at once, or only after a while if the work
+// is probably short. To get the lock back from a thread that is busy in Python takes 5 ms.
+class Unlocked : ClockListener {
+   public:
+    explicit Unlocked(bool is_short = false) : listening_(is_short ? this : nullptr) {
+        is_short ? void(end_ = steady_seconds() + kShort) : release();
+    }
+
+   private:
+    static constexpr double kShort = 2e-3;  // [s]
+
+    void release() { released_.emplace(); }
+    void hear(double now) override {
+        if (!released_ && now > end_) release();
+    }
+    void skip(double seconds) override { end_ += seconds; }
+
+    double end_ = 0.0;
+    ClockListenerGuard listening_;
+    std::optional<py::gil_scoped_release> released_;
+};
+
+// Work with Python objects within work without.
+class Locked {
+    ClockListenerGuard listening_{nullptr};
+    py::gil_scoped_acquire acquired_;
+};
 
 // Arrays in row-major order; other arrays are copied.
 template <class T, int Flags = 0>

@@ -18,7 +18,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
 // The self-motions of the free angles of a pose, by closed form; none if no angle is free.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
-    Unlocked unlocked;
+    Unlocked unlocked(true);
     const int held = arm.part.held;
     const double value = held >= 0 ? task.bounds.lower[held] : 0.0;
     const ClosedForm form = held >= 0 ? arm.part.form<7>(chain, value) : arm.form;
@@ -32,7 +32,7 @@ inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, co
 inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const StepOptions& effort, double confidence,
                                 double missed_share, double deadline) {
     expect(confidence > 0.0 && confidence < 1.0 && missed_share > 0.0, "confidence and share must be between 0 and 1");
-    Unlocked unlocked;
+    Unlocked unlocked(true);
     const SelfMotionSearch wanted{confidence, missed_share, deadline, effort};
     return for_kind(chain, [&]<int N>() { return motions.search<N>(chain, wanted); });
 }
@@ -61,7 +61,8 @@ inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, con
     Rows rows({chain.n_joints});
     bool in_time = false;
     run_unlocked(
-        chain, [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).divided(n, spacing, deadline, in_time); });
+        chain, [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).divided(n, spacing, deadline, in_time); },
+        true);
     return timely_tuple(rows, !in_time);
 }
 
@@ -71,9 +72,10 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const 
     Rows rows({chain.n_joints});
     bool in_time = false;
     const Conditions allowed = conditions_of(conditions);
-    run_unlocked(chain, [&]<int N>() {
-        rows = CurveSolutions<N>(chain, task, motions).even(n, spacing, deadline, allowed, in_time);
-    });
+    run_unlocked(
+        chain,
+        [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).even(n, spacing, deadline, allowed, in_time); },
+        true);
     return timely_tuple(rows, !in_time);
 }
 
@@ -82,9 +84,10 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
     bool is_late = false;
-    run_unlocked(chain, [&]<int N>() {
-        rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late);
-    });
+    run_unlocked(
+        chain,
+        [&]<int N>() { rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late); },
+        true);
     return timely_tuple(rows, is_late);
 }
 
@@ -101,9 +104,12 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     const Configurations all = rows_of(chain, equivalents);
     Rows rows({chain.n_joints});
     bool in_time = false;
-    run_unlocked(chain, [&]<int N>() {
-        rows = CurveSolutions<N>(chain, task, motions).nearest(all, distance, effort, most, n, deadline, in_time);
-    });
+    run_unlocked(
+        chain,
+        [&]<int N>() {
+            rows = CurveSolutions<N>(chain, task, motions).nearest(all, distance, effort, most, n, deadline, in_time);
+        },
+        true);
     return timely_tuple(rows, !in_time);
 }
 
@@ -147,16 +153,19 @@ inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const Ste
     const CurveRequest request{n,    spacing,      confidence, effort, reference.is_none() ? nullptr : &distance,
                                &all, start.row(0), form};
     std::vector<CurveAnswer> answers(std::size_t(m), CurveAnswer{Rows({chain.n_joints})});
-    run_unlocked(chain, [&]<int N>() {
-        for_poses(
-            m, 1, n_threads, deadline,
-            [&](Index i, double end) {
-                Task one = task;
-                std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
-                answers[std::size_t(i)] = answer_on_curves<N>(chain, one, request, seeds.data()[i], end);
-            },
-            [&](Index i) { answers[std::size_t(i)].missed_share = std::numeric_limits<double>::quiet_NaN(); });
-    });
+    run_unlocked(
+        chain,
+        [&]<int N>() {
+            for_poses(
+                m, 1, n_threads, deadline,
+                [&](Index i, double end) {
+                    Task one = task;
+                    std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
+                    answers[std::size_t(i)] = answer_on_curves<N>(chain, one, request, seeds.data()[i], end);
+                },
+                [&](Index i) { answers[std::size_t(i)].missed_share = std::numeric_limits<double>::quiet_NaN(); });
+        },
+        m == 1);
     Rows rows({chain.n_joints});
     std::vector<double> table, components;
     const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
