@@ -10,10 +10,10 @@
    to its solution [rad].
 2. Preference: `sample(pose, 100)` of `panda_table` at the poses of its demonstrations, with and without the model. A
    solution keeps the preference if all joints are within 0.5 rad of a demonstration.
-3. Calls of `sample` with the model ("model", the default) and with `diversity=1` ("spread"): median time, shortest of 3
-   calls per pose, and the share of rows that came from an expert.
+3. Calls of `sample` without a model, with the model, and for samples of the model (`diversity=0`): median time,
+   shortest of 3 calls per pose, and the share of all solutions that are within 0.3 rad of a row, in each joint.
 
-Round trips of the default server, which answers from its model, are those of `benchmarks/service_latency.py`.
+Round trips of the default server are those of `benchmarks/service_latency.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scipy.spatial import cKDTree
 from benchmarks._machine import load_average, processor
 from eim_ros import Sampler
 from eim_ros.core.data_set import load_data_set
-from eim_ros.ik import IKModel, Training, collect
+from eim_ros.ik import IKModel, Solutions, Training, collect
 from eim_ros.ik.problem import PATIENCE
 from eim_ros.kinematics import pose_from_context, refine, share_path
 from eim_ros.learning import EMConfig
@@ -39,7 +39,7 @@ from eim_ros.learning import EMConfig
 FloatArray = npt.NDArray[np.float64]
 
 N_SEEDS, N_TRAINING, NEAR = 100, 20_000, 0.5
-COUNTS = (1, 16, 100, 1000)
+COUNTS, COVERED = (1, 20, 100, 300, 1000), 0.3
 
 
 def one_expert(model: IKModel) -> Sampler:
@@ -88,25 +88,37 @@ def of_preference(n_poses: int) -> list[str]:
 
 
 def of_calls(name: str, n_poses: int, seed: int) -> list[str]:
-    """Return times and sources of the rows of `sample`."""
-    sampler, rng = Sampler.load(name), np.random.default_rng(seed)
-    poses = sampler.robot.fk(sampler.robot.random(n_poses, rng))
-    lines = [f"{name}: sample(pose, n)", f"{'n':>6}{'model ms':>10}{'spread ms':>11}{'experts':>9}{'rows':>8}"]
+    """Return times and coverage of `sample` without a model, with the model, and for samples of the model."""
+    learned, rng = Sampler.load(name), np.random.default_rng(seed)
+    plain = Sampler(learned.robot)
+    poses = learned.robot.fk(learned.robot.random(n_poses, rng))
+    sets = [plain.solve_all(pose, 0.1, max_solutions=100_000, seed=0).q for pose in poses]
+    sources: dict[str, Callable[[FloatArray, int, int], Solutions]] = {
+        "no model": lambda pose, n, number: plain.sample(pose, n, seed=number),
+        "model": lambda pose, n, number: learned.sample(pose, n, seed=number),
+        "samples of the model": lambda pose, n, number: learned.sample(pose, n, diversity=0.0, seed=number),
+    }
+    lines = [
+        f"{name}: sample(pose, n)",
+        f"{'n':>6}" + "".join(f"{label + ': ms':>26}{'covered':>9}" for label in sources),
+    ]
     for n in COUNTS:
-        columns = []
-        for diversity in (None, 1.0):
-            times, rows, seeded = [], 0, 0
-            for number, pose in enumerate(poses):
+        line = f"{n:6}"
+        times: dict[str, list[float]] = {label: [] for label in sources}
+        covered: dict[str, list[float]] = {label: [] for label in sources}
+        for number, pose in enumerate(poses):
+            for label, answer in sources.items():
                 taken = []
                 for _ in range(3):
                     began = time.perf_counter()
-                    found = sampler.sample(pose, n, diversity=diversity, seed=number)
+                    found = answer(pose, n, number)
                     taken.append(time.perf_counter() - began)
-                times.append(min(taken))
-                rows, seeded = rows + len(found), seeded + int((found.expert < sampler.n_experts).sum())
-            columns.append((1e3 * np.median(times), seeded / max(rows, 1), rows / n_poses))
-        (model, share, mean), (spread, *_) = columns
-        lines.append(f"{n:6}{model:10.3f}{spread:11.3f}{share:9.1%}{mean:8.1f}")
+                times[label].append(min(taken))
+                away = cKDTree(found.q).query(sets[number], p=np.inf, distance_upper_bound=COVERED)[0]
+                covered[label].append(float(np.isfinite(away).mean()))
+        for label in sources:
+            line += f"{1e3 * np.median(times[label]):26.3f}{np.mean(covered[label]):9.2f}"
+        lines.append(line)
     return lines
 
 

@@ -140,7 +140,7 @@ def _ask(
         request.n_samples, request.seed = n, seed
         request.constraints.position_only = True
     sample, draw = requests.values()
-    draw.density = "proposal"
+    sample.diversity, draw.density = 0.0, "proposal"
     latency = []
     with ended_by_sigterm(), ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
         try:

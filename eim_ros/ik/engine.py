@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
@@ -28,9 +28,9 @@ from eim_ros.core.parallel import checked_threads, random_bits
 from eim_ros.ik.candidates import Batch, ErrorCode, Outcome, Rows, Solver, without_open
 from eim_ros.ik.messages import NOT_BEGUN, code_and_message
 from eim_ros.ik.order import AS_FOUND, Ordering, distinct_in_time
-from eim_ros.ik.prior import NO_COMPONENTS, ConditionalDensity, Prior
+from eim_ros.ik.prior import NO_COMPONENTS, ConditionalDensity, Densities, Prior
 from eim_ros.ik.problem import Problem
-from eim_ros.ik.request import Aim, Draws, Proposals
+from eim_ros.ik.request import Aim, Draws, Proposals, Spread
 from eim_ros.ik.revolutions import in_revolution_of
 from eim_ros.ik.setup import Setup
 from eim_ros.ik.solutions import Solutions
@@ -67,7 +67,8 @@ class Engine:
 
     def __init__(self, setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> None:
         self._setup, self._prior, self._aim = setup, prior, aim
-        self._solver = _prepared(setup, prior, aim, order)
+        self._source = prior.without_model() if isinstance(aim, Spread) and not aim.from_model else prior
+        self._solver = _prepared(setup, self._source, aim, order)
 
     def answer(
         self,
@@ -145,10 +146,14 @@ class Engine:
         robot = setup.robot
         if position_only is None:
             position_only = setup.is_position_only(prior.kind)
-        density, conditional = None, NO_COMPONENTS
-        if prior.evaluator.n_experts:
-            density = prior.density(prior.contexts(pose, position_only, robot, setup.constraints, seed))
-            conditional = density.conditional
+        densities: Sequence[ConditionalDensity] | None = None
+        conditional = NO_COMPONENTS
+        if prior.evaluator.n_experts and prior.is_prepared(setup.constraints, position_only):
+            densities = Densities(prior, pose[None])
+        elif prior.evaluator.n_experts:
+            densities = (prior.density(prior.contexts(pose, position_only, robot, setup.constraints, seed)),)
+        if densities is not None and self._source is prior:
+            conditional = densities[0].conditional
         options = conditional, seed, deadline, until_deadline
         try:
             problem = Problem(setup.reaching(pose[None]), pose, position_only, aim, order, *options)
@@ -174,8 +179,8 @@ class Engine:
             kept = kept.pick(slice(aim.n))
         if len(kept) <= 1:
             order = AS_FOUND
-        if density is not None and order.needs_density:
-            if time.perf_counter() + density.seconds(len(kept)) < deadline:
+        if densities is not None and order.needs_density:
+            if time.perf_counter() + densities[0].seconds(len(kept)) < deadline:
                 log_prob = conditional.log_prob(kept.q)
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
@@ -189,19 +194,19 @@ class Engine:
         outcome = Outcome(int(code), (message, found.report), n_total, size, attempt)
         errors = np.stack([kept.position_error, kept.orientation_error])
         rows = Rows(kept.q, errors, None, (outcome,), kept.valid, kept.expert, log_prob)
-        return self._built(rows, pose[None], time.perf_counter() - began, None if density is None else (density,))
+        return self._built(rows, pose[None], time.perf_counter() - began, densities)
 
     def _built(
         self,
         rows: Rows,
         poses: FloatArray,
         times: FloatArray | float,
-        densities: tuple[ConditionalDensity, ...] | None = None,
+        densities: Sequence[ConditionalDensity] | None = None,
     ) -> Solutions:
         """Return the answer of rows. By default, the densities of a model are computed for these poses."""
         robot = self._setup.robot
         if densities is None and self._prior.evaluator.n_experts:
-            densities = tuple(self._prior.density(each[None]) for each in self._prior.contexts_of(poses))
+            densities = Densities(self._prior, poses)
         return Solutions(
             robot.joint_names,
             rows.q,

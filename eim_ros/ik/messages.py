@@ -60,7 +60,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
         remarks.append("; the search ended at max_solutions, there may be more")
     elif n_valid < n and not timed_out:
-        remarks.append("; samples of the model lead to no more" if is_sampled else "; the search found no more")
+        remarks.append("; samples of the model lead to few others" if is_sampled else "; the search found no more")
     if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
         remarks.append("; samples of the model lead to none, so these are from uniform seeds")
     if found.free_joints:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -421,6 +421,10 @@ class Prior:
         """Return the prior of a sampler without a model, for an arm with `dof` joints."""
         return cls("pose", MixtureEvaluator.none(dof), Offset.none())
 
+    def without_model(self) -> Prior:
+        """Return the prior without experts, with the same kind of contexts."""
+        return replace(self, evaluator=MixtureEvaluator.none(self.evaluator.n_dims))
+
     def with_tool(self, tool: FloatArray) -> Prior:
         """Return the prior for the robot with a tool (4, 4) on its tip."""
         return replace(self, offset=self.offset.with_tool(tool))
@@ -476,6 +480,23 @@ class Prior:
     def density(self, contexts: FloatArray) -> ConditionalDensity:
         """Return the density of configurations, averaged over contexts (n_contexts, n_context)."""
         return ConditionalDensity(self.evaluator, contexts)
+
+
+class Densities(Sequence[ConditionalDensity]):
+    """Densities given poses (m, 4, 4), made when they are read."""
+
+    def __init__(self, prior: Prior, poses: FloatArray) -> None:
+        self.prior, self.poses = prior, poses
+
+    def __len__(self) -> int:
+        return len(self.poses)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the density of one pose for an integer, else those of several."""
+        poses = self.poses[index]
+        if poses.ndim == 3:
+            return Densities(self.prior, poses)
+        return self.prior.density(self.prior.contexts_of(poses[None]))
 
 
 def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:

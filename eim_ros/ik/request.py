@@ -37,11 +37,14 @@ class Spread:
         From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
     among : int
         Number of solutions to choose the best `n` from. It has no effect if it is not larger than `n`.
+    from_model : bool
+        Whether the seeds come from the model, if there is one.
     """
 
     n: int
     diversity: float | None = None
     among: int = 0
+    from_model: bool = True
     guarantee: ClassVar[None] = None
     max_spacing: ClassVar[None] = None
 
@@ -115,8 +118,8 @@ class Arguments:
     def one(self, near: Near | None) -> tuple[Spread, Ordering]:
         """Return the request for one solution."""
         if near is None or not self.is_partial(near):
-            return ONE, self._ordering(None, near, None)
-        return Spread(1, 1.0, N_NEAR), self._ordering("posture", None, near)
+            return Spread(1, from_model=self.has_preference), self._ordering(None, near, None)
+        return Spread(1, 1.0, N_NEAR, self.has_preference), self._ordering("posture", None, near)
 
     def several(
         self,
@@ -126,19 +129,26 @@ class Arguments:
         order: Order | None,
         diversity: float | None,
     ) -> tuple[Spread, Ordering]:
-        """Return the request for several solutions."""
+        """Return the request for several solutions.
+
+        By default, a model without a preference gives no seeds: they would only take time and cover less of the set.
+        """
         n = checked_count(n, "n")
+        is_partial = near is not None and self.is_partial(near)
+        if is_partial and posture is not None:
+            raise ConfigurationError("give near for all joints, or posture, but not both for some joints", near)
+        if is_partial:
+            ordering = replace(self._ordering(order, None, near), moves=False)
+        else:
+            ordering = self._ordering(order, near, posture)
+        from_model = self.has_preference or diversity is not None or ordering.needs_density
         if diversity is not None:
             if not 0.0 <= as_number(diversity) <= 1.0:
                 raise ConfigurationError(f"diversity must be a number from 0 to 1, got {diversity!r}", diversity)
             diversity = float(diversity)
-        elif self.has_model and near is None:
+        elif self.has_model and near is None and from_model:
             diversity = 0.0
-        if near is None or not self.is_partial(near):
-            return Spread(n, diversity), self._ordering(order, near, posture)
-        if posture is not None:
-            raise ConfigurationError("give near for all joints, or posture, but not both for some joints", near)
-        return Spread(n, diversity, max(n, N_NEAR)), replace(self._ordering(order, None, near), moves=False)
+        return Spread(n, diversity, max(n, N_NEAR) if is_partial else 0, from_model), ordering
 
     def everything(
         self,

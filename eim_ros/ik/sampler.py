@@ -388,9 +388,10 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
-        With a model these are samples of the model that were moved onto the pose, and `Solutions.expert` is the
-        component that each of them came from. If the model cannot supply `n` of them, the answer has fewer. Without a
-        model, from n = 16 on, they are spread over the set of solutions.
+        From n = 16 on, they are spread over the set of solutions. With a model that was learned from demonstrations, or
+        with `diversity=0`, they are samples of the model that were moved onto the pose, and `Solutions.expert` is the
+        component that each of them came from. If the model supplies few others, the answer has fewer than `n`. Any
+        other model only adds `Solutions.log_prob`: its seeds would take more time and cover less.
 
         Parameters
         ----------
@@ -407,8 +408,8 @@ class Sampler:
             Criterion, or weights of several, see `Ranking`. Default: "posture" or "distance" if one is given, "density"
             if the model has a preference, else "none".
         diversity : float, optional
-            From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 with a model. Without
-            one, or with `near`, from n = 16 on: 1 for curves, else 0.85.
+            From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 if the model has a
+            preference, or for the order "density". Otherwise, or with `near`, from n = 16 on: 1 for curves, else 0.85.
         seed, timeout
             See `solve`.
 

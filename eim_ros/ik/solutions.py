@@ -21,7 +21,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode, Outcome
 from eim_ros.ik.completeness import CompletenessReport
-from eim_ros.ik.prior import ConditionalDensity
+from eim_ros.ik.prior import ConditionalDensity, Densities
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT, farthest_rows
 
@@ -60,6 +60,26 @@ SCHEMA = (
 """All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
 _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
+
+
+def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] | None:
+    """Return the densities of all poses of answers; those that were not made yet stay so if they have one model."""
+    if all(part.densities is None for part in parts):
+        return None
+    unmade = [part.densities for part in parts if isinstance(part.densities, Densities)]
+    if len(unmade) == len(parts) and all(each.prior is unmade[0].prior for each in unmade):
+        return Densities(unmade[0].prior, np.concatenate([each.poses for each in unmade]))
+    each = ([None] * part.n_poses if part.densities is None else part.densities for part in parts)
+    return list(itertools.chain.from_iterable(each))
+
+
+def _chosen(
+    densities: Sequence[ConditionalDensity | None] | None, index: IntArray
+) -> Sequence[ConditionalDensity | None] | None:
+    """Return the densities of some poses."""
+    if isinstance(densities, Densities):
+        return Densities(densities.prior, densities.poses[index])
+    return None if densities is None else [densities[i] for i in index]
 
 
 class Solutions:
@@ -158,9 +178,6 @@ class Solutions:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
         has_log_prob = any(part._log_prob is not None for part in parts)
-        densities: list[ConditionalDensity | None] = []
-        for part in parts:
-            densities.extend([None] * part.n_poses if part._densities is None else part._densities)
         return cls(
             parts[0].joint_names,
             joined("q"),
@@ -171,7 +188,7 @@ class Solutions:
             valid=None if all(part._valid is None for part in parts) else joined("valid"),
             expert=None if all(part._expert is None for part in parts) else joined("expert"),
             log_prob=joined("_log_prob_so_far") if has_log_prob else None,
-            densities=densities if any(part._densities is not None for part in parts) else None,
+            densities=_joined(parts),
             robot=next((part.robot for part in parts if part.robot is not None), None),
         )
 
@@ -407,7 +424,7 @@ class Solutions:
             counts=counts,
             outcomes=tuple([self._outcomes[i] for i in index]),
             times=self.times[index],
-            densities=None if self._densities is None else [self._densities[i] for i in index],
+            densities=_chosen(self._densities, index),
         )
 
     def _slices(self) -> list[slice]:

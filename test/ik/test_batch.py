@@ -35,9 +35,9 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs(monkeypatch: pyte
 
     monkeypatch.setattr(Engine, "_one", recorded)
     sampler = Sampler(model=broad_model(arm_of("panda"), "pose")).with_constraints(self_collision=True)
-    answers = sampler.sample_batch(poses, 300, timeout=ENOUGH, seed=0)
+    answers = sampler.sample_batch(poses, 100, timeout=ENOUGH, seed=0)
     assert answers.error_codes.tolist() == [ErrorCode.SUCCESS] * 3
-    assert answers.n_per_pose.tolist() == [300] * 3
+    assert answers.n_per_pose.tolist() == [100] * 3
     assert len(shares) == 4
     assert shares[0] == pytest.approx(ENOUGH / 3, rel=0.1)
     assert shares[3] > 1.5 * shares[0]  # again, with all that is left

@@ -79,7 +79,7 @@ def test_no_time_ends_at_once_with_the_best_error_and_a_code() -> None:
     samples = (
         sampler_of("panda", "pose")
         .with_constraints(fixed={"panda_joint1": 2.8})
-        .sample(reachable_pose(arm_of("panda")), 100000, timeout=0.0, seed=0)
+        .sample(reachable_pose(arm_of("panda")), 100000, diversity=0.5, timeout=0.0, seed=0)
     )
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert len(samples) >= 1

@@ -62,14 +62,39 @@ def test_continued_and_uniform_configurations_have_no_expert() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("n", [1, 15, 16, 200])
-def test_with_a_model_every_sample_comes_from_an_expert(name: str, n: int) -> None:
+def test_model_without_preference_changes_no_solution_unless_its_samples_are_requested(name: str, n: int) -> None:
     sampler = Sampler.load(name)
+    plain = Sampler(sampler.robot)
     for pose in poses_of(sampler, 3, 7):
         answer = sampler.sample(pose, n, seed=0)
-        np.testing.assert_array_equal(answer.q, sampler.sample(pose, n, seed=0, diversity=0.0).q)
-        assert len(answer) == n
-        assert (answer.expert < sampler.n_experts).all()
-        assert np.isfinite(answer.log_prob).all()
+        np.testing.assert_array_equal(answer.q, plain.sample(pose, n, seed=0).q)
+        assert (answer.expert == NO_EXPERT).all() and np.isfinite(answer.log_prob).all()
+        samples = sampler.sample(pose, n, seed=0, diversity=0.0)
+        assert 0.5 * n < len(samples) <= n
+        assert (samples.expert < sampler.n_experts).all() and np.isfinite(samples.log_prob).all()
+
+
+@pytest.mark.parametrize("n", [1, 15, 16])
+def test_with_a_preference_every_sample_comes_from_an_expert(n: int) -> None:
+    sampler, pose, _ = with_experts_at({0: 0.8, 1: 0.2})
+    answer = sampler.sample(pose, n, seed=0)
+    np.testing.assert_array_equal(answer.q, sampler.sample(pose, n, seed=0, diversity=0.0).q)
+    assert len(answer) >= 1 and (answer.expert < 2).all()
+
+
+def test_used_experts_follow_the_gating_better_than_independent_draws() -> None:
+    sampler, n, rng = Sampler.load("iiwa14_pose"), 20, np.random.default_rng(0)
+    distances: dict[str, list[float]] = {"samples": [], "independent": []}
+    for pose in poses_of(sampler, 60, 5):
+        weights = np.exp(sampler._prior.conditionals(pose[None])[1][0])
+        used = sampler.sample(pose, n, seed=1, diversity=0.0).expert
+        for label, experts in (
+            ("samples", used),
+            ("independent", rng.choice(len(weights), len(used), p=weights / weights.sum())),
+        ):
+            shares = np.bincount(experts, minlength=len(weights)) / len(experts)
+            distances[label].append(0.5 * np.abs(shares - weights).sum())
+    assert np.mean(distances["samples"]) < np.mean(distances["independent"])
 
 
 def with_experts_at(weights: dict[int, float]) -> tuple[Sampler, np.ndarray, np.ndarray]:

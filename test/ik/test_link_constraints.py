@@ -87,7 +87,7 @@ def test_elbow_is_kept_in_a_region_and_at_an_orientation() -> None:
     sampler = sampler_of("panda", "pose")
     point = (0.1, 0.0, 0.05)
     centre = (elbow @ [*point, 1.0])[:3]
-    free = sampler.sample(pose, 60, timeout=ENOUGH, seed=0)
+    free = sampler.sample(pose, 60, diversity=1.0, timeout=ENOUGH, seed=0)
     away = [np.linalg.norm((oracle.link_pose(row, ELBOW) @ [*point, 1.0])[:3] - centre) for row in free.q]
     assert np.mean(np.array(away) < 0.1) < 0.7
     links = [LinkPosition(ELBOW, [Sphere(centre, 0.1)], point), LinkOrientation(ELBOW, elbow[:3, :3], (0.4, 0.5, 0.6))]

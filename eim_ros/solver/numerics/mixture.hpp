@@ -145,19 +145,23 @@ inline void log_gate(const double* contexts, int n_contexts, int n_context, cons
     }
 }
 
+inline constexpr double kGoldenRatio = 0.6180339887498949;
+
 // Fills samples (n, d) and the reported indices of their experts (n,). Experts are drawn with probabilities
-// proportional to exp(tempering log_weight).
+// proportional to exp(tempering log_weight), independently or evenly. Only experts that are drawn are evaluated.
 //
-// Stratified draws are spread evenly over the weights. Only experts that are drawn are evaluated.
-inline void draw(const Mixture& mixture, double tempering, bool stratified, int n, Random& random, double* samples,
+// For even draws, the numbers that select experts are a Kronecker sequence with the golden ratio and a random start:
+// the first few, too, are spread evenly, so that the counts of experts deviate less from the weights.
+inline void draw(const Mixture& mixture, double tempering, bool evenly, int n, Random& random, double* samples,
                  std::uint32_t* sources) {
     const Experts& experts = mixture.experts;
     const int n_components = mixture.n_components(), d = experts.n_dims;
     std::vector<double> cumulative(mixture.log_weights, mixture.log_weights + n_components), noise(d);
     exponentiate(cumulative.data(), n_components, *std::max_element(cumulative.begin(), cumulative.end()), tempering);
     std::partial_sum(cumulative.begin(), cumulative.end(), cumulative.begin());
+    double share = 0.0;
     for (int i = 0; i < n; ++i, samples += d) {
-        const double share = stratified ? (i + random.uniform()) / n : random.uniform();
+        share = evenly && i > 0 ? std::fmod(share + kGoldenRatio, 1.0) : random.uniform();
         const auto found = std::upper_bound(cumulative.begin(), cumulative.end(), share * cumulative.back());
         const std::ptrdiff_t c = std::min<std::ptrdiff_t>(found - cumulative.begin(), n_components - 1);
         mixture.mean(c, samples);

@@ -27,14 +27,15 @@ inline constexpr Index kContinuedSeeds = 1000;  // seeds without a solution far 
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
 inline constexpr Index kSpareSeeds = 4;
 inline constexpr Index kModelSeeds = 1000;  // samples of the model without any solution after which seeds are uniform
+// share of new solutions among samples of a model that converge, in the largest round, below which the search ends
+inline constexpr double kLeastNew = 0.15;
 inline constexpr double kDiverseUniform = 0.25;  // share of uniform seeds for diversity 1
 inline constexpr Index kFewestRoots =
     40;  // solutions from seeds before continuation begins, or half of those requested
 inline constexpr Index kContinuationCutoff = 200;  // solutions beyond which half come from continuation
 inline constexpr Index kMostContinued = 1000;  // solutions by continuation in a round; its cost grows as their square
 inline constexpr double kLogOf2 = 0.6931471805599453;
-inline constexpr double kNextSeed = 0.6180339887498949;  // added modulo 1 in each round
-inline constexpr int kFinalPatience = 100;               // iterations without progress on the best attempt
+inline constexpr int kFinalPatience = 100;  // iterations without progress on the best attempt
 inline constexpr Index kMostSeedsPerRound =
     256;  // a round is not interrupted: this bounds how late a timeout is noticed
 
@@ -120,17 +121,9 @@ class Search {
         Index patience = options_.patience, without_gain = 0;
         const ContinuationOptions spread{kStep, is_distinct ? kDistinct : kFinest, options_.redundancy,
                                          options_.deadline};
-        SearchRound round{0,
-                          0,
-                          1.0 - 0.5 * diversity,
-                          diversity > 0.0,
-                          is_distinct ? options_.apart : -1.0,
-                          false,
-                          0,
-                          0,
-                          spread,
-                          options_.effort,
-                          seed};
+        SearchRound round{
+            0,   0, 1.0 - 0.5 * diversity, is_distinct ? options_.apart : -1.0, false, 0, 0, spread, options_.effort,
+            seed};
         Found found(chain_.n_joints);
         SearchResult result(chain_.n_joints);
         for (Index n_rounds = 0;
@@ -153,7 +146,7 @@ class Search {
             const Configurations first = n_rounds > 0 ? Configurations{chain_.n_joints} : near_;
             search_round<N>(chain_, task_, mixture_, round, first, continuous_, found);
             result.n_restarts += n_seeds;
-            round.seed = std::fmod(round.seed + kNextSeed, 1.0);
+            round.seed = std::fmod(round.seed + kGoldenRatio, 1.0);
             const Index n_seeded = found.n_seeded, n_new = n_seeded - n_before;
             Index gained = n_new;
             if (conditions_) {
@@ -169,6 +162,7 @@ class Search {
                 can_continue = !conditions_ && found.size() < kMostContinued;
             }
             without_gain = gained > 0 ? 0 : without_gain + n_seeds;
+            if (options_.is_sampled && n_seeds == kMostSeedsPerRound && n_new < kLeastNew * found.n_converged) break;
             yield = std::max(double(n_new) / double(n_seeds), kWorstYield);
             if (!options_.is_sampled) {
                 uniform_share = std::max(least_uniform, yield < kLowYield ? 0.5 : 0.0);

@@ -13,7 +13,6 @@ inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;
 struct SearchRound {
     int n_uniform, n_drawn;      // number of uniform seeds within the limits, and of draws from the mixture
     double tempering;            // exponent of the mixture weights
-    bool stratified;             // draws spread evenly over the weights
     double distinct_tolerance;   // [rad or m]: near-duplicates are removed; negative: kept
     bool has_continued;          // whether an earlier round continued along self-motions
     int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
@@ -28,7 +27,8 @@ struct Found {
     std::vector<std::uint32_t> experts;  // (n,)
     std::vector<double> best;
     double best_error = std::numeric_limits<double>::infinity();  // one unit of the arm counts as 1 rad
-    int n_seeded = 0, n_remote = 0;  // of the last round: rows before continuation; seeds far from all known solutions
+    // of the last round: seeds that converged; rows before continuation; seeds far from all known solutions
+    int n_converged = 0, n_seeded = 0, n_remote = 0;
 
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
     int size() const { return static_cast<int>(rows.size()); }
@@ -72,7 +72,7 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound
         }
     }
     if (round.n_drawn > 0) {
-        draw(mixture, round.tempering, round.stratified, round.n_drawn, random, seeds.row(n_first), &sources[n_first]);
+        draw(mixture, round.tempering, true, round.n_drawn, random, seeds.row(n_first), &sources[n_first]);
     }
     return within_limits(std::move(seeds), task, continuous);
 }
@@ -89,7 +89,7 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     Places known(task.bounds, rows.n_joints);
     const bool drops = round.distinct_tolerance >= 0.0, compares = drops || round.has_continued;
     for (Index i = 0; compares && i < n_known; ++i) known.add(rows.row(i));
-    found.n_remote = 0;
+    found.n_remote = 0, found.n_converged = int(std::count(seeds.converged.begin(), seeds.converged.end(), 1));
     for (Index i = 0; i < seeds.size(); ++i) {
         const double *q = seeds.row(i), error = seeds.distances[i] / chain.unit + seeds.angles[i];
         if (n_known == 0 && error < found.best_error) found.best.assign(q, q + rows.n_joints), found.best_error = error;
