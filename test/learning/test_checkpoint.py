@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 import torch
+from learning.gmmvi.problems import three_modes, wide_start
 from learning.models.random_models import (
     generator_of,
+    normal,
     random_mixture,
     random_mixture_of_experts,
     random_neural_mixture_of_experts,
@@ -16,7 +18,7 @@ from learning.toys import modes, normal_mixture, pairs_from, small_eim_config, w
 
 from eim_ros.core.errors import ModelFileError
 from eim_ros.core.files import read_tensor_file
-from eim_ros.learning import EIMConfig, EMConfig, ExponentialEM, MultipleCauseEM, RunOptions
+from eim_ros.learning import GMMVI, EIMConfig, EMConfig, ExponentialEM, GMMVIConfig, MultipleCauseEM, RunOptions
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
 from eim_ros.learning.discrete.families import CategoricalFamily
 from eim_ros.learning.eim import EIM
@@ -51,6 +53,13 @@ GROWTH = {
     "adaptation.max_components": 6,
     "adaptation.least_demand": 0.0,
 }
+INFERENCE = {
+    "n_iterations": 14,
+    "reuse_ratio": 1.5,
+    "adaptation.add_every": 3,
+    "adaptation.delete_after": 4,
+    "n_samples": 15,
+}
 FITS = {  # of other learners, and of others of their settings
     **{name: partial(learner.fit, DATA) for name, learner in LEARNERS.items()},
     "EM, three starts": partial(EM(EMConfig(n_components=3, n_iterations=8, n_starts=3, tolerance=0.0)).fit, DATA),
@@ -84,6 +93,21 @@ FITS = {  # of other learners, and of others of their settings
         )
         for ratio in ("plug-in", "residual", "network")
     },
+    **{
+        f"GMMVI, {word} {covariance}": partial(
+            GMMVI(three_modes(), GMMVIConfig.named(word, covariance=covariance, **INFERENCE)).fit, start=wide_start(3)
+        )
+        for word in ("SAMTRON", "ZEPYDOG")
+        for covariance in ("full", "diagonal")
+    },
+    **{
+        f"GMMVI, {word} with contexts": partial(
+            GMMVI(random_mixture_of_experts(2, 2, 2, 1), GMMVIConfig.named(word, n_contexts=40, **INFERENCE)).fit,
+            normal(generator_of(1), 60, 1),
+            wide_start(3),
+        )
+        for word in ("SAMTRON", "ZEPYDOG")
+    },
 }
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS.keys())
 
@@ -106,7 +130,12 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize(
     ("name", "n_iterations"),
-    [*((name, 5) for name in FITS), ("EIM, network", 1), ("EM, three starts", 12), ("EM, three starts", 17)],
+    [
+        *((name, 8 if "GMMVI" in name else 5) for name in FITS),
+        ("EIM, network", 1),
+        ("EM, three starts", 12),
+        ("EM, three starts", 17),
+    ],
 )
 def test_resumed_fit_equals_an_uninterrupted_one(tmp_path, name, n_iterations):
     saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=3)

@@ -2,17 +2,15 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from learning.gmmvi.problems import three_modes, wide_start, words
 from learning.models.random_models import generator_of, normal, random_mixture_of_experts
-from learning.toys import kl_between, without_times
+from learning.toys import kl_between
 from torch.distributions import MultivariateNormal
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import (
     GMMVI,
     ComponentSamples,
@@ -390,30 +388,6 @@ def test_mixture_of_experts_is_found_to_rounding(word):
     assert kl_between(model, target) < 1e-9
     again = GMMVI(target, config, n_iterations=1).fit(context, model, generator=generator_of(0))
     assert again.history.column("elbo")[0] == pytest.approx(0.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
-def test_resumed_run_with_contexts_is_bitwise_the_uninterrupted_one(word, tmp_path):
-    target = random_mixture_of_experts(2, 2, 2, 1)
-    settings = {
-        "reuse_ratio": 1.5,
-        "adaptation.add_every": 3,
-        "adaptation.delete_after": 4,
-        "n_samples": 15,
-        "n_contexts": 40,
-    }
-
-    def fit(n_iterations, **options):
-        config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
-        return GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(0), **options)
-
-    saved = RunOptions(checkpoint=tmp_path / "run.checkpoint", checkpoint_every=100)
-    whole = fit(14)
-    fit(8, run=saved)
-    resumed = fit(14, run=replace(saved, resume=True))
-    for name, value in whole.state.tensors().items():
-        torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
-    assert without_times(resumed.history) == without_times(whole.history)
 
 
 def test_constant_column_of_contexts_has_no_slope():

@@ -2,17 +2,16 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from learning.gmmvi.problems import three_modes, wide_start, words
 from learning.models.random_models import generator_of, normal
-from learning.toys import normal_mixture, without_times
+from learning.toys import normal_mixture
 from torch.distributions import Beta, MultivariateNormal, kl_divergence
 
-from eim_ros.core.errors import ConfigurationError, DistributionError, ModelFileError
-from eim_ros.learning import RunOptions, random_start
+from eim_ros.core.errors import ConfigurationError, DistributionError
+from eim_ros.learning import random_start
 from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig, Modules, Stein
 from eim_ros.learning.gmmvi.settings import LETTERS
 from eim_ros.learning.models import GaussianMixture
@@ -213,33 +212,6 @@ def test_modes_beyond_a_guessed_start_are_found():
     near = torch.cdist(model.means, means) < 1.0
     shares = (near * model.log_weights.softmax(0).unsqueeze(-1)).sum(0)
     torch.testing.assert_close(shares, torch.full((4,), 0.25).double(), rtol=0.0, atol=0.05)
-
-
-@pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_resumed_run_is_bitwise_the_uninterrupted_one(word, covariance, tmp_path):
-    settings = {
-        "covariance": covariance,
-        "reuse_ratio": 1.5,
-        "adaptation.add_every": 3,
-        "adaptation.delete_after": 4,
-        "n_samples": 15,
-    }
-
-    def fit(n_iterations, **options):
-        config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
-        return GMMVI(three_modes(), config).fit(start=wide_start(3), generator=generator_of(0), **options)
-
-    saved = RunOptions(checkpoint=tmp_path / "run.checkpoint", checkpoint_every=100)
-    whole = fit(14)
-    fit(8, run=saved)
-    resumed = fit(14, run=replace(saved, resume=True))
-    for name, value in whole.state.tensors().items():
-        torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
-    assert without_times(resumed.history) == without_times(whole.history)
-    with pytest.raises(ModelFileError):
-        settings["n_samples"] = 16
-        fit(14, run=replace(saved, resume=True))
 
 
 def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterior():
