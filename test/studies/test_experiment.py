@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies.test_ngsim import drive, write
+from studies.test_traffic_data import drive, write
 
 from experiments.__main__ import main
 from experiments.harness import EXPERIMENTS

@@ -11,8 +11,10 @@ from experiments.robustness import (
     FitConfig,
     RobustnessConfig,
     random_start,
+    reached_optimum,
     sine_samples,
 )
+from experiments.table import Header, ResultTable
 
 FIT = FitConfig(n_validation=100, n_iterations=0)
 CONFIG = RobustnessConfig(n_starts=2, n_samples=500, em_iterations=50, ratios=("plug-in",), thesis=FIT, ours=FIT)
@@ -42,3 +44,18 @@ def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():
 def test_em_from_k_means_has_a_start_of_its_own_for_each_row():
     assert figures(K_MEANS, 0) != figures(K_MEANS, 1)
     assert figures(K_MEANS, 0)["log_likelihood"] <= figures(OPTIMUM, 0)["log_likelihood"] + 0.05
+
+
+@pytest.fixture
+def table() -> ResultTable:
+    rows = []
+    for cell in EXPERIMENT.cells(RobustnessConfig(n_starts=4)):
+        value = 0.6 if cell["method"] == OPTIMUM else 0.5 - 0.2 * cell["start"]
+        drawn = {"contexts": [0.0, 0.5], "samples": [1.0, -1.0], "components": [0, 4]}
+        rows.append({**cell, "seed": 0, "log_likelihood": value, **drawn})
+    return ResultTable(Header("robustness", {}, {}), tuple(rows))
+
+
+def test_starts_within_a_quarter_nat_of_the_optimum_have_reached_it(table):
+    assert [reached_optimum(table, row) for row in table.where(method="EM")] == [True, False, False, False]
+    assert "1 of 4  0.200   0.100  -0.100" in EXPERIMENT.report(table)[2]

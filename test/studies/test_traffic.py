@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy import stats
-from studies.test_ngsim import drive, write
+from studies.test_traffic_data import drive, write
 
 from eim_ros.core.errors import DataError
-from experiments.traffic import EXPERIMENT, NGSIM, TEST_DATA, RoadMap, TrafficConfig, traffic_data
+from experiments import traffic
+from experiments.table import Header, ResultTable
+from experiments.traffic import EXPERIMENT, NGSIM, SYNTHETIC, TEST_DATA, RoadMap, TrafficConfig, traffic_data
 from experiments.traffic_data import CROSSING, CYCLE, GREEN, LANES, REACH, synthetic_intersection
 
 SMALL = TrafficConfig(
@@ -109,3 +111,23 @@ def test_more_experts_than_windows_and_one_vehicle_are_refused(tmp_path):
     config = TrafficConfig(ngsim=str(few), n_components=(5,), ratios=())
     with pytest.raises(DataError, match="5 experts need as many windows of tracks, got 3"):
         EXPERIMENT.measure(config, EXPERIMENT.cells(config)[1], 0)
+
+
+def table(data: str) -> ResultTable:
+    trajectories = np.random.default_rng(0).uniform(0.0, 40.0, (30, 12)).tolist()
+    figures = {"data": data, "trajectories": trajectories, "off_road": 0.1}
+    road = {"road": [[5, 10, 20, 25]] * 40, "road_corner": [0.0, 0.0, 1.0]}
+    rows = [{"method": TEST_DATA, "estimator": "none", "n_components": 0, "seed": 0, **figures, **road}]
+    for count in (5, 10):
+        for method, ratio in (("EM", "none"), ("EIM", "residual"), ("EIM", "network"), ("EIM", "plug-in")):
+            rows.append({"method": method, "estimator": ratio, "n_components": count, "seed": 0, **figures})
+    return ResultTable(Header("traffic", {}, {}), tuple(rows))
+
+
+@pytest.mark.parametrize(("data", "warned"), [(SYNTHETIC, True), (NGSIM, False)])
+def test_picture_says_what_the_data_are(tmp_path, monkeypatch, data, warned):
+    titles = []
+    monkeypatch.setattr("matplotlib.figure.Figure.suptitle", lambda self, text, **_: titles.append(text))
+    traffic.draw(table(data), tmp_path)
+    assert data in titles[0]
+    assert ("not measured traffic" in titles[0]) is warned

@@ -1,5 +1,6 @@
 """Models of binary causes: joints against the plain formula, M-steps that are optimal, samples that fit."""
 
+import dataclasses
 import itertools
 import math
 
@@ -182,27 +183,20 @@ def test_sparsest_states_differ_and_have_few_causes(n_states):
     assert [int(state.sum()) for state in states] == expected
 
 
-def test_parameters_that_are_none_are_refused():
-    good = sparse_coding()
-    with pytest.raises(DistributionError, match="disagree"):
-        BinarySparseCoding(good.weights, good.deviation, good.prior[:2], good.least_deviation)
-    with pytest.raises(DistributionError, match="between 0 and 1"):
-        BinarySparseCoding(good.weights, good.deviation, torch.ones(3).double(), good.least_deviation)
-    with pytest.raises(DistributionError, match="weights must be finite"):
-        BinarySparseCoding(math.nan * good.weights, good.deviation, good.prior, good.least_deviation)
-    with pytest.raises(DistributionError, match="noise must be positive"):
-        BinarySparseCoding(good.weights, 0.0 * good.deviation, good.prior, good.least_deviation)
-    likely = noisy_or()
-    with pytest.raises(DistributionError, match="weights must lie between"):
-        NoisyOr(2.0 * likely.weights, likely.leak, likely.prior)
-    with pytest.raises(DistributionError, match="disagree"):
-        NoisyOr(likely.weights, likely.leak[:2], likely.prior)
-
-
-@pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr])
-def test_start_needs_as_many_samples_as_causes(kind):
-    with pytest.raises(DataError, match="5 causes need at least as many samples, got 4"):
-        kind.start(torch.eye(4).double(), 5, generator_of(0))
+@pytest.mark.parametrize(
+    ("good", "wrong", "words"),
+    [
+        (sparse_coding(), lambda good: {"prior": good.prior[:2]}, "disagree"),
+        (sparse_coding(), lambda good: {"prior": torch.ones(3).double()}, "between 0 and 1"),
+        (sparse_coding(), lambda good: {"weights": math.nan * good.weights}, "weights must be finite"),
+        (sparse_coding(), lambda good: {"deviation": 0.0 * good.deviation}, "noise must be positive"),
+        (noisy_or(), lambda good: {"weights": 2.0 * good.weights}, "weights must lie between"),
+        (noisy_or(), lambda good: {"leak": good.leak[:2]}, "disagree"),
+    ],
+)
+def test_parameters_that_are_none_are_refused(good, wrong, words):
+    with pytest.raises(DistributionError, match=words):
+        dataclasses.replace(good, **wrong(good))
 
 
 @pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr])
@@ -210,6 +204,7 @@ def test_start_needs_as_many_samples_as_causes(kind):
     ("sample", "n_causes", "words"),
     [
         (torch.eye(4), 0, "the number of causes must be a whole number of at least 1, got 0"),
+        (torch.eye(4), 5, "5 causes need at least as many samples, got 4"),
         (torch.eye(4), 2.5, "the number of causes must be a whole number of at least 1, got 2.5"),
         (torch.ones(4), 2, r"a matrix \(n, d\), .*got shape \(4,\)"),
         ("images", 2, "numbers"),

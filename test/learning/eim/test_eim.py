@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from learning.models.random_models import generator_of, random_mixture, random_mixture_of_experts
-from learning.toys import DEGENERATE, bimodal_pairs, small_eim_config, without_times
+from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
+from learning.toys import DEGENERATE, bimodal_pairs, kl_between, pairs_from, small_eim_config, without_times
 
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning import EIMConfig, EMConfig, History, Pairs
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim.iteration import EIMIteration
@@ -242,3 +243,73 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
     start = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1))
     result = EIM(config).fit(sample, start, generator=generator)
     assert (result.status, result.state.iteration) == (status, 30)
+
+
+def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_from_them():
+    """One Gaussian in six dimensions, and EM's fit of it: nothing is left to learn."""
+    sample = normal(generator_of(0), 1000, 6) @ normal(generator_of(1), 6, 6)
+    start = EM(EMConfig(n_components=1)).fit(sample).model
+    drifted = {}
+    for held_out in (0.1, 0.0):
+        config = small_eim_config(
+            n_components=1,
+            n_iterations=20,
+            **{"ratio.hidden_layers": (32, 32), "ratio.initial_epochs": 20, "ratio.validation_share": held_out},
+        )
+        model = EIM(config).fit(sample, start, generator=generator_of(2)).model
+        drifted[held_out] = float((model.means - start.means).abs().max())
+    assert drifted[0.1] == 0.0
+    assert drifted[0.0] > 0.01  # with nothing held out every network is believed; the deviations are about 2
+
+
+VARIANTS = {
+    "EIM": {},
+    "EIM-KL": {"kl_term": False},
+    "EIM-US": {"update": "unstructured"},
+    "EIM-US-KL": {"update": "unstructured", "kl_term": False},
+    "refitted gating": {"m_step.gating.update": "refit"},
+    "diagonal covariances": {"m_step.covariance": "diagonal"},
+    "tied covariances": {"m_step.covariance": "tied"},
+}
+
+
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
+def test_each_variant_comes_closer_to_the_target(settings):
+    target, start = random_mixture_of_experts(1, 2, 1, 1), random_mixture_of_experts(5, 2, 1, 1)
+    data = pairs_from(target, 1000)
+    config = small_eim_config(
+        n_iterations=20, **settings, **{"ratio.estimator": "plug-in", "gradient_steps.step_size": 0.03}
+    )
+    fitted = EIM(config).fit(data, start, generator=generator_of(0)).mixture_of_experts
+    assert kl_between(fitted, target) < 0.5 * kl_between(start, target)
+
+
+@pytest.mark.parametrize("growth", [{}, {"adaptation.add_every": 4, "adaptation.n_candidates": 200}])
+@pytest.mark.parametrize("covariance", ["diagonal", "tied"])
+def test_restricted_covariances_recover_a_known_density_of_their_family(covariance, growth):
+    """The start has full covariances; added components get the restricted ones too."""
+    generator = generator_of(0)
+    factors = torch.tensor([[[1.0, 0.0], [0.0, 0.5]], [[0.4, 0.0], [0.0, 1.5]]]).double()
+    if covariance == "tied":
+        factors = torch.tensor([[1.0, 0.0], [0.8, 0.5]]).double().expand(2, 2, 2)
+    weights = torch.tensor([0.3, 0.7]).double().log()
+    target = GaussianMixture(weights, torch.tensor([[-3.0, 0.0], [3.0, 1.0]]).double(), factors)
+    data = target.sample(500, generator)
+    algorithm = EIM(target=target, n_components=2, n_iterations=30, **growth, **{"m_step.covariance": covariance})
+    fitted = algorithm.fit(data, generator=generator_of(1)).mixture_of_experts
+    covariances = fitted.experts.scale_trils @ fitted.experts.scale_trils.mT
+    if covariance == "diagonal":
+        assert float(covariances[:, 0, 1].abs().max()) == 0.0
+    else:
+        assert float((covariances - covariances[:1]).abs().max()) == 0.0
+    sample = fitted.sample(torch.zeros(2000, 0).double(), generator_of(2))
+    kl = fitted.log_prob(torch.zeros(2000, 0).double(), sample) - target.log_prob(sample)
+    assert abs(float(kl.mean())) < 0.02  # one component too many may still share a mode
+
+
+@pytest.mark.parametrize("other", [{"update": "unstructured"}, {"expert_kind": "neural"}])
+def test_restricted_covariances_are_refused_if_the_m_step_cannot_keep_them(other):
+    data = pairs_from(random_mixture_of_experts(1, 2, 1, 1), 100)
+    config = small_eim_config(**other, **{"m_step.covariance": "diagonal", "start.em_iterations": 1})
+    with pytest.raises(ConfigurationError, match="diagonal covariances"):
+        EIM(config).fit(data, generator=generator_of(0))

@@ -308,18 +308,29 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
     assert GMMVI(lambda sample: -sample.square().sum(-1), diagonal).fit(start=start).status is Status.MAX_ITERATIONS
 
 
-def test_bad_starts_budgets_and_names_are_refused():
-    target = three_modes()
-    with pytest.raises(ConfigurationError, match="less than one iteration's 300"):
-        GMMVI(target, GMMVIConfig(max_evaluations=299)).fit(start=wide_start(3))
-    with pytest.raises(DistributionError, match="neither n_dims nor event_shape"):
-        GMMVI(lambda sample: sample.sum(-1)).fit()
-    with pytest.raises(DistributionError, match="the start has 3 dimensions, but the target 2"):
-        GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3))
-    singular = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), torch.zeros(1, 2, 2).double())
-    with pytest.raises(DistributionError, match="positive diagonal"):
-        GMMVI(target).fit(start=singular)
-    with pytest.raises(ConfigurationError, match="7 letters such as SAMTRON"):
-        GMMVIConfig.named("SAMTRO")
-    with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_step.update"):
-        GMMVIConfig.named("SAMXRON")
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: GMMVI(three_modes(), max_evaluations=299).fit(start=wide_start(3)),
+            ConfigurationError,
+            "less than one iteration's 300",
+        ),
+        (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "neither n_dims nor event_shape"),
+        (
+            lambda: GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3)),
+            DistributionError,
+            "the start has 3 dimensions, but the target 2",
+        ),
+        (
+            lambda: GMMVI(three_modes()).fit(start=wide_start(1, scale=0.0)),
+            DistributionError,
+            "positive diagonal",
+        ),
+        (lambda: GMMVIConfig.named("SAMTRO"), ConfigurationError, "7 letters such as SAMTRON"),
+        (lambda: GMMVIConfig.named("SAMXRON"), ConfigurationError, "letter 4 of 'SAMXRON', for component_step.update"),
+    ],
+)
+def test_bad_starts_budgets_and_names_are_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

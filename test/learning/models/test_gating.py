@@ -1,11 +1,11 @@
-"""Softmax gating: probabilities sum to one, survive large logits, and do not depend on a common shift."""
+"""Linear and neural gating: probabilities sum to one, survive large logits, and do not depend on a common shift."""
 
 import pytest
 import torch
-from learning.models.random_models import generator_of, normal, random_gating
+from learning.models.random_models import generator_of, normal, random_gating, random_network
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models import SoftmaxGating
+from eim_ros.learning.models import NeuralGating, SoftmaxGating
 
 
 def test_log_probabilities_are_the_softmax_of_the_affine_logits():
@@ -40,3 +40,22 @@ def test_without_context_it_is_a_categorical_distribution():
 def test_parameters_of_no_gating_are_refused(weights, biases, reason):
     with pytest.raises(DistributionError, match=reason):
         SoftmaxGating(weights, biases)
+
+
+def test_fresh_gating_prefers_nobody():
+    context = normal(generator_of(2), 7, 2)
+    gating = NeuralGating.uniform(context, 4, (6, 6), generator_of(3))
+    torch.testing.assert_close(gating(context).exp(), torch.full((7, 4), 0.25).double(), rtol=1e-14, atol=0.0)
+
+
+def test_units_of_the_context_do_not_matter():
+    context, generator = normal(generator_of(5), 30, 2), generator_of
+    metres = NeuralGating.uniform(context, 3, (6,), generator(6)).network
+    millimetres = NeuralGating.uniform(1000.0 * context, 3, (6,), generator(6)).network
+    torch.testing.assert_close(metres.scale * 1000.0, millimetres.scale, rtol=1e-12, atol=0.0)
+    assert torch.equal(metres.weights[0], millimetres.weights[0])
+
+
+def test_two_networks_are_no_gating():
+    with pytest.raises(DistributionError, match="one network"):
+        NeuralGating(random_network(7, 2, 1, 3))

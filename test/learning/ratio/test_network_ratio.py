@@ -1,6 +1,8 @@
 """Network ratio: trained where it pays, restored where it does not, and never moved by what is not finite."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from learning.models.random_models import generator_of, random_mixture_of_expert
 from learning.ratios import MODEL, TARGET, Shifted, drawn_at, exact, gaussian, network, plug_in, samples
 
 from eim_ros.learning.ratio import NetworkRatio
-from eim_ros.learning.ratio.network import Dropout
+from eim_ros.learning.ratio.network import Adam, Dropout
 
 
 def fitted(n: int = 600, **settings) -> tuple[NetworkRatio, torch.Tensor, torch.Tensor]:
@@ -190,3 +192,26 @@ def test_dropout_scales_what_it_keeps_and_is_absent_from_evaluation(n):
     assert outputs.unique().tolist() == pytest.approx([0.0, 4.0 / 3.0])
     assert float((outputs == 0.0).float().mean()) == pytest.approx(0.25, abs=0.1)  # four standard errors of 400 draws
     assert torch.equal(layer.eval()(inputs), inputs)
+
+
+def test_adam_takes_the_steps_of_pytorch():
+    generator = torch.Generator().manual_seed(0)
+    ours = [torch.randn(4, 3, generator=generator), torch.randn(2, generator=generator)]
+    theirs = [part.clone().requires_grad_() for part in ours]
+    adam, reference = Adam(ours, 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
+    for _ in range(5):
+        gradients = [torch.randn(part.shape, generator=generator) for part in ours]
+        for part, gradient in zip(theirs, gradients, strict=True):
+            part.grad = gradient.clone()
+        adam.step(gradients)
+        reference.step()
+    assert all(torch.equal(part, other) for part, other in zip(ours, theirs, strict=True))
+
+
+def test_learning_does_not_import_the_compiler_of_pytorch():
+    code = (
+        "import sys, torch; from eim_ros.learning import EIM; "
+        "EIM(n_components=1, n_iterations=1, **{'ratio.estimator': 'network'}).fit(torch.randn(50, 1)); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

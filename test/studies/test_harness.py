@@ -1,4 +1,4 @@
-"""A run completes its table, whatever happened before and wherever its rows are computed."""
+"""A run completes its table, whatever happened before and wherever its rows are computed; pairs of rows count once."""
 
 import os
 import random
@@ -12,8 +12,8 @@ from studies.toy_experiment import TOY, ToySettings
 
 from eim_ros.core.errors import ConfigurationError, DataError, ServiceError
 from eim_ros.core.parallel import DaskWorkers
-from experiments.harness import TABLE_NAME, Outcome, run_experiment
-from experiments.table import ResultTable
+from experiments.harness import TABLE_NAME, Outcome, Pairs, paired, pairs_in_words, run_experiment
+from experiments.table import Header, ResultTable
 
 SETTINGS = ToySettings()
 SEEDS = (0, 1)
@@ -129,3 +129,38 @@ def test_file_that_is_no_table_is_refused_and_kept(tmp_path, content):
     with pytest.raises(DataError, match="cannot read results in"):
         run_experiment(TOY, SETTINGS, SEEDS, tmp_path)
     assert (tmp_path / TABLE_NAME).read_text() == content
+
+
+def row(method: str, size: int, seed: int, kl: float, way: str = "none") -> dict[str, object]:
+    return {"method": method, "size": size, "seed": seed, "kl": kl, "way": way}
+
+
+TABLE = ResultTable(
+    Header("toy", {}, {}),
+    (
+        row("A", 1, 0, 0.1),
+        row("A", 1, 1, 0.5),
+        row("A", 2, 0, 0.3),
+        row("B", 1, 0, 0.2, "x"),
+        row("B", 1, 0, 0.05, "y"),
+        row("B", 1, 1, 0.6, "x"),
+        row("B", 2, 0, 0.3, "x"),  # as good is not below
+        row("B", 3, 0, 9.0, "x"),  # there is no A
+        row("C", 1, 0, 1.0),
+    ),
+)
+
+
+def count(other: str, **more: object) -> Pairs:
+    return paired(TABLE, "kl", ("size",), {"method": "A"}, {"method": other, **more})
+
+
+def test_each_variant_of_the_other_method_is_a_pair_with_the_row_of_its_size_and_seed():
+    assert count("B") == Pairs(2, 4)
+    assert count("B", way="y") == Pairs(0, 1)
+
+
+def test_words_tell_each_method_and_all_together_and_leave_out_what_has_no_row():
+    lines = pairs_in_words("A", {name: count(name) for name in ("B", "C", "D")})
+    assert lines == ["A below B: 2 of 4 pairs", "A below C: 1 of 1 pairs", "A below all of these: 3 of 5 pairs (60%)"]
+    assert pairs_in_words("A", {"D": count("D")}) == []
