@@ -32,8 +32,8 @@ from torch import Tensor
 from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
-from eim_ros.learning.em.compact import CompactStep
 from eim_ros.learning.learner import Learner, Prepared
+from eim_ros.learning.models import native
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
@@ -42,7 +42,13 @@ from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 from eim_ros.learning.projections.gaussian import restrict_covariances
-from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit_gating_to_moments, improve_experts
+from eim_ros.learning.projections.likelihood import (
+    constrained_factors,
+    fit_experts,
+    fit_gating,
+    fit_gating_to_moments,
+    improve_experts,
+)
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 from eim_ros.learning.run import FitResult, History, Status
 from eim_ros.learning.starts import branching_start, likeliest_start, with_networks
@@ -50,6 +56,8 @@ from eim_ros.learning.starts import branching_start, likeliest_start, with_netwo
 NO_DENSITY = "the start is so far from some of the data that they have no density"
 CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
 LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+NO_FLOOR = -1.0
+MOST_RESPONSIBILITIES = 262_144  # of a compact step, points times components; for more, matrix products are faster
 BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
 
@@ -180,6 +188,68 @@ def maximised(
         gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations, weight=weight
     )
     return units.original(MixtureOfExperts(new_gating, improved)), log_normaliser + units.log_volume()
+
+
+@dataclass(frozen=True)
+class CompactStep:
+    """One iteration of EM for a Gaussian mixture of few components on fixed data, on the CPU.
+
+    It computes the same as `expect` and `maximised`, with little overhead. A compiled routine whitens each point with
+    each component, which makes it accurate in the original coordinates. It fits full covariances. Those of another
+    kind, or below the floor, are computed from them.
+    """
+
+    points: Tensor  # (n_dims, n_samples)
+    weight: Tensor | None  # (n_samples,), weights of the samples, with a mean of one
+    scale: Tensor  # (n_dims,), standard deviations of the data
+    covariance_floor: float  # minimum variance in any direction, relative to the variances of the data
+    covariance: str = "full"  # kind of the covariances, as in `EMConfig`
+
+    @classmethod
+    def from_data(
+        cls, units: Standardisation, data: Pairs, covariance_floor: float, covariance: str = "full"
+    ) -> CompactStep | None:
+        """Return the iteration for samples without contexts, or None if they are not in float64 on the CPU."""
+        if data.sample.device.type != "cpu" or data.sample.dtype != torch.float64:
+            return None
+        return cls(data.sample.T.contiguous(), data.weight, units.sample_scale, covariance_floor, covariance)
+
+    def __call__(self, model: MixtureOfExperts) -> tuple[MixtureOfExperts, float] | None:
+        """Return the updated model, and the mean log-likelihood of the old one [nat].
+
+        None means that the complete implementation is needed: there are too many components, or one of them is
+        singular or has no weight.
+        """
+        gating, experts = linear_parts(model)
+        if experts.n_components * self.points.shape[1] > MOST_RESPONSIBILITIES:
+            return None
+        updated = self._updated(gating, experts, self.covariance_floor) if self.covariance == "full" else None
+        constrained = updated is None
+        if updated is None:
+            updated = self._updated(gating, experts, NO_FLOOR)
+        if updated is None:
+            return None
+        log_weights, means, factors = (torch.from_numpy(part) for part in updated[1:])
+        if constrained:
+            factors = constrained_factors(
+                factors, log_weights.exp(), self.covariance, self.covariance_floor, self.scale
+            )
+        following = MixtureOfExperts(
+            SoftmaxGating(gating.weights, log_weights), LinearExperts(experts.weights, means, factors)
+        )
+        return following, updated[0]
+
+    def _updated(self, gating: SoftmaxGating, experts: LinearExperts, floor: float) -> Any:
+        """Return the mean log-likelihood and the updated parameters, or None if a covariance is below the floor."""
+        return native.em_step(
+            self.points.numpy(),
+            None if self.weight is None else self.weight.numpy(),
+            gating.biases.detach().numpy(),
+            experts.biases.detach().numpy(),
+            experts.scale_trils.detach().numpy(),
+            self.scale.numpy(),
+            floor,
+        )
 
 
 @dataclass(frozen=True)

@@ -430,10 +430,8 @@ class FullCovariances(ABC):
     def misfit(
         self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
     ) -> Misfit:
-        n_dims, width, column = slope.shape[-1], mean.shape[-1], mean.unsqueeze(-1)
-        row = slope.unsqueeze(-2)
-        cross = self.to_own @ (moments[0].reshape(-1, width, n_dims) - column * row) @ self.scale_trils
-        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
+        n_dims, width, row = slope.shape[-1], mean.shape[-1], slope.unsqueeze(-2)
+        cross, spread = self._own_covariances(moments[0], moments[1], mean, slope)
         square = self.scale_trils.mT @ (moments[2].reshape(-1, n_dims, n_dims) - row.mT * row) @ self.scale_trils
         ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
         factor, info = torch.linalg.cholesky_ex(spread + ridge)
@@ -457,13 +455,17 @@ class FullCovariances(ABC):
     def regressed_gradient(
         self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
     ) -> NaturalGradient:
-        width, column, row = mean.shape[-1], mean.unsqueeze(-1), slope.unsqueeze(-2)
-        cross = self.to_own @ (moments[0].reshape(-1, width, slope.shape[-1]) - column * row) @ self.scale_trils
-        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
-        factor, info = torch.linalg.cholesky_ex(spread + self.ridge * torch.eye(width).to(mean))
+        cross, spread = self._own_covariances(*moments, mean, slope)
+        factor, info = torch.linalg.cholesky_ex(spread + self.ridge * torch.eye(mean.shape[-1]).to(mean))
         slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
-        center = self.to_own @ (column - (self.origin - offset).unsqueeze(-1))  # mean of [v, u]
-        return _gradient(slopes, row @ self.scale_trils - center.mT @ slopes)
+        center = self.to_own @ (mean.unsqueeze(-1) - (self.origin - offset).unsqueeze(-1))  # mean of [v, u]
+        return _gradient(slopes, slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes)
+
+    def _own_covariances(self, cross: Tensor, square: Tensor, mean: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the covariances of [v, u] with L' grad R and with itself, from the moments of `regressed_gradient`."""
+        width, column, row = mean.shape[-1], mean.unsqueeze(-1), slope.unsqueeze(-2)
+        of_gradient = self.to_own @ (cross.reshape(-1, width, slope.shape[-1]) - column * row) @ self.scale_trils
+        return of_gradient, self.to_own @ (square.reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         n_dims, width = self.scale_trils.shape[-1], slope.shape[-1]
@@ -491,17 +493,21 @@ def _gradient(own: Tensor, intercept: Tensor) -> NaturalGradient:
     return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
 
 
-def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
-    """Draw standard normal noise (n_components, largest count, n_dims); return it with a mask of the valid entries.
+def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw standard normal noise (n_components, largest count, n_dims)."""
+    shape = (len(counts), int(counts.max()), means.shape[-1])
+    return torch.randn(shape, generator=generator, dtype=means.dtype, device=means.device)
 
-    The mask is None if all entries are valid.
+
+def unpadded(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first `counts` rows of each component, (n, width), and the component of each row.
+
+    `rows` have the shape (n_components, largest count, width).
     """
-    largest = int(counts.max())
-    shape = (len(counts), largest, means.shape[-1])
-    noise = torch.randn(shape, generator=generator, dtype=means.dtype, device=means.device)
-    if bool((counts == largest).all()):
-        return noise, None
-    return noise, torch.arange(largest, device=means.device) < counts.unsqueeze(-1)
+    component = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    if bool((counts == rows.shape[1]).all()):
+        return rows.flatten(0, 1), component
+    return rows[torch.arange(rows.shape[1], device=rows.device) < counts.unsqueeze(-1)], component
 
 
 def representable(means: Tensor, scales: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from eim_ros.learning.gmmvi.components import (
     WeightStep,
     padded_noise,
     representable,
+    unpadded,
 )
 from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
 from eim_ros.learning.gmmvi.gaussians import FEW_COMPONENTS, MANY_DIMS, halved, moved_by
@@ -218,12 +219,10 @@ class ExpertComponents(FullCovariances):
         return ExpertDensities(self.experts, self.gate)
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        noise, drawn = padded_noise(counts, self.means, generator)
+        noise = padded_noise(counts, self.means, generator)
         context = self.gate.sample(noise.shape[1], generator)
         mean = context @ self.experts.weights.mT + self.experts.biases.unsqueeze(1)
-        rows = torch.cat([torch.baddbmm(mean, noise, self.scale_trils.mT), context], -1)
-        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
-        return (rows.flatten(0, 1) if drawn is None else rows[drawn]), component
+        return unpadded(torch.cat([torch.baddbmm(mean, noise, self.scale_trils.mT), context], -1), counts)
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor

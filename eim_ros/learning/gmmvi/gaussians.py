@@ -24,6 +24,7 @@ from eim_ros.learning.gmmvi.components import (
     Spectrum,
     padded_noise,
     representable,
+    unpadded,
 )
 from eim_ros.learning.models.gaussian import LOG_TWO_PI, log_normaliser
 from eim_ros.learning.models.linear import LinearExperts
@@ -48,10 +49,8 @@ class FullComponents(ConstantWeights, FullCovariances):
         return _Residuals(self)
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        noise, drawn = padded_noise(counts, self.means, generator)
-        sample = torch.baddbmm(self.means.unsqueeze(1), noise, self.scale_trils.mT)
-        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
-        return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+        noise = padded_noise(counts, self.means, generator)
+        return unpadded(torch.baddbmm(self.means.unsqueeze(1), noise, self.scale_trils.mT), counts)
 
     @property
     def to_own(self) -> Tensor:
@@ -172,10 +171,8 @@ class DiagonalComponents(ConstantWeights):
         return _Densities(self)
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        noise, drawn = padded_noise(counts, self.means, generator)
-        sample = self.means.unsqueeze(1) + noise * self.scales.unsqueeze(1)
-        component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
-        return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+        noise = padded_noise(counts, self.means, generator)
+        return unpadded(self.means.unsqueeze(1) + noise * self.scales.unsqueeze(1), counts)
 
     def whiten(self, sample: Tensor) -> Tensor:
         return (sample - self.means.unsqueeze(1)) / self.scales.unsqueeze(1)

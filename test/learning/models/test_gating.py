@@ -2,17 +2,10 @@
 
 import pytest
 import torch
-from learning.models.random_models import generator_of, normal, random_gating, random_network
+from learning.models.random_models import generator_of, normal, random_network
 
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import NeuralGating, SoftmaxGating
-
-
-def test_log_probabilities_are_the_softmax_of_the_affine_logits():
-    gating, context = random_gating(0, 4, 3), normal(generator_of(1), 10, 3)
-    for row, point in zip(gating(context), context, strict=True):
-        logits = gating.weights @ point + gating.biases
-        torch.testing.assert_close(row.exp(), logits.exp() / logits.exp().sum(), rtol=1e-12, atol=0.0)
 
 
 def test_probabilities_sum_to_one_for_logits_beyond_the_range_of_exp():
@@ -20,12 +13,6 @@ def test_probabilities_sum_to_one_for_logits_beyond_the_range_of_exp():
     log_probs = gating(torch.tensor([[1.0], [-1.0]]).double())
     assert torch.isfinite(log_probs).all()
     torch.testing.assert_close(log_probs.exp(), torch.eye(2).double(), rtol=0.0, atol=0.0)
-
-
-def test_without_context_it_is_a_categorical_distribution():
-    gating = random_gating(9, 4, 0)
-    expected = torch.log_softmax(gating.biases, -1).expand(5, -1)
-    torch.testing.assert_close(gating(torch.zeros(5, 0).double()), expected, rtol=0.0, atol=1e-15)
 
 
 @pytest.mark.parametrize(

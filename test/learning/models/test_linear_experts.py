@@ -9,16 +9,6 @@ from eim_ros.learning.models import Gaussian, LinearExperts
 from eim_ros.learning.models import linear as module
 
 
-def test_each_expert_is_a_gaussian_around_its_regression():
-    experts, context, sample = random_experts(0, 4, 3, 2), normal(generator_of(1), 6, 2), normal(generator_of(2), 6, 3)
-    log_prob = experts.log_prob(context, sample)
-    for index in range(4):
-        mean = context @ experts.weights[index].T + experts.biases[index]
-        expected = Gaussian(mean, experts.scale_trils[index]).log_prob(sample)
-        torch.testing.assert_close(log_prob[:, index], expected, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(experts.means(context)[:, index], mean, rtol=1e-13, atol=1e-13)
-
-
 def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
     experts, context, sample = (
         random_experts(6, 5, 3, 2),
@@ -29,16 +19,6 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
     for elements in (1, 5 * 3 * 2, 5 * 3 * 4):
         monkeypatch.setattr(module, "CHUNK_ELEMENTS", elements)
         torch.testing.assert_close(experts.log_prob(context, sample), whole, rtol=1e-14, atol=1e-14)
-
-
-def test_selected_experts_are_rows_of_all_experts():
-    experts, context = random_experts(9, 4, 3, 2), normal(generator_of(10), 6, 2)
-    component = torch.tensor([0, 3, 1, 1, 2, 0])
-    selected = experts.select(component, context)
-    torch.testing.assert_close(
-        selected.mean, experts.means(context)[torch.arange(6), component], rtol=1e-13, atol=1e-13
-    )
-    assert torch.equal(selected.scale_tril, experts.scale_trils[component])
 
 
 @pytest.mark.parametrize("n_context", [0, 2])

@@ -154,13 +154,6 @@ def no_context(n: int) -> torch.Tensor:
     return torch.zeros(n, 0, dtype=torch.float64)
 
 
-def test_mixture_and_its_mixture_of_experts_have_one_density():
-    mixture, sample = random_mixture(0, 4, 3), normal(generator_of(1), 9, 3)
-    model = MixtureOfExperts.from_mixture(mixture)
-    assert (model.n_components, model.n_dims, model.n_context) == (4, 3, 0)
-    torch.testing.assert_close(model.log_prob(no_context(9), sample), mixture.log_prob(sample), rtol=1e-12, atol=1e-12)
-
-
 def test_shared_factor_is_given_to_each_expert():
     mixture = random_mixture(3, 3, 2)
     shared = GaussianMixture(mixture.log_weights, mixture.means, mixture.scale_trils[0])
