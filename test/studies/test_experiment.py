@@ -49,23 +49,6 @@ def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(n
     assert capsys.readouterr() == (first.out, "")  # drawn from the table: nothing is random
 
 
-def test_unknown_experiment_is_refused_in_one_line(capsys):
-    assert main(["nonsense"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_bad_setting_is_refused_before_the_work(tmp_path, capsys):
-    assert main(["robustness", "--output", str(tmp_path), "--set", "n_starts=0"]) == 2
-    assert "n_starts must be at least 1" in capsys.readouterr().err
-
-
-def test_processes_and_a_scheduler_exclude_each_other(tmp_path, capsys):
-    command = ["all", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:9", "--output", str(tmp_path)]
-    assert main(command) == 2
-    assert "give one of them" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_table(tmp_path, capsys):
     path = write(tmp_path / "a.csv", drive(1, 200, length=4.6))
     assert main(["traffic", "--quiet", "--set", f"ngsim={path}", "--output", str(tmp_path)]) == 3

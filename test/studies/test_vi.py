@@ -67,12 +67,6 @@ def test_humanoid_comes_from_its_file_and_postures_are_drawn(experiments: Comman
     fitted = experiments("vi", "--target", "talos", "--urdf", urdf, "--picture", picture, *common)
     assert (fitted.code, fitted.json["target"]) == (0, "talos")
     assert picture.read_bytes().startswith(b"\x89PNG")
-    missing = experiments("vi", "--target", "talos", *common)
-    assert missing.code == 2
-    assert "needs a robot: give --urdf FILE" in missing.err
-    no_robot = experiments("vi", "--target", "banana", "--picture", picture, *common)
-    assert no_robot.code == 2
-    assert "--picture shows postures of robots; banana is none" in no_robot.err
 
 
 def test_a_row_of_the_experiment_is_what_the_command_finds(experiments: Command, tmp_path: Path) -> None:
@@ -104,22 +98,3 @@ def test_resumed_run_takes_a_greater_budget_and_equals_the_whole_one(
     (first, _), (second, _) = load_model(whole), load_model(parts)
     for name, value in first.tensors().items():
         assert value.equal(second.tensors()[name]), name
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["--algorithm", "samtro"], "expected 7 letters"),
-        (["--budget", "10"], "less than one iteration's 80"),
-        (["--set", "max_evaluations=10"], "give --budget"),
-        (["--start", "kinematic"], "banana is none"),
-        (["--resume"], "nothing to resume"),
-    ],
-)
-def test_bad_input_is_refused(experiments: Command, tmp_path: Path, words: list[str], reason: str) -> None:
-    experiments("vi", *QUICK, "--output", tmp_path / "m.safetensors", *words).refused(reason)
-
-
-def test_output_and_checkpoint_in_one_place_are_refused(experiments: Command, tmp_path: Path) -> None:
-    words = ("vi", "--target", "funnel", "--output", tmp_path / "model", "--checkpoint", tmp_path / "model")
-    experiments(*words).refused("--output and --checkpoint are the same file")
