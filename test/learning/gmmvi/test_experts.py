@@ -13,19 +13,16 @@ from torch.distributions import MultivariateNormal
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning.gmmvi import (
     GMMVI,
-    ComponentSamples,
     DirectWeights,
     GMMVIConfig,
     More,
     Regression,
     Stein,
-    TrustRegionUpdate,
-    TrustRegionWeights,
 )
 from eim_ros.learning.gmmvi.experts import ExpertComponents
 from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
 from eim_ros.learning.gmmvi.gradients import log_ratio
-from eim_ros.learning.gmmvi.samples import Evaluated, SampleDatabase, Selection
+from eim_ros.learning.gmmvi.samples import Selection
 from eim_ros.learning.gmmvi.weights import OwnWeights
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import Status
@@ -199,44 +196,6 @@ def test_estimates_of_weighted_samples_are_those_of_a_loop():
         torch.testing.assert_close(regression.slope[number], solution[2:].T, rtol=1e-6, atol=1e-6)
 
 
-def test_trust_region_bounds_the_mean_kl_over_the_contexts_of_each_expert():
-    components = components_at(3)
-    ratio, _, _ = quadratic_ratio(components, 60)
-    spectrum = components.spectrum(Stein()(components, ratio, torch.zeros(3).double()))
-    step = TrustRegionUpdate()(spectrum, torch.full((3,), 0.2).double())
-    moved, accepted = components.moved(spectrum, step.precision, step.shift, step.accepted)
-    assert bool(accepted.all())
-    context = components.gate.context
-    for number in range(3):
-        old, new = (
-            MultivariateNormal(one.experts.means(context)[:, number], scale_tril=one.scale_trils[number])
-            for one in (components, moved)
-        )
-        kl = float(components.gate.shares[:, number] @ torch.distributions.kl_divergence(new, old))
-        assert kl == pytest.approx(float(step.kl()[number]), rel=1e-5)  # the ridge of the features is 1e-6
-        assert 0.18 <= kl <= 0.2
-
-
-def test_rewards_are_regressed_on_the_features():
-    """Ridge regression of R on [1, u] by weighted samples, of every expert; the ridge falls with effective samples."""
-    components = components_at(3)
-    ratio, _, _ = quadratic_ratio(components, 60)
-    context = ratio.sample[:, 2:]
-    features, expected = components.gate.features(context.expand(3, -1, -1)), []
-    for number in range(3):
-        weights = ratio.weights.values[:, number] / ratio.weights.values[:, number].sum()
-        mean = weights @ features[number]
-        local = features[number] - mean
-        ridge = 3.0 * 3 * float(weights.square().sum())
-        gram = local.T @ (weights.unsqueeze(-1) * local) + ridge * torch.eye(2).double()
-        slope = torch.linalg.solve(gram, local.T @ (weights * ratio.value))
-        expected.append(torch.cat([(weights @ ratio.value - slope @ mean).reshape(1), slope]))
-    share = ratio.weights.share(components.gate.log_mass)
-    n_effective = ratio.weights.effective_samples()
-    natural = with_common_rest(components.gate, torch.stack(expected), context, ratio.value, share, n_effective)
-    torch.testing.assert_close(ratio.reward(components), natural, rtol=1e-6, atol=1e-6)
-
-
 def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
     """d of (F + damping) d = E_o[n f_o], by a loop over components, contexts and features, for quadratic rewards.
 
@@ -304,21 +263,6 @@ def test_gating_follows_linear_rewards_by_its_natural_gradient():
     assert float((lead - expected).std()) < 0.1 * float(expected.std())  # ridge and damping are .018 and .016
 
 
-def test_gating_moves_by_the_rewards_within_its_bound():
-    components, log_weights = components_at(3), components_at(3).gate.log_mass
-    rewards = 2.0 * normal(generator_of(7), 3, 3)
-    here = components.gate.log_probs, components.reward_at_contexts(rewards)
-    for rule, size in ((DirectWeights(), 0.3), (TrustRegionWeights(), 0.05)):
-        step = rule(*here, torch.tensor(size).double())
-        found, moved = components.reweighted(log_weights, rewards, step)
-        expected = torch.log_softmax(here[0] + step.reward * here[1], -1)
-        torch.testing.assert_close(moved.gate.log_probs, expected, rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(found.exp(), expected.exp().mean(0))
-        if rule == TrustRegionWeights():
-            kl = float((expected.exp() * (expected - here[0])).sum(-1).mean())
-            assert 0.045 <= kl <= 0.05
-
-
 def test_deleted_and_added_components_leave_the_odds_of_the_others():
     components = components_at(3)
     log_weights, left = components.without(components.gate.log_mass, torch.tensor([0, 2]))
@@ -345,31 +289,6 @@ def test_no_component_falls_below_the_least_weight():
     )
     assert log_weights.tolist() == pytest.approx([0.0, -69.07], abs=1e-9)
     assert torch.equal(moved.gate.log_mass, log_weights)
-
-
-def test_reused_samples_keep_the_background_of_their_own_iteration():
-    """z = sum (n_c/N) q(c|y)/q(c) N(x|c, y) over the experts, and the gatings, of then and of now, by a loop."""
-    old, new = components_at(3), components_at(3, seed=5)
-    new = ExpertComponents(new.experts, ContextGate(new.gate.weights, new.gate.biases, old.gate.context))
-    rule = ComponentSamples(20, reuse_ratio=2.0)
-
-    def evaluated(rows):
-        return Evaluated(rows, -0.5 * rows.square().sum(-1), -rows[:, :2])
-
-    database = SampleDatabase.empty(old, 0, with_gradient=True)
-    first = rule(old, old.gate.log_mass, database, evaluated, generator_of(0))
-    database = database.remembered(first, old, rule.n_reused(3), generator_of(1))
-    second = rule(new, new.gate.log_mass, database, evaluated, generator_of(2))
-    ratio = log_ratio(new, new.gate.log_mass, second, 1.0, 20.0)
-    every, n_all = second.sample, len(second.sample)
-    background = sum(20.0 / n_all * old.densities().log_prob(every)[:, k].exp() for k in range(3))
-    background += sum(second.counts[k] / n_all * new.densities().log_prob(every)[:, k].exp() for k in range(3))
-    weights = new.densities().log_prob(every).exp() / background.unsqueeze(-1)
-    torch.testing.assert_close(
-        ratio.weights.values / ratio.weights.total, weights / weights.sum(0), rtol=1e-10, atol=1e-12
-    )
-    conditional = new.model(new.gate.log_mass).log_prob(every[:, 2:], every[:, :2])
-    torch.testing.assert_close(ratio.value, second.log_target - conditional, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("word", ["LEMTRUX", "LAPTRUX"])
