@@ -96,6 +96,8 @@ GUESSES = [
     ("EM(n_components=2).fit(data[:, :1])", None),
     ("EM(n_components=2).fit(data[:, 0])", r"reshape\(-1, 1\)"),
     ("EM(n_components=2, covariance_type='diag')", "unknown setting covariance_type; here it is covariance"),
+    ("EIM(max_iter=3)", "unknown setting max_iter; here it is n_iterations"),
+    ("GMMVI(bowl, random_state=3)", "unknown setting random_state; here it is seed"),
     ("EM(n_components=2, verbose=True)", r"run=RunOptions\(verbose=True\)"),
     ("EM(n_components=2, means_init=data[:2])", r"fit\(data, start=\.\.\.\)"),
     ("EM(n_components=2).fit(data, callback=print)", "unexpected keyword argument 'callback'"),
