@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
-from learning.toys import kl_between, normal_mixture, pairs_from
+from learning.toys import KnownInputs, kl_between, known_ratio_config, normal_mixture, pairs_from
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import EIMConfig
+from eim_ros.learning import EIMConfig, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 from eim_ros.learning.run import Status
@@ -63,6 +63,7 @@ def test_ten_components_in_ten_dimensions_are_found():
 
 
 def separated_experts() -> MixtureOfExperts:
+    """Two experts in two dimensions, apart from each other, and a gating that mixes them everywhere."""
     experts = random_mixture_of_experts(2, 2, 2, 1).experts
     biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
@@ -274,3 +275,64 @@ def kl_to(target, model):
 def test_setting_without_effect_is_refused(given, match):
     with pytest.raises(ConfigurationError, match=match):
         EIM(**given)
+
+
+def fit_to_samples(target, start, n_iterations, callbacks=(), **settings):
+    """Return a fit to samples whose ratio estimator knows the density."""
+    config = known_ratio_config(n_components=start.n_components, n_iterations=n_iterations, **settings)
+    return EIM(config, KnownInputs(target)).fit(
+        pairs_from(target, 1000), start, generator=generator_of(0), run=RunOptions(callbacks=callbacks)
+    )
+
+
+def test_start_at_the_target_is_recognised_and_left_alone():
+    target = random_mixture_of_experts(1, 3, 2, 1)
+    result = fit_to_samples(target, target, 3)
+    assert result.history.column("skipped") == [1.0, 1.0, 1.0]
+    assert all(
+        torch.equal(value, target.tensors()[name]) for name, value in result.mixture_of_experts.tensors().items()
+    )
+
+
+def displaced(model: MixtureOfExperts) -> MixtureOfExperts:
+    tensors = model.tensors()
+    tensors["experts.biases"] = tensors["experts.biases"] + torch.tensor([[0.5, -0.7], [-0.3, 0.6]]).double()
+    tensors["experts.scale_trils"] = 1.5 * tensors["experts.scale_trils"]
+    tensors["gating.weights"] = torch.zeros_like(tensors["gating.weights"])
+    return MixtureOfExperts.from_tensors(tensors)
+
+
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_two_experts_in_two_dimensions_reach_their_target(surrogate):
+    target = separated_experts()
+    settings = {"m_step.n_samples": 150, "m_step.gating.n_contexts": 300, "m_step.surrogate": surrogate}
+    bounds = {
+        "m_step.kl_bound": 1.0,
+        "m_step.entropy_loss_bound": 1.0,
+        "m_step.gating.kl_bound": 0.5,
+        "m_step.gating.entropy_loss_bound": 0.5,
+    }
+    start = displaced(target)
+    result = fit_to_samples(target, start, 60, **settings, **bounds)
+    assert kl_between(start, target) > 0.5
+    # the l2 of 1e-6 of the gating's regression is all that holds it off
+    assert kl_between(result.mixture_of_experts, target) < 1e-6
+
+
+def test_recorded_updates_obey_their_bounds():
+    target = separated_experts()
+    bounds = {
+        "m_step.kl_bound": 0.02,
+        "m_step.entropy_loss_bound": 0.01,
+        "m_step.gating.kl_bound": 0.005,
+        "m_step.gating.entropy_loss_bound": 0.01,
+    }
+    models = [displaced(target)]
+    result = fit_to_samples(target, models[0], 10, [lambda state, record: models.append(state.model)], **bounds)
+    assert max(result.history.column("expert_kl")) <= 0.02 * (1.0 + 1e-9)
+    assert max(result.history.column("expert_kl")) > 0.01  # it is the bound that stops them
+    assert max(result.history.column("gating_kl")) <= 0.005
+    for before, after in zip(models, models[1:], strict=False):
+        change = (after.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()
+                  - before.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()).sum(-1)  # fmt: skip
+        assert change.min() >= -0.01 - 1e-9  # entropy of an expert = sum of the logs of its factor's diagonal

@@ -59,14 +59,6 @@ def test_most_probable_states_are_the_best_of_all_subsets(n_states):
     torch.testing.assert_close(found.moments, moments(points, shares), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("n_states", [5, 9])
-def test_as_many_states_as_components_are_no_truncation(n_states):
-    model, points = problem((5, 2, 1))
-    full, same = expect(model, points), expect(model, points, n_states)
-    assert torch.equal(full.products, same.products)
-    assert full.free_energy == same.free_energy
-
-
 def test_log_likelihood_of_a_truncated_step_is_left_out_on_request():
     model, points = problem((5, 2, 1))
     assert math.isnan(expect(model, points, 2, log_likelihood=False).log_likelihood)

@@ -95,13 +95,6 @@ def test_free_energy_is_a_lower_bound_and_grows_with_the_number_of_states(n_cont
     )  # rounding of the quadratic forms
 
 
-@pytest.mark.parametrize("n_states", [1, 2, 5])
-def test_first_states_are_the_most_probable_of_all(n_states):
-    data, start = problem(2)
-    state = TruncatedEM(config(n_iterations=1, n_states=n_states)).fit(data, start).state
-    assert torch.equal(state.states, start.log_joint(*data).topk(n_states, -1).indices)
-
-
 @pytest.mark.parametrize("n_context", [0, 2])
 @pytest.mark.parametrize("candidates", [{"n_neighbours": 12}, {"search": "selection", "n_selected": 12}])
 def test_candidates_of_all_components_find_what_full_search_finds(n_context, candidates):
