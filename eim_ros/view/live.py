@@ -1,8 +1,9 @@
 """All solutions of a moving target: ghosts in the colours of their self-motion components, and one chosen solution.
 
 A ghost is a translucent arm that shows one solution. The ghosts are samples of the model if it has a preference;
-otherwise they are spread over all components. Numerical refinement moves the chosen solution along with the target, so that it
-stays in its component while that component exists. Components keep their numbers and colours while the target moves.
+otherwise they are spread over all components. Numerical refinement moves the chosen solution along with the target, so
+that it stays in its component while that component exists. Components keep their numbers and colours while the target
+moves.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, 
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
 LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
 PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
+LONGEST_END = 5.0  # [s] to wait for the threads of the server
 # viser's page sends a dragged target or slider once per 50 ms, which it has no option for; 10 ms is once per frame
 SEND_EACH_FRAME = (
     "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
@@ -104,7 +105,9 @@ class Page:
         self._controls: Controls
         self._obstacles: DraggedObstacles
         self._prepare(sampler, given)
+        others = set(threading.enumerate())
         self.server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
+        self._server_threads = set(threading.enumerate()) - others
         self._build()
         self.server.on_client_connect(self._welcome)
         self.server.on_client_disconnect(self._forget)
@@ -142,8 +145,10 @@ class Page:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join()
-        with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message when it stops
+        with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message at the end of its thread
             self.server.stop()
+            for thread in self._server_threads:
+                thread.join(LONGEST_END)
 
     @property
     def state(self) -> ViewState:
