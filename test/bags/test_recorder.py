@@ -57,6 +57,21 @@ def test_bad_topics_are_refused(tmp_path: Path, topics: list[str], reason: str) 
     assert not (tmp_path / "bag").exists()
 
 
+def test_message_that_cannot_be_written_ends_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder("/label")
+    recorder.start(tmp_path / "bag", ["/a"], "first", START)
+    recorder.add_topic(Topic("/a", JOINT_STATE))
+
+    def fail(*arguments: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(recorder._writer, "write", fail)
+    recorder.write("/a", START + 1, START, DATA)
+    assert not recorder.is_recording and recorder.counts == [0]
+    with pytest.raises(DataError, match="Input/output error"):
+        recorder.stop()
+
+
 def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
     clock, needed = Clock(), [0]
     recorder = Recorder("/label", min_free_space=lambda: needed[0], clock=clock)

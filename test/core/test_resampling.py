@@ -35,4 +35,5 @@ def test_moments_in_a_gap_or_without_two_poses_are_not_known() -> None:
     times = np.array([0.0, 0.1, 1.0])
     _, known = interpolated_poses(times, poses, np.array([0.05, 0.5]), 0.2)
     assert known.tolist() == [True, False]
+    assert interpolated_poses(np.array([0.0, 0.25]), poses[:2], np.array([0.1]), 0.25)[1].all()  # the longest gap
     assert not interpolated_poses(times[:1], poses[:1], np.array([0.0]), 0.2)[1].any()

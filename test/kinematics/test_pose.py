@@ -132,6 +132,7 @@ def test_straight_lines_are_those_of_scipy() -> None:
     corners = np.tile(np.eye(4), (4, 1, 1))
     corners[:, :3, :3], corners[:, :3, 3] = Rotation.random(4, rng).as_matrix(), rng.normal(size=(4, 3))
     corners[3] = corners[2]
+    corners[1, :3, 3] = corners[0, :3, 3]  # only a turn
     found = straight_lines(corners, 0.1, 0.2, 1000)
     first = 0
     for start, end in zip(corners[:-1], corners[1:], strict=True):

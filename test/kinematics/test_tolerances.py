@@ -10,6 +10,7 @@ from kinematics.robots import every_robot, robot_and_oracle
 from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 
 from eim_ros.kinematics import Robot, refine
+from eim_ros.kinematics.tolerances import JointLimits
 
 FREE = np.inf
 TASKS = [
@@ -20,6 +21,16 @@ TASKS = [
     [0, 0, 0, FREE, FREE, FREE],
     [FREE, FREE, 0, 0, 0, 1.0],
 ]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "wraps"),
+    [(-np.inf, np.inf, True), (-np.inf, 0.5, False), (0.5, np.inf, False), (-1.0, 1.0, False)],
+)
+def test_continuous_joint_wraps_unless_a_limit_is_narrowed(lower: float, upper: float, wraps: bool) -> None:
+    limits = JointLimits(np.array([lower]), np.array([upper]), np.array([True]))
+    assert limits.bounds.tolist() == [[lower], [upper], [wraps]]
+    assert not JointLimits(limits.lower, limits.upper, np.array([False])).bounds[2].any()
 
 
 def turned(*rotation_vectors: list[float]) -> np.ndarray:

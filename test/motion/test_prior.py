@@ -46,6 +46,15 @@ def test_via_points_are_met_and_choose_the_way(prior: MotionPrior) -> None:
     assert given.log_evidence > prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (0.0,))]).log_evidence + 20.0
 
 
+def test_evidence_of_via_points_does_not_depend_on_their_order_or_number_of_calls(prior: MotionPrior) -> None:
+    given = prior.condition([1.0])
+    motion = given.sample(1, generator(), n_points=11).positions[0]
+    points = [ViaPoint(0.1 * i, (JOINTS[joint],), (float(motion[i, joint]),)) for i, joint in ((5, 2), (8, 1))]
+    both = given.condition(points).log_evidence
+    for first, second in (points, points[::-1]):
+        assert given.condition([first]).condition([second]).log_evidence == pytest.approx(both)
+
+
 def test_via_point_is_met_by_default_even_where_the_context_fixes_the_position(prior: MotionPrior) -> None:
     given = prior.condition([1.0], [ViaPoint(1.0, ("shoulder",), (1.02,))])  # all demonstrations end at the context
     ends = given.sample(50, generator()).positions[:, -1, 0]

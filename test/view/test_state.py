@@ -62,6 +62,14 @@ def test_the_program_finds_the_solution_again():
     assert names["sampler"].constraints.obstacles[0].radius == BALL.radius
 
 
+def test_the_program_of_a_position_accepts_any_orientation():
+    robot = Robot("panda")
+    names: dict = {}
+    exec(ViewState("panda", "panda_link8", robot.fk(Q), Q, True, True, ()).python(robot), names)
+    assert names["sampler"].constraints.position_only and names["sampler"].constraints.self_collision
+    assert names["solutions"].orientation_error.max() == 0.0
+
+
 def test_the_yaml_has_the_fields_of_the_request():
     request = yaml.safe_load(STATE.yaml(Robot("panda")))
     assert request["near"]["position"] == Q.tolist()
