@@ -147,7 +147,7 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
     from eim_ros.nodes.common.messages import point_cloud_message, pose_message
     from eim_ros.nodes.ik_server.handlers import SERVICES
     from eim_ros.nodes.ik_server.messages import RequestContext
-    from eim_ros.nodes.ik_server.settings import IkServerSettings
+    from eim_ros.nodes.settings import IkServerSettings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
     request.poses, request.n_samples = [pose_message(POSE)], 100
@@ -176,7 +176,7 @@ def service_batch(rng: np.random.Generator) -> Call:
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server.handlers import SERVICES
     from eim_ros.nodes.ik_server.messages import RequestContext
-    from eim_ros.nodes.ik_server.settings import IkServerSettings
+    from eim_ros.nodes.settings import IkServerSettings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
     request.poses = [pose_message(pose) for pose in poses_of(sampler, rng, 10_000)]

@@ -31,6 +31,7 @@ class Entry:
     # its signal handlers.
     module: str
     node: str  # name of the node's class in the module
+    settings_module: str = "settings"  # module with the class of its parameters, which does not need ROS
     n_threads: int = 1  # number of threads of the executor
     shared_memory: bool = False  # whether the middleware may use shared memory as a transport, see `use_own_profiles`
 
@@ -42,22 +43,22 @@ class Entry:
     @property
     def settings(self) -> type[Settings]:
         """Settings class that declares the parameters of the node."""
-        module = importlib.import_module(f"eim_ros.nodes.{self.module.rpartition('.')[0]}.settings")
+        module = importlib.import_module(f"eim_ros.nodes.{self.settings_module}")
         kind: type[Settings] = getattr(module, f"{self.node.removesuffix('Node')}Settings")
         return kind
 
 
 NODES = {
-    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder", shared_memory=True),  # records messages of other nodes
-    "demonstrator": Entry("demonstrator.node", "Demonstrator"),
-    "fk_collector": Entry("fk_collector.node", "FkCollector"),
+    "demo_recorder": Entry("demo_recorder", "DemoRecorder", shared_memory=True),  # records messages of other nodes
+    "demonstrator": Entry("demonstrator.node", "Demonstrator", "planar_simulator.settings"),
+    "fk_collector": Entry("fk_collector", "FkCollector"),
     "ik_server": Entry("ik_server.node", "IkServer"),
     "ik_viewer": Entry("ik_viewer.node", "IkViewer"),
-    "motion_prior_server": Entry("motion_prior_server.node", "MotionPriorServer"),
-    "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode"),
+    "motion_prior_server": Entry("motion_prior_server", "MotionPriorServer"),
+    "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode", "planar_simulator.settings"),
     # one thread trains; the others handle further goals, cancellations, results and parameters
     "trainer": Entry("trainer.node", "Trainer", n_threads=4),
-    "training_coordinator": Entry("training_coordinator.node", "TrainingCoordinator"),
+    "training_coordinator": Entry("training_coordinator", "TrainingCoordinator"),
 }
 """Entry of each executable. The name of the executable is also the default name of the node."""
 

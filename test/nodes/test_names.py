@@ -20,8 +20,8 @@ def test_settings_of_a_node_can_be_read_without_ros() -> None:
     code = """
 import sys
 sys.modules["rclpy"] = None
-from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.nodes.trainer.settings import TrainerSettings
+from eim_ros.nodes.settings import IkServerSettings
+from eim_ros.nodes.settings import TrainerSettings
 print(IkServerSettings().max_samples, TrainerSettings().threads)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)

@@ -1,8 +1,9 @@
-"""Poses of frames relative to the base link of a robot, from its fixed links and from tf.
+"""State of a robot from topics: poses of frames from its fixed links and from tf, and current joint positions.
 
 `BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms`
 listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed,
 and pip can install it. It takes messages when a transform is looked up, and also periodically so that none is lost.
+`JointPositions` listens to joint states in the same way.
 
 `CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a
 Python object for each field, which takes 50 us per transform. Reading only the required numbers takes 5 us. Messages
@@ -11,7 +12,9 @@ with another serialisation are read by rclpy.
 
 from __future__ import annotations
 
+import math
 import struct
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +24,9 @@ import numpy as np
 from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
 from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
 
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import SECOND, FrameBuffer, FrameError, StampedTransform
@@ -33,7 +37,7 @@ from eim_ros.nodes.common.subscriptions import DrainedSubscription
 LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
 CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fields of the message
 _DEPTH = 1000  # maximum number of messages that wait between two reads; enough for 5 kHz
-_PERIOD = 0.2  # [s] maximum time between two reads
+_PERIOD = 0.2  # [s] maximum time between two reads, so that a fast publisher does not displace a slow one
 
 
 class CdrReader:
@@ -199,3 +203,51 @@ class BaseFrames:
             raise FrameError(
                 f"which is neither fixed to the base link {base!r} nor known by tf: {error}", frame, error.may_come
             ) from error
+
+
+class JointPositions:
+    """Latest position of each joint, from one or several publishers.
+
+    Each publisher may cover different joints. The subscription lasts as long as the node.
+    """
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._node = node
+        # best effort also matches reliable publishers
+        profile = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._subscription = DrainedSubscription(node, JointState, topic, profile)
+        self._positions: dict[str, float] = {}
+        self._lock = threading.Lock()
+        node.create_timer(_PERIOD, self._take, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    @property
+    def now(self) -> dict[str, float]:
+        """Latest position of each joint that was published [rad] or [m], by joint name."""
+        self._take()
+        with self._lock:
+            return dict(self._positions)
+
+    def _take(self) -> None:
+        with self._lock:
+            for message in self._subscription.take():
+                names, values = joint_positions_of(message)
+                if len(names) == len(values):
+                    told = zip(names, values, strict=True)
+                    self._positions.update({name: value for name, value in told if math.isfinite(value)})
+                elif values:  # a state without positions contains only velocities or efforts
+                    told_of = f"{len(names)} names and {len(values)} positions"
+                    self._node.get_logger().warning(
+                        f"{self._subscription.topic}: a state of {told_of} is left out", throttle_duration_sec=5.0
+                    )
+
+
+def joint_positions_of(message: bytes) -> tuple[list[str], tuple[float, ...]]:
+    """Return the names and positions [rad] or [m] of a serialised `sensor_msgs/JointState`."""
+    try:
+        reader = CdrReader(message)
+        reader.time(), reader.text()  # skip the header
+        names = [reader.text() for _ in range(reader.count())]
+        return names, reader.doubles(reader.count())
+    except (ValueError, struct.error):
+        state = deserialize_message(message, JointState)
+        return list(state.name), tuple(state.position)

@@ -38,7 +38,7 @@ from eim_ros.nodes.common.service import (
     respond_later,
     respond_without_waiting,
 )
-from eim_ros.nodes.common.settings import DataDirectorySettings, ManagedSettings
+from eim_ros.nodes.settings import DataDirectorySettings, ManagedSettings
 
 _MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 _DIAGNOSTICS_PERIOD = 1.0  # [s]

@@ -12,7 +12,7 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.urdf import listed, parse_urdf
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.settings import RobotSettings
+from eim_ros.nodes.settings import RobotSettings
 
 
 def load_robot(settings: RobotSettings, description: str) -> Robot:

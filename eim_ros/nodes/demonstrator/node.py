@@ -24,9 +24,9 @@ from eim_ros.nodes.common.node import ManagedNode, answered
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.service import reason_of
-from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.demonstrator.teleoperator import Person
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
+from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings
 from eim_ros.planar import Expert, PlanarTask
 from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 

@@ -33,8 +33,17 @@ from eim_ros.kinematics.collision_options import SceneSize
 from eim_ros.kinematics.meshes import MeshLimits, find_mesh, seconds_to_read
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
+# fields of messages that are empty or zero by default; the others of a scene have no effect without these
+_FIELDS = (
+    *("limited_joints", "lower_limits", "upper_limits", "tolerances", "clearance", "avoid_self_collision"),
+    *("branch_names", "branch_labels", "allowed_links", "allowed_others"),
+)
+_SCENE_FIELDS = (
+    *("primitives", "primitive_poses", "meshes", "mesh_poses"),
+    *("mesh_files", "mesh_file_poses", "mesh_file_scales", "point_clouds"),
+)
 SECONDS_EACH = 3e-6  # upper estimate of the time to read a vertex or a triangle of a message [s]
 
 
@@ -202,28 +211,12 @@ def _only_tolerances(position_only: bool, position_tolerance: float, orientation
 
 def _is_default(message: Any) -> bool:
     """Return whether limits, tolerances and obstacles have their defaults, as in most requests."""
-    scene = message.scene
+    joints, scene = message.fixed_joints, message.scene
     return not (
-        message.limited_joints
-        or message.lower_limits
-        or message.upper_limits
-        or message.fixed_joints.name
-        or message.fixed_joints.position
-        or message.avoid_self_collision
-        or message.clearance
-        or message.tolerances
-        or message.branch_names
-        or message.branch_labels
-        or message.allowed_links
-        or message.allowed_others
-        or scene.primitives
-        or scene.primitive_poses
-        or scene.meshes
-        or scene.mesh_poses
-        or scene.mesh_files
-        or scene.mesh_file_poses
-        or scene.mesh_file_scales
-        or scene.point_clouds
+        joints.name
+        or joints.position
+        or any(getattr(message, name) for name in _FIELDS)
+        or any(getattr(scene, name) for name in _SCENE_FIELDS)
     )
 
 

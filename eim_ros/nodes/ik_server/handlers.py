@@ -57,7 +57,7 @@ from eim_ros.nodes.ik_server import messages
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
 from eim_ros.nodes.ik_server.moveit import LinesRequest, NearestRequest, parse_lines, parse_nearest
 from eim_ros.nodes.ik_server.planning_scene import SceneConditions
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 FOR_PART = 0.4  # share of the time for the first part of a path that cannot be followed to its end
 N_CANDIDATES = 48  # number of solutions for a pose of a path

@@ -31,7 +31,7 @@ from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
 from eim_ros.nodes.common.interfaces import IKGuarantee
 from eim_ros.nodes.common.messages import float64_bytes, transform_of
 from eim_ros.nodes.ik_server.constraints import constraints_of
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 SHORTEST_STEP = 1e-6  # time between equal configurations of a trajectory, because controllers need increasing times [s]
 

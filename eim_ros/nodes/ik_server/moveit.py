@@ -36,7 +36,7 @@ from eim_ros.kinematics.urdf import Mimic, listed
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, positive, timeout_of
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 Frame = Callable[[Any, str], FloatArray]
 """Function of a header and the name of its owner. It returns the pose (4, 4) of the frame in the base frame."""

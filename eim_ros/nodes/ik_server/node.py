@@ -19,16 +19,15 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common import robot_source
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.frames import Transforms
-from eim_ros.nodes.common.joint_states import JointPositions
-from eim_ros.nodes.common.model_exchange import ModelExchange
+from eim_ros.nodes.common.frames import JointPositions, Transforms
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.robot_source import RobotDescription
+from eim_ros.nodes.common.service import ModelExchange
 from eim_ros.nodes.ik_server.handlers import Handlers
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import check_groups
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic, SceneConditions
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 NO_MODEL = "none"  # value of the parameter `model`
 
@@ -91,7 +90,6 @@ class IkServer(ManagedNode[IkServerSettings]):
             self, lambda: self.settings, self._active_sampler, self._request_context, self._scene_conditions
         )
         self._models = ModelExchange(self, self._replace)
-        self._models.open()
 
     # Lifecycle
 

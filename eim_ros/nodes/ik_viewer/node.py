@@ -22,8 +22,8 @@ from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.robot_source import RobotDescription, chain_of, load_sampler
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
-from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target, TargetMarker
+from eim_ros.nodes.settings import IkViewerSettings
 from eim_ros.view.live import LiveSolutions, first_pose
 
 

@@ -24,7 +24,7 @@ from eim_ros.kinematics import SHIPPED_ROBOTS, robot_path
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.service import reason_of
-from eim_ros.nodes.trainer.settings import TrainerSettings
+from eim_ros.nodes.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
 
 _PATIENCE = 0.05  # [s] polling period of a training, and so the maximum delay of a cancellation

@@ -11,7 +11,7 @@ import pytest
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.__main__ import NODES
 from eim_ros.nodes.common.process import help_text, ros_arguments
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 
 def converted(*words: str) -> list[str]:

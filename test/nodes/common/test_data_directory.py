@@ -11,7 +11,7 @@ import pytest
 from eim_ros.core.data_set import DataSet, save_data_set
 from eim_ros.core.errors import PathError
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.settings import DataDirectorySettings
+from eim_ros.nodes.settings import DataDirectorySettings
 
 DATA_SET = "a data set (.npz)"
 

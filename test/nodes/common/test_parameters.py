@@ -11,7 +11,7 @@ from rclpy.parameter import Parameter
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.parameters import NodeSettings
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 MakeNode = Callable[..., Node]
 

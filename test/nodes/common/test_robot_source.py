@@ -9,7 +9,7 @@ import pytest
 from eim_ros.core.errors import ConfigurationError, RobotError
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.robot_source import chain_of, load_robot
-from eim_ros.nodes.common.settings import RobotSettings
+from eim_ros.nodes.settings import RobotSettings
 
 PANDA = Robot("panda")
 

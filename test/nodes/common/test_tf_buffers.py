@@ -18,9 +18,8 @@ from std_msgs.msg import Header
 
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.frames import HISTORY, SECOND, FrameBuffer, FrameError, StampedTransform
-from eim_ros.nodes.common.frames import CdrReader, stamped_transforms
+from eim_ros.nodes.common.frames import CdrReader, joint_positions_of, stamped_transforms
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.nodes.common.joint_states import joint_positions_of
 
 NOW = 1_790_000_000 * SECOND
 NAMES = ("world", "a", "b", "c", "d", "e", "f")

@@ -18,9 +18,8 @@ from std_srvs.srv import Trigger
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.msg import TaskStatus
-from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.planar_simulator.messages import seconds
-from eim_ros.nodes.planar_simulator.settings import PlanarSettings
+from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings, PlanarSettings
 
 Start = Callable[..., ServerProcess]
 SPACE, RATE = "/shown", 50  # [Hz]

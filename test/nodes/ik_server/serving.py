@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.ik import Sampler
 from eim_ros.nodes.ik_server.handlers import SERVICES
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, with_tip_and_tool
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 ENOUGH = 60.0  # [s]
 SETTINGS = IkServerSettings()

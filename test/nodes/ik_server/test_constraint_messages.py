@@ -15,7 +15,7 @@ from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
 from eim_ros.nodes.ik_server.handlers import parse_sample
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
 TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))

@@ -14,7 +14,7 @@ from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.kinematics import Robot
 from eim_ros.learning.models.serialization import MODEL_KIND, MODEL_SCHEMA
 from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 
 def bad_file(kind: str, good: Path, path: Path) -> None:
@@ -106,7 +106,7 @@ def test_server_of_a_linear_model_needs_no_torch() -> None:
 import sys
 from eim_ros.nodes.ik_server.node import IkServer
 from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
 assert sampler.sample(sampler.robot.fk(sampler.robot.upper), 2, seed=0)
 print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))

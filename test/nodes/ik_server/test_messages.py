@@ -21,7 +21,7 @@ from eim_ros.nodes import solutions_of
 from eim_ros.nodes.common.messages import pose_message, transform_of
 from eim_ros.nodes.ik_server.handlers import parse_draw, parse_sample, parse_solve_all
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, fill, guarantee_of, order_of, posture_of
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 
 ROBOT = arm_of("iiwa14")

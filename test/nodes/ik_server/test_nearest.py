@@ -25,7 +25,7 @@ from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstrai
 from eim_ros.nodes.ik_server.handlers import _nearest
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 
 SETTINGS = IkServerSettings(groups=GROUPS)

@@ -21,7 +21,7 @@ from eim_ros.ik.order import limit_margin
 from eim_ros.kinematics import Mesh, PointCloud, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.collision import collisions
 from eim_ros.nodes.ik_server.constraints import fill_scene
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import DrawIK, FollowIK, SampleIK, SolveNearestIK
 
 # The server verifies in compiled code, the test with pinocchio: they agree to rounding, far below the tolerance.

@@ -27,7 +27,7 @@ from eim_ros.nodes.ik_server import constraints
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
 ROBOT = Robot("iiwa14")

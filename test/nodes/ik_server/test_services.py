@@ -24,7 +24,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import MoveItGetPositionIK
 from eim_ros.nodes.ik_server.handlers import SERVICES
 from eim_ros.nodes.ik_server.node import load_sampler
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import DrawIK, FollowIK, GetCartesianPath, GetPositionIK, SampleIK, SolveAllIK, SolveNearestIK
 
 SRDF = "<robot name='iiwa14'><group name='wrist'><chain base_link='base_link' tip_link='link_7'/></group></robot>"

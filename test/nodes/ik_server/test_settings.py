@@ -9,7 +9,7 @@ import pytest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.parameters import descriptor
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 
 def test_read_only_are_exactly_those_that_configure_uses() -> None:

@@ -17,7 +17,7 @@ from eim_ros.kinematics.links import fixed_links
 from eim_ros.msg import IKConstraints
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.nodes.settings import IkServerSettings
 
 ROBOT = sampler().robot
 JOINTS = {name: 0.1 * i for i, name in enumerate(ROBOT.joint_names)}

@@ -15,7 +15,7 @@ from eim_ros.core.data_set import load_data_set
 from eim_ros.kinematics import share_path
 from experiments.table_demonstrations import N_POINTS, swivel
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 RECORD = """
 import sys
 from pathlib import Path

@@ -24,7 +24,7 @@ from eim_ros.nodes.common.node import ManagedNode, answered
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.robot_source import RobotDescription, chain_of, load_robot
 from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
-from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
+from eim_ros.nodes.settings import FkCollectorSettings
 
 _SAMPLING_PERIOD = 0.05  # [s]
 _TAKE_PERIOD = 0.02  # [s]

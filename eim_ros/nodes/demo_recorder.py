@@ -19,7 +19,7 @@ from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, Star
 from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
-from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
+from eim_ros.nodes.settings import DemoRecorderSettings
 
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s]

@@ -31,7 +31,7 @@ from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.service import reason_of
-from eim_ros.nodes.training_coordinator.settings import TrainingCoordinatorSettings
+from eim_ros.nodes.settings import TrainingCoordinatorSettings
 
 _PERIOD = 0.05  # [s] polling period
 _STATE_PATIENCE = 2.0  # [s] timeout of a request for a state, which is then repeated

@@ -23,8 +23,8 @@ from eim_ros.core.errors import EimError
 from eim_ros.learning import EMConfig
 from eim_ros.motion import MotionPrior, MotionTraining
 from eim_ros.msg import ViaPoint
-from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
-from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
+from eim_ros.nodes.motion_prior_server import condition_motion, sample_motion, score_motion
+from eim_ros.nodes.settings import MotionPriorServerSettings
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
 NODE = "/motion_prior_server"
