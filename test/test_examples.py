@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
+IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_documented_clients.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
     "attached_object.py": (

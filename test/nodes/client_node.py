@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import Point, Pose
 from lifecycle_msgs.srv import ChangeState, GetState
-from nodes.server_process import PATIENCE, ServerProcess
+from nodes.server_process import PATIENCE, LoggedProcess, ServerProcess
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.task import Future
+from std_srvs.srv import Trigger
 
 from eim_ros.ik import Solutions
 from eim_ros.msg import IKConstraints, IKSolutions
@@ -24,16 +30,10 @@ CONSTRAINT_FIELDS = frozenset(IKConstraints.get_fields_and_field_types())
 
 
 class ClientNode:
-    """Clients are made once per service.
-
-    Attributes
-    ----------
-    waits_for_start : bool
-        Whether a server that starts itself is to be active before it is called (default), or may be called before.
-    """
+    """Clients are made once per service."""
 
     def __init__(self, name: str) -> None:
-        self.waits_for_start = True
+        self.waits_for_start = True  # until a server that starts itself is active; otherwise it is called before, too
         self.node = rclpy.create_node(name)
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
@@ -63,6 +63,63 @@ class ClientNode:
         self.executor.spin_until_future_complete(future, timeout)
         assert future.done(), f"{name} did not answer within {timeout} s; log of the server:\n{server.log}"
         return future.result()
+
+    def results(self, futures: list[Future], timeout: float = 60.0) -> list[Any]:
+        """What comes of calls that are under way, all within a time [s]."""
+        end = time.monotonic() + timeout
+        for future in futures:
+            self.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
+        assert all(future.done() for future in futures), f"{sum(not future.done() for future in futures)} got no answer"
+        return [future.result() for future in futures]
+
+    def hear(
+        self, server: LoggedProcess, condition: Callable[[], object], what: str, timeout: float = PATIENCE
+    ) -> None:
+        """Spin until the condition holds; without rest, as hundreds of messages come in a second."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert server.is_running, f"the node ended:\n{server.log}"
+            assert time.monotonic() < end, f"no {what} within {timeout} s; log of the node:\n{server.log}"
+            self.executor.spin_once(0.05)
+
+    def next_message(
+        self, server: ServerProcess, kind: type, topic: str, wanted: Callable[[Any], bool], what: str
+    ) -> Any:
+        """The next message of a topic that is as wanted."""
+        found: list[Any] = []
+
+        def keep(message: Any) -> None:
+            if wanted(message):
+                found.append(message)
+
+        subscription = self.node.create_subscription(kind, topic, keep, 10)
+        self.hear(server, lambda: found, what)
+        self.node.destroy_subscription(subscription)
+        return found[0]
+
+    def diagnosis(self, server: ServerProcess, wanted: str) -> DiagnosticStatus:
+        """The next diagnostic status with this message."""
+
+        def found(message: DiagnosticArray) -> list[DiagnosticStatus]:
+            return [status for status in message.status if status.message == wanted]
+
+        what = f"diagnostics {wanted!r}"
+        told = self.next_message(server, DiagnosticArray, "/diagnostics", lambda message: bool(found(message)), what)
+        return found(told)[-1]
+
+    def trigger(self, server: ServerProcess, service: str) -> Trigger.Response:
+        return self.call(server, Trigger, service, Trigger.Request())
+
+    def parameters(self, server: ServerProcess, node: str, *names: str) -> list[Any]:
+        answer = self.call(server, GetParameters, f"{node}/get_parameters", GetParameters.Request(names=list(names)))
+        return [parameter_value_to_python(value) for value in answer.values]
+
+    def set_parameters(self, server: ServerProcess, node: str, **values: Any) -> dict[str, str]:
+        """Reasons for which parameters are not changed, by their names."""
+        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParameters.Request(parameters=parameters)
+        results = self.call(server, SetParameters, f"{node}/set_parameters", request).results
+        return {name: each.reason for name, each in zip(values, results, strict=True) if not each.successful}
 
     def sample(self, server: ServerProcess, request: SampleIK.Request, namespace: str = "") -> IKSolutions:
         return self.call(server, SampleIK, f"{namespace}{NODE}/sample_ik", request).solutions

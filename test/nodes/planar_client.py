@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -50,12 +49,7 @@ class PlanarRobot:
         self._client.node.destroy_publisher(self._publisher)
 
     def hear(self, condition: Callable[[], Any], what: str, timeout: float = 60.0) -> None:
-        """Spin until the condition holds; without rest, as hundreds of messages come in a second."""
-        end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, f"no {what} within {timeout} s; log of the node:\n{self.server.log}"
-            assert self.server.is_running, f"the node ended:\n{self.server.log}"
-            self._client.executor.spin_once(0.05)
+        self._client.hear(self.server, condition, what, timeout)
 
     def send(self, message: JointTrajectory) -> None:
         """Publish once the simulator listens."""

@@ -11,10 +11,8 @@ import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped
 from nodes.client_node import ClientNode
-from nodes.recorder_client import Robot, status, trigger
+from nodes.joint_state_publisher import Robot
 from nodes.server_process import ServerProcess, wait_until
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosbags.highlevel import AnyReader
 
@@ -25,38 +23,48 @@ from eim_ros.bags.series import Cuts
 from eim_ros.msg import RecorderStatus, ViaPoint
 from eim_ros.srv import LabelRecording, StartRecording
 
-NODE = "/demo_recorder"
 JOINTS = ("j1", "j2")
 
 
+class Recorder:
+    """A node and its services."""
+
+    def __init__(self, client: ClientNode, server: ServerProcess, node: str = "/demo_recorder") -> None:
+        self.client, self.server, self.node = client, server, node
+
+    def start(self, path: Path | str, *topics: str, label: str = "") -> StartRecording.Response:
+        request = StartRecording.Request(path=str(path), topics=list(topics), label=label)
+        return self.client.call(self.server, StartRecording, f"{self.node}/start", request)
+
+    def label(self, label: str) -> LabelRecording.Response:
+        return self.client.call(self.server, LabelRecording, f"{self.node}/label", LabelRecording.Request(label=label))
+
+    def ask(self, service: str) -> Any:
+        return self.client.trigger(self.server, f"{self.node}/{service}")
+
+    def status(self, wanted: Callable[[Any], bool], what: str) -> RecorderStatus:
+        return self.client.next_message(self.server, RecorderStatus, f"{self.node}/status", wanted, what)
+
+    def counted(self, n: int) -> RecorderStatus:
+        """The status once this many messages of one topic are recorded."""
+        return self.status(lambda message: list(message.n_messages) == [n], f"{n} messages")
+
+
 @pytest.fixture(scope="module")
-def recorder(start_server: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+def recorder(
+    start_server: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory, client_of_file: ClientNode
+) -> Recorder:
     folder = tmp_path_factory.mktemp("demos")
-    return start_server(node="demo_recorder", folder=folder, min_free_space=1_000_000, status_period=0.1)
+    given = {"folder": folder, "min_free_space": 1_000_000, "status_period": 0.1}
+    return Recorder(client_of_file, start_server(node="demo_recorder", **given))
 
 
 @pytest.fixture
-def robot(client: ClientNode, recorder: ServerProcess) -> Iterator[Robot]:
-    made = Robot(client, "/joint_states", JOINTS)
-    made.wait_for_no_listener(recorder)
+def robot(client: ClientNode, recorder: Recorder) -> Iterator[Robot]:
+    made = Robot(client, recorder.server, "/joint_states", JOINTS)
+    made.wait_for_no_listener()
     yield made
     made.destroy()
-
-
-def start(
-    client: ClientNode,
-    server: ServerProcess,
-    path: Path | str,
-    topics: tuple[str, ...] = (),
-    label: str = "",
-    node: str = NODE,
-) -> Any:
-    request = StartRecording.Request(path=str(path), topics=list(topics), label=label)
-    return client.call(server, StartRecording, f"{node}/start", request)
-
-
-def stop(client: ClientNode, server: ServerProcess) -> Any:
-    return trigger(client, server, f"{NODE}/stop")
 
 
 def recorded(folder: Path) -> list[tuple[str, Any]]:
@@ -68,42 +76,32 @@ def recorded(folder: Path) -> list[tuple[str, Any]]:
         ]
 
 
-def positions(folder: Path, topic: str = "/joint_states") -> list[float]:
-    return [message.position[0] for name, message in recorded(folder) if name == topic]
-
-
-def status_of(
-    client: ClientNode, server: ServerProcess, wanted: Callable[[Any], bool], what: str, node: str = NODE
-) -> RecorderStatus:
-    return status(client, server, RecorderStatus, f"{node}/status", wanted, what)
+def positions(folder: Path) -> list[float]:
+    return [message.position[0] for name, message in recorded(folder) if name == "/joint_states"]
 
 
 def test_everything_that_was_published_is_in_the_bag_with_its_label(
-    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+    recorder: Recorder, robot: Robot, tmp_path: Path
 ) -> None:
-    answer = start(client, recorder, tmp_path / "bag", label="first")
-    assert answer.success, answer.message
-    assert answer.path == str(tmp_path / "bag")
-    robot.wait_for_listener(recorder)
-    again = start(client, recorder, tmp_path / "other")
+    answer = recorder.start(tmp_path / "bag", label="first")
+    assert (answer.success, answer.path) == (True, str(tmp_path / "bag")), answer.message
+    robot.wait_for_listener()
+    again = recorder.start(tmp_path / "other")
     assert (again.success, "already recording" in again.message) == (False, True)
     assert not (tmp_path / "other").exists()
     for i in range(500):
-        robot.publish([i, 0.0])
-    status_of(client, recorder, lambda message: list(message.n_messages) == [500], "500 messages")
-    label = client.call(recorder, LabelRecording, f"{NODE}/label", LabelRecording.Request(label="second"))
-    assert label.success, label.message
+        robot.publish(i, 0.0)
+    recorder.counted(500)
+    assert recorder.label("second").success
     for i in range(500, 600):
-        robot.publish([i, 0.0])
-    told = status_of(client, recorder, lambda message: list(message.n_messages) == [600], "600 messages")
+        robot.publish(i, 0.0)
+    told = recorder.counted(600)
     assert (told.recording, told.label, told.n_segments) == (True, "second", 2)
-    assert list(told.topics) == ["/joint_states"]
-    assert list(told.n_lost) == [0]
+    assert (list(told.topics), list(told.n_lost)) == (["/joint_states"], [0])
     assert told.size > 600 * 50
     assert told.free_space > 0
-    stopped = stop(client, recorder)
-    assert stopped.success
-    assert "600 messages" in stopped.message
+    stopped = recorder.ask("stop")
+    assert (stopped.success, "600 messages" in stopped.message) == (True, True)
     assert positions(tmp_path / "bag") == list(range(600))
     labels = [(i, message.data) for i, (name, message) in enumerate(recorded(tmp_path / "bag")) if "segment" in name]
     assert labels == [(0, "first"), (501, "second")]
@@ -117,43 +115,40 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
 
 @pytest.mark.parametrize("n_states", [1000, 3000])
 def test_busy_moment_loses_nothing_of_a_second_and_what_is_lost_later_is_counted(
-    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path, n_states: int
+    recorder: Recorder, robot: Robot, tmp_path: Path, n_states: int
 ) -> None:
     """The publisher keeps the last 1000 joint states, a second of them at 1 kHz."""
-    assert start(client, recorder, tmp_path / "bag").success
-    robot.wait_for_listener(recorder)
-    robot.publish([0.0, 0.0])
-    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "the first joint state")
-    robot.publish_while_stopped(recorder, n_states)
-    told = status_of(
-        client, recorder, lambda message: message.n_messages[0] + message.n_lost[0] == 1 + n_states, "all of them"
-    )
+    assert recorder.start(tmp_path / "bag").success
+    robot.wait_for_listener()
+    robot.publish(0.0, 0.0)
+    recorder.counted(1)
+    robot.publish_while_stopped(n_states)
+    told = recorder.status(lambda message: message.n_messages[0] + message.n_lost[0] == 1 + n_states, "all of them")
     assert (told.n_lost[0] == 0) == (n_states <= 1000)
-    assert ("lost" in stop(client, recorder).message) == (told.n_lost[0] > 0)
+    assert ("lost" in recorder.ask("stop").message) == (told.n_lost[0] > 0)
     assert len(positions(tmp_path / "bag")) == told.n_messages[0] > 1000
 
 
 def test_topics_of_any_type_time_and_reliability_are_recorded_as_they_are(
-    client: ClientNode, recorder: ServerProcess, tmp_path: Path
+    client: ClientNode, recorder: Recorder, tmp_path: Path
 ) -> None:
-    sensor = Robot(client, "/sensor", JOINTS, reliable=False)
+    sensor = Robot(client, recorder.server, "/sensor", JOINTS, reliable=False)
     latched = client.node.create_publisher(
         PoseStamped, "/goal", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     )
     goal = PoseStamped()
     goal.pose.position.x = 0.25
     latched.publish(goal)  # before the recorder listens
-    assert start(client, recorder, tmp_path / "bag", topics=("/sensor", "goal", "/via")).success
+    assert recorder.start(tmp_path / "bag", "/sensor", "goal", "/via").success
     own = client.node.create_publisher(ViaPoint, "/via", 10)  # after the start
-    sensor.wait_for_listener(recorder)
-    status_of(client, recorder, lambda message: "/goal" not in message.message, "the latched goal")
+    sensor.wait_for_listener()
+    recorder.status(lambda message: "/goal" not in message.message, "the latched goal")
     for _ in range(200):
-        sensor.publish([1.0, 2.0])
+        sensor.publish(1.0, 2.0)
         own.publish(ViaPoint(phase=0.5, joint_names=["j1"], positions=[3.0]))
-        told = status_of(client, recorder, lambda message: True, "a status")
-        if all(told.n_messages):
+        if all(recorder.status(lambda message: True, "a status").n_messages):
             break
-    assert stop(client, recorder).success
+    assert recorder.ask("stop").success
     by_topic = dict(recorded(tmp_path / "bag"))
     assert by_topic["/goal"].pose.position.x == 0.25
     assert list(by_topic["/sensor"].position) == [1.0, 2.0]
@@ -179,78 +174,55 @@ def test_topics_of_any_type_time_and_reliability_are_recorded_as_they_are(
     client.node.destroy_publisher(own)
 
 
-def test_what_needs_a_recording_is_refused_without_one(client: ClientNode, recorder: ServerProcess) -> None:
-    for service in ("stop", "discard"):
-        answer = trigger(client, recorder, f"{NODE}/{service}")
-        assert not answer.success
-        assert "not recording" in answer.message
-    label = client.call(recorder, LabelRecording, f"{NODE}/label", LabelRecording.Request(label="a"))
-    assert not label.success
-    assert "start first" in label.message
-
-
-@pytest.mark.parametrize(("path", "reason"), [("bag", "exists already"), ("file/bag", "cannot make the folder")])
-def test_folder_that_exists_or_cannot_be_made_is_refused(
-    client: ClientNode, recorder: ServerProcess, tmp_path: Path, path: str, reason: str
-) -> None:
+def test_what_cannot_be_done_is_refused_with_its_reason(recorder: Recorder, tmp_path: Path) -> None:
     (tmp_path / "bag").mkdir()
-    (tmp_path / "file").write_text("")
-    answer = start(client, recorder, tmp_path / path)
-    assert (answer.success, reason in answer.message) == (False, True)
+    (tmp_path / "file").touch()
+    for answer, reason in (
+        (recorder.ask("stop"), "not recording"),
+        (recorder.ask("discard"), "not recording"),
+        (recorder.label("a"), "start first"),
+        (recorder.start(tmp_path / "bag"), "exists already"),
+        (recorder.start(tmp_path / "file/bag"), "cannot make the folder"),
+    ):
+        assert (answer.success, reason in answer.message) == (False, True), answer.message
     assert list((tmp_path / "bag").iterdir()) == []
 
 
-def test_topic_that_never_comes_is_told_while_recording_and_at_its_end(
-    client: ClientNode, recorder: ServerProcess, tmp_path: Path
-) -> None:
-    answer = start(client, recorder, tmp_path / "bag", topics=("/nobody",))
-    assert answer.success
-    assert "nobody publishes /nobody" in answer.message
-    told = status_of(client, recorder, lambda message: message.recording, "a status")
-    assert "nothing came on /nobody" in told.message
-    stopped = stop(client, recorder)
-    assert stopped.success
-    assert "nothing came on /nobody" in stopped.message
-    assert [name for name, _ in recorded(tmp_path / "bag")] == [f"{NODE}/segment"]
+def test_topic_that_never_comes_is_told_and_a_discarded_recording_is_gone(recorder: Recorder, tmp_path: Path) -> None:
+    for end in ("discard", "stop"):
+        answer = recorder.start(tmp_path / "bag", "/nobody")
+        assert (answer.success, "nobody publishes /nobody" in answer.message) == (True, True)
+        assert "nothing came on /nobody" in recorder.status(lambda message: message.recording, "a status").message
+        ended = recorder.ask(end)
+        assert ended.success
+        assert (tmp_path / "bag").exists() == (end == "stop")
+    assert "nothing came on /nobody" in ended.message
+    assert [name for name, _ in recorded(tmp_path / "bag")] == [f"{recorder.node}/segment"]
 
 
 def test_later_publisher_with_a_weaker_quality_of_service_is_told(
-    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+    client: ClientNode, recorder: Recorder, robot: Robot, tmp_path: Path
 ) -> None:
-    assert start(client, recorder, tmp_path / "bag").success
-    robot.wait_for_listener(recorder)
-    robot.publish([1.0, 0.0])
-    weaker = Robot(client, "/joint_states", JOINTS, reliable=False)
-    told = status_of(
-        client,
-        recorder,
-        lambda message: "weaker" in message.message and list(message.n_messages) == [1],
-        "the weaker publisher",
+    assert recorder.start(tmp_path / "bag").success
+    robot.wait_for_listener()
+    robot.publish(1.0, 0.0)
+    weaker = Robot(client, recorder.server, "/joint_states", JOINTS, reliable=False)
+    told = recorder.status(
+        lambda message: "weaker" in message.message and list(message.n_messages) == [1], "the weaker publisher"
     )
     assert told.message.startswith("/joint_states: test_client_")
-    assert stop(client, recorder).success
+    assert recorder.ask("stop").success
     assert positions(tmp_path / "bag") == [1.0]
     weaker.destroy()
 
 
-def test_discarded_recording_is_gone_and_the_next_one_starts(
-    client: ClientNode, recorder: ServerProcess, tmp_path: Path
-) -> None:
-    for _ in range(2):
-        assert start(client, recorder, tmp_path / "bag", topics=("/nobody",)).success
-        assert trigger(client, recorder, f"{NODE}/discard").success
-        assert not (tmp_path / "bag").exists()
-
-
-def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_parameter(
-    client: ClientNode, recorder: ServerProcess
-) -> None:
+def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_parameter(recorder: Recorder) -> None:
     paths = []
     for _ in range(2):  # within one second
-        answer = start(client, recorder, "", topics=("/nobody",))
+        answer = recorder.start("", "/nobody")
         assert answer.success, answer.message
         paths.append(Path(answer.path))
-        assert stop(client, recorder).success
+        assert recorder.ask("stop").success
     assert paths[0] != paths[1]
     assert all(path.parent.name.startswith("demos") and path.name.startswith("demo_2") for path in paths)
     assert all((path / "metadata.yaml").is_file() for path in paths)
@@ -259,44 +231,31 @@ def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_param
 def test_recorder_with_record_at_start_records_until_a_signal_ends_it(
     client: ClientNode, start_server: Callable[..., ServerProcess], robot: Robot, tmp_path: Path
 ) -> None:
-    server = start_server(
-        "-r", "__node:=eager", node="demo_recorder", folder=tmp_path / "new", record_at_start=True, min_free_space=0
-    )
+    given = {"folder": tmp_path / "new", "record_at_start": True, "min_free_space": 0}
+    server = start_server("-r", "__node:=eager", node="demo_recorder", **given)
     server.wait_for_log("recording /joint_states")
-    robot.wait_for_listener(server)
-    robot.publish([3.0, 0.0])
-    status(
-        client, server, RecorderStatus, "/eager/status", lambda message: list(message.n_messages) == [1], "1 message"
-    )
+    robot.wait_for_listener()
+    robot.publish(3.0, 0.0)
+    Recorder(client, server, "/eager").counted(1)
     server.signal(signal.SIGTERM)
     assert server.wait() == 0, server.log
     (bag,) = (tmp_path / "new").iterdir()
     assert positions(bag) == [3.0]
 
 
-def set_min_free_space(client: ClientNode, server: ServerProcess, value: int) -> None:
-    message = SetParameters.Request(parameters=[Parameter("min_free_space", value=value).to_parameter_msg()])
-    assert client.call(server, SetParameters, f"{NODE}/set_parameters", message).results[0].successful
-
-
 def test_full_disk_ends_a_recording_and_refuses_the_next(
-    client: ClientNode, recorder: ServerProcess, robot: Robot, tmp_path: Path
+    client: ClientNode, recorder: Recorder, robot: Robot, tmp_path: Path
 ) -> None:
-    assert start(client, recorder, tmp_path / "bag").success
-    robot.wait_for_listener(recorder)
-    robot.publish([1.0, 0.0])
-    status_of(client, recorder, lambda message: list(message.n_messages) == [1], "a message")
-    set_min_free_space(client, recorder, 2**60)
-    told = status_of(client, recorder, lambda message: not message.recording, "end of the recording")
-    assert "MB free" in told.message
-    stopped = stop(client, recorder)
-    assert not stopped.success
-    assert "MB free" in stopped.message
-    answer = start(client, recorder, tmp_path / "other")
-    assert not answer.success
-    assert "MB free" in answer.message
+    assert recorder.start(tmp_path / "bag").success
+    robot.wait_for_listener()
+    robot.publish(1.0, 0.0)
+    recorder.counted(1)
+    assert not client.set_parameters(recorder.server, recorder.node, min_free_space=2**60)
+    assert "MB free" in recorder.status(lambda message: not message.recording, "end of the recording").message
+    for answer in (recorder.ask("stop"), recorder.start(tmp_path / "other")):
+        assert (answer.success, "MB free" in answer.message) == (False, True)
     assert not (tmp_path / "other").exists()
-    set_min_free_space(client, recorder, 1_000_000)
+    assert not client.set_parameters(recorder.server, recorder.node, min_free_space=1_000_000)
     assert positions(tmp_path / "bag") == [1.0]
 
 
@@ -304,11 +263,11 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
     client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = start_server("-r", "__node:=third", node="demo_recorder", min_free_space=0)
-    robot = Robot(client, "/third/states", JOINTS)
-    assert start(client, server, tmp_path / "bag", ("/third/states",), "a", "/third").success
-    robot.wait_for_listener(server)
+    robot = Robot(client, server, "/third/states", JOINTS)
+    assert Recorder(client, server, "/third").start(tmp_path / "bag", "/third/states", label="a").success
+    robot.wait_for_listener()
     for i in range(500):
-        robot.publish([i, 0.0])
+        robot.publish(i, 0.0)
 
     def found() -> list[tuple[str, Any]]:
         with open_bag(tmp_path / "bag") as bag:  # reads what is cut off, as in the moment of a flush
@@ -316,7 +275,7 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
 
     wait_until(lambda: len(found()) == 1 + 500, "flush", server)
     for i in range(500, 1000):
-        robot.publish([i, 0.0])
+        robot.publish(i, 0.0)
     server.kill()
     robot.destroy()
     (_, label), *states = found()

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nodes.client_node import ClientNode
-from nodes.recorder_client import Robot as RobotTopic
-from nodes.recorder_client import status, trigger
+from nodes.joint_state_publisher import Robot as RobotTopic
 from nodes.server_process import ServerProcess
 
 from eim_ros.cli.main import main as eim
@@ -20,63 +19,64 @@ from eim_ros.kinematics import Robot
 from eim_ros.msg import CollectorStatus
 from eim_ros.srv import SaveData
 
-NODE = "/fk_collector"
 ROBOT = Robot("planar3")
 
 
+class Collector:
+    """A node and its services."""
+
+    def __init__(self, client: ClientNode, server: ServerProcess, node: str = "/fk_collector") -> None:
+        self.client, self.server, self.node = client, server, node
+
+    def ask(self, service: str) -> tuple[bool, str]:
+        answer = self.client.trigger(self.server, f"{self.node}/{service}")
+        return answer.success, answer.message
+
+    def save(self, path: Path) -> SaveData.Response:
+        return self.client.call(self.server, SaveData, f"{self.node}/save", SaveData.Request(path=str(path)))
+
+    def status(self, wanted: Callable[[Any], bool], what: str) -> CollectorStatus:
+        return self.client.next_message(self.server, CollectorStatus, f"{self.node}/status", wanted, what)
+
+
 @pytest.fixture(scope="module")
-def collector(start_server: Callable[..., ServerProcess]) -> ServerProcess:
-    return start_server(node="fk_collector", robot="planar3", n_wanted=40, status_period=0.1, context="pose")
-
-
-def save(client: ClientNode, server: ServerProcess, path: Path, node: str = NODE) -> Any:
-    return client.call(server, SaveData, f"{node}/save", SaveData.Request(path=str(path)))
-
-
-def status_of(
-    client: ClientNode, server: ServerProcess, wanted: Callable[[Any], bool], what: str, node: str = NODE
-) -> CollectorStatus:
-    return status(client, server, CollectorStatus, f"{node}/status", wanted, what)
+def collector(start_server: Callable[..., ServerProcess], client_of_file: ClientNode) -> Collector:
+    given = {"robot": "planar3", "n_wanted": 40, "status_period": 0.1, "context": "pose"}
+    return Collector(client_of_file, start_server(node="fk_collector", **given))
 
 
 def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
-    client: ClientNode, collector: ServerProcess, tmp_path: Path
+    client: ClientNode, collector: Collector, tmp_path: Path
 ) -> None:
-    nothing = save(client, collector, tmp_path / "d.npz")
-    assert not nothing.success
-    assert "start first" in nothing.message
-    names = ["gripper", *reversed(ROBOT.joint_names)]
-    topic = RobotTopic(client, "/joint_states", names)
-    rng = np.random.default_rng(0)
-    shown = ROBOT.random(50, rng)
-    assert trigger(client, collector, f"{NODE}/start").success
-    again = trigger(client, collector, f"{NODE}/start")
-    assert not again.success
-    assert "already collecting" in again.message
-    topic.wait_for_listener(collector)
+    nothing = collector.save(tmp_path / "d.npz")
+    assert (nothing.success, "start first" in nothing.message) == (False, True)
+    topic = RobotTopic(client, collector.server, "/joint_states", ["gripper", *reversed(ROBOT.joint_names)])
+    shown = ROBOT.random(50, np.random.default_rng(0))
+    assert collector.ask("start")[0]
+    assert collector.ask("start") == (False, "already collecting: stop first")
+    topic.wait_for_listener()
     for q in shown[:20]:
-        topic.publish([9.0, *q[::-1]])
-    for bad in ([9.0, 0.0, 0.0, 4.0], [9.0, np.nan, 0.0, 0.0], [9.0, *shown[19][::-1]]):
-        topic.publish(bad)
-    told = status_of(client, collector, lambda message: message.n_dropped == 3, "dropped joint states")
+        topic.publish(9.0, *q[::-1])
+    for bad in ([0.0, 0.0, 4.0], [np.nan, 0.0, 0.0], shown[19][::-1]):
+        topic.publish(9.0, *bad)
+    told = collector.status(lambda message: message.n_dropped == 3, "dropped joint states")
     assert (told.collecting, told.n_samples, told.n_wanted) == (True, 20, 40)
     assert "min_distance" in told.message
-    stopped = trigger(client, collector, f"{NODE}/stop")
-    assert stopped.success
-    assert stopped.message.startswith("20 pairs, 3 joint states left out;")
-    topic.wait_for_no_listener(collector)
-    topic.publish([9.0, *shown[40][::-1]])  # not collected
+    success, message = collector.ask("stop")
+    assert success
+    assert message.startswith("20 pairs, 3 joint states left out;")
+    topic.wait_for_no_listener()
+    topic.publish(9.0, *shown[40][::-1])  # not collected
 
-    assert "going on after 20 pairs" in trigger(client, collector, f"{NODE}/start").message
-    topic.wait_for_listener(collector)
+    assert "going on after 20 pairs" in collector.ask("start")[1]
+    topic.wait_for_listener()
     for q in shown[20:]:
-        topic.publish([9.0, *q[::-1]])
-    full = status_of(client, collector, lambda message: not message.collecting, "the wanted number")
+        topic.publish(9.0, *q[::-1])
+    full = collector.status(lambda message: not message.collecting, "the wanted number")
     assert (full.n_samples, full.n_lost) == (40, 0)
-    refused = trigger(client, collector, f"{NODE}/start")
-    assert "wait to be saved" in refused.message
+    assert "wait to be saved" in collector.ask("start")[1]
 
-    answer = save(client, collector, tmp_path / "new" / "d.npz")
+    answer = collector.save(tmp_path / "new" / "d.npz")
     assert answer.success, answer.message
     assert (answer.path, answer.n_samples) == (str(tmp_path / "new" / "d.npz"), 40)
     data_set = load_data_set(answer.path)
@@ -87,40 +87,28 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     topic.destroy()
 
 
-def test_stop_tells_that_nothing_came(client: ClientNode, collector: ServerProcess) -> None:
-    assert trigger(client, collector, f"{NODE}/start").success
-    told = status_of(client, collector, lambda message: message.collecting, "a status")
+def test_stop_tells_that_nothing_came(collector: Collector) -> None:
+    assert collector.ask("start")[0]
+    told = collector.status(lambda message: message.collecting, "a status")
     assert "nothing came on /joint_states" in told.message
-    assert "nothing came on /joint_states" in trigger(client, collector, f"{NODE}/stop").message
-    again = trigger(client, collector, f"{NODE}/stop")
-    assert not again.success
-    assert "not collecting" in again.message
+    assert "nothing came on /joint_states" in collector.ask("stop")[1]
+    assert collector.ask("stop") == (False, "not collecting")
 
 
 def test_unwritable_path_is_refused_and_the_pairs_are_kept(
     client: ClientNode, start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
-    server = start_server(
-        "-r", "__node:=sampler", node="fk_collector", robot="planar3", source="sampling", n_wanted=500
-    )
-    assert trigger(client, server, "/sampler/start").success
-    status_of(client, server, lambda message: message.n_samples == 500, "500 samples", "/sampler")
-    (tmp_path / "file").write_text("")
-    refused = save(client, server, tmp_path / "file" / "d.npz", "/sampler")
-    assert not refused.success
-    assert "cannot write" in refused.message
-    answer = save(client, server, tmp_path / "d.npz", "/sampler")
-    assert answer.n_samples == 500
+    given = {"robot": "planar3", "source": "sampling", "n_wanted": 500}
+    sampler = Collector(client, start_server("-r", "__node:=sampler", node="fk_collector", **given), "/sampler")
+    assert sampler.ask("start")[0]
+    sampler.status(lambda message: message.n_samples == 500, "500 samples")
+    (tmp_path / "file").touch()
+    refused = sampler.save(tmp_path / "file" / "d.npz")
+    assert (refused.success, "cannot write" in refused.message) == (False, True)
+    assert sampler.save(tmp_path / "d.npz").n_samples == 500
     expected = ROBOT.random(500, np.random.default_rng(0))
     assert np.array_equal(load_data_set(tmp_path / "d.npz").sample, expected)
     model = tmp_path / "m.safetensors"
     words = ["train", "--robot", "planar3", "--data", str(tmp_path / "d.npz"), "--algorithm", "em", "--experts", "2"]
     assert eim([*words, "--output", str(model), "--quiet"]) == 0
     assert model.is_file()
-
-
-def test_process_ends_with_a_reason_where_there_is_no_robot(start_server: Callable[..., ServerProcess]) -> None:
-    server = start_server(node="fk_collector", use_robot_description_topic=True, robot_description_timeout=0.2)
-    assert server.wait() == 1
-    assert "no URDF came on /robot_description within 0.2 s" in server.log
-    assert "Traceback" not in server.log

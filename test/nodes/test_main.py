@@ -1,20 +1,24 @@
-"""One table of processes: what is in it exists, is installed, and is found by the name of the executable."""
+"""The table of nodes, their parameters, and the names that programs import from `eim_ros.nodes`."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from eim_ros import nodes
 from eim_ros.core.settings import read_yaml
 from eim_ros.kinematics import share_path
 from eim_ros.nodes import __main__ as processes
 from eim_ros.nodes.common import process
 from eim_ros.nodes.common.parameters import descriptor
 from eim_ros.nodes.common.process import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
+from eim_ros.nodes.settings import IkServerSettings
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +83,32 @@ def test_only_the_recorder_takes_messages_by_shared_memory(
 def test_unknown_node_is_refused_with_the_known_ones(words: list[str]) -> None:
     with pytest.raises(SystemExit, match="expected one of demo_recorder, .*ik_server"):
         processes.main(words)
+
+
+def test_read_only_are_exactly_those_that_configure_uses() -> None:
+    writable = {field.name for field in dataclasses.fields(IkServerSettings) if not descriptor(field).read_only}
+    assert writable == {
+        "default_position_tolerance",
+        "default_orientation_tolerance",
+        "default_timeout",
+        "max_timeout",
+        "max_samples",
+        "transform_timeout",
+    }
+
+
+@pytest.mark.parametrize("name", nodes.__all__)
+def test_every_name_is_found_and_listed(name: str) -> None:
+    assert getattr(nodes, name) is not None
+    assert name in dir(nodes)
+
+
+def test_settings_of_a_node_can_be_read_without_ros() -> None:
+    code = """
+import sys
+sys.modules["rclpy"] = None
+from eim_ros.nodes.settings import IkServerSettings, TrainerSettings
+print(IkServerSettings().max_samples, TrainerSettings().threads)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert (result.returncode, result.stdout) == (0, "10000 1\n"), result.stderr

@@ -13,9 +13,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
 from nodes.client_node import ClientNode
-from nodes.diagnosis import status
 from nodes.server_process import PATIENCE, ServerProcess
-from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -281,15 +279,14 @@ def test_server_without_a_model_waits_for_one_and_tells_which_one_serves(
     node, wanted = f"/waiting{NODE}", SampleMotion.Request(n_samples=1)
     refused = client.call(server, SampleMotion, f"{node}/sample_motion", wanted)
     assert (refused.error_code.val, "no model is loaded" in refused.error_code.message) == (FAILURE, True)
-    missing = status(client, server, "no model is loaded: give the parameter model, or call load_model")
+    missing = client.diagnosis(server, "no model is loaded: give the parameter model, or call load_model")
     assert missing.level == DiagnosticStatus.WARN
     path = trained(tmp_path / "plain", 1, context=False)
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
     assert client.call(server, SampleMotion, f"{node}/sample_motion", wanted).error_code.val == SUCCESS
-    told = client.call(server, GetParameters, f"{node}/get_parameters", GetParameters.Request(names=["model"]))
-    assert told.values[0].string_value == str(path)
+    assert client.parameters(server, node, "model") == [str(path)]
     end = time.monotonic() + PATIENCE  # another server of this file is active, too
-    while {item.key: item.value for item in status(client, server, "active").values}["model"] != str(path):
+    while {item.key: item.value for item in client.diagnosis(server, "active").values}["model"] != str(path):
         assert time.monotonic() < end
     assert server.stop() == 0, server.log
 
@@ -310,9 +307,3 @@ def test_server_that_is_not_active_refuses_and_says_so(
         assert client.change_state(server, label, node), server.log
     assert "is inactive, not active" in sample().error_code.message
     assert server.stop() == 0, server.log
-
-
-def test_bad_model_ends_the_process_with_its_cause(start_server: Callable[..., ServerProcess], model: Path) -> None:
-    server = start_server(node="motion_prior_server", model=model)  # one of inverse kinematics
-    assert server.wait() == 1
-    assert "expected a 'motion_prior'" in server.log

@@ -13,15 +13,10 @@ from geometry_msgs.msg import Pose
 from kinematics.solids_by_formula import box_mesh, write_stl
 from nodes.client_node import ClientNode, request
 from nodes.models import save_small_model
-from nodes.recorder_client import status, trigger
 from nodes.server_process import PATIENCE, ServerProcess, wait_until
-from rcl_interfaces.msg import Parameter
-from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
 from rclpy.action import get_action_client_names_and_types_by_node as called_actions_of
 from rclpy.action import get_action_server_names_and_types_by_node as actions_of
-from rclpy.parameter import Parameter as PythonParameter
-from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.action import Train
 from eim_ros.core.data_set import load_data_set
@@ -80,15 +75,9 @@ def nodes(start_server: Callable[..., ServerProcess], home: Path, client_of_file
     }
     for server in started.values():
         server.wait_until_ready()
-    assert trigger(client_of_file, started["fk_collector"], "/fk_collector/start").success
-    status(
-        client_of_file,
-        started["fk_collector"],
-        CollectorStatus,
-        "/fk_collector/status",
-        lambda message: message.n_samples > 0,
-        "a pair",
-    )
+    collector, wanted = started["fk_collector"], lambda message: message.n_samples > 0
+    assert client_of_file.trigger(collector, "/fk_collector/start").success
+    client_of_file.next_message(collector, CollectorStatus, "/fk_collector/status", wanted, "a pair")
     return started
 
 
@@ -248,17 +237,10 @@ def test_parameters_that_hold_paths_are_fixed_while_a_node_runs(client: ClientNo
         "motion_prior_server": ["model"],
         "training_coordinator": ["folder", "bag", "robot"],
     }
-    wanted: list[Parameter] = [
-        PythonParameter(name, value="/etc/passwd").to_parameter_msg() for name in [*names[node], "data_directory"]
-    ]
-    wanted.append(PythonParameter("max_file_size", value=2**62).to_parameter_msg())
-    answer = client.call(
-        nodes[node], SetParameters, f"/{node}/set_parameters", SetParameters.Request(parameters=wanted)
-    )
-    for parameter, result in zip(wanted, answer.results, strict=True):
-        told = parameter.name, parameter_value_to_python(parameter.value), result.reason
-        assert not result.successful, told
-        assert "read-only" in result.reason, told
+    wanted: dict[str, Any] = {**dict.fromkeys([*names[node], "data_directory"], "/etc/passwd"), "max_file_size": 2**62}
+    refused = client.set_parameters(nodes[node], f"/{node}", **wanted)
+    assert set(refused) == set(wanted)
+    assert all("read-only" in reason for reason in refused.values()), refused
 
 
 def allowed(node: str) -> dict[str, dict[str, str]]:
@@ -311,4 +293,4 @@ def test_policy_allows_the_names_that_a_node_uses_and_no_other(client: ClientNod
         assert used(client, node) == wanted
     finally:
         if node == "demo_recorder":
-            trigger(client, nodes[node], f"/{node}/stop")
+            client.trigger(nodes[node], f"/{node}/stop")

@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nodes.client_node import NODE, ClientNode, request
-from nodes.recorder_client import Robot as MovingRobot
-from nodes.recorder_client import trigger
+from nodes.joint_state_publisher import Robot as MovingRobot
 from nodes.server_process import ServerProcess
-from rcl_interfaces.srv import GetParameters
 
 from eim_ros.ik import IKModel, Solutions
 from eim_ros.ik.prior import UNIFORM_CONFIGURATIONS
@@ -59,12 +57,12 @@ def recording(start_server: Callable[..., ServerProcess], client_of_file: Client
     start = StartRecording.Request(path="demos/swings")
     assert client.call(recorder, StartRecording, "/demo_recorder/start", start).success
     names = Robot(ROBOT).joint_names
-    moving = MovingRobot(client, "/joint_states", names)
-    moving.wait_for_listener(recorder)
+    moving = MovingRobot(client, recorder, "/joint_states", names)
+    moving.wait_for_listener()
     for step in range(200):
-        moving.publish(np.sin(0.02 * step * (1.0 + np.arange(len(names)))))
+        moving.publish(*np.sin(0.02 * step * (1.0 + np.arange(len(names)))))
         time.sleep(0.01)
-    assert trigger(client, recorder, "/demo_recorder/stop").success
+    assert client.trigger(recorder, "/demo_recorder/stop").success
     moving.destroy()
     return start.path
 
@@ -72,9 +70,7 @@ def recording(start_server: Callable[..., ServerProcess], client_of_file: Client
 def check_served(client: ClientNode, server: ServerProcess, folder: Path, data_source: str) -> None:
     """The newest model is loaded, and every sample is one of its experts'."""
     newest = max((folder / "models").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    names = GetParameters.Request(names=["model"])
-    (loaded,) = client.call(server, GetParameters, f"{NODE}/get_parameters", names).values
-    assert loaded.string_value == str(newest)
+    assert client.parameters(server, NODE, "model") == [str(newest)]
     record = IKModel.load(newest).training
     assert (record["algorithm"], record["data_source"]) == ("eim-kinematics", data_source)
     robot = Robot(ROBOT)

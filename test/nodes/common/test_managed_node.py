@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from nodes.client_node import ClientNode
-from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
-from std_srvs.srv import Trigger
 
 from eim_ros.nodes.__main__ import NODES
 
@@ -35,7 +33,7 @@ def test_node_goes_through_its_states_and_tells_them(
     node = f"/managed/{name}"
 
     def trigger() -> tuple[bool, str]:
-        answer = client.call(server, Trigger, f"{node}/{TRIGGERS[name]}", Trigger.Request())
+        answer = client.trigger(server, f"{node}/{TRIGGERS[name]}")
         return answer.success, answer.message
 
     def check_refused(state: str) -> None:
@@ -44,7 +42,7 @@ def test_node_goes_through_its_states_and_tells_them(
             assert trigger() == (False, f"{name} is {state}, not active")
 
     check_refused("unconfigured")
-    told = status(client, server, "unconfigured")
+    told = client.diagnosis(server, "unconfigured")
     assert (told.level, told.name.partition(":")[0]) == (DiagnosticStatus.WARN, node)
     assert not client.change_state(server, "activate", node)
     for _ in range(2):  # the second time after a cleanup
@@ -57,7 +55,7 @@ def test_node_goes_through_its_states_and_tells_them(
         assert client.change_state(server, "deactivate", node), server.log
         check_refused("inactive")
         assert client.change_state(server, "activate", node), server.log
-        told = status(client, server, WARNINGS.get(name, "active"))
+        told = client.diagnosis(server, WARNINGS.get(name, "active"))
         assert told.level == (DiagnosticStatus.WARN if name in WARNINGS else DiagnosticStatus.OK)
         assert {item.key: item.value for item in told.values}["state"] == "active"
         assert client.change_state(server, "deactivate", node), server.log

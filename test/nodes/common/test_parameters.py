@@ -47,7 +47,8 @@ def test_defaults_and_overrides_become_settings(make_node: MakeNode) -> None:
         ({"default_timeout": float("inf")}, "default_timeout"),
         ({"default_timeout": 20.0, "max_timeout": 10.0}, "default_timeout"),
         ({"max_sample": 10}, "unknown parameter max_sample of parameters_under_test; known: .*robot, "),
-        ({"robot": "iiwa14", "use_robot_description_topic": True}, "give the robot once"),
+        ({"robot": "iiwa14", "use_robot_description_topic": True}, "not by robot and use_robot_description_topic"),
+        ({"robot": "iiwa14", "robot_description": "<robot/>"}, "not by robot and robot_description"),
     ],
 )
 def test_bad_override_is_refused_with_its_name(make_node: MakeNode, overrides: dict[str, object], reason: str) -> None:

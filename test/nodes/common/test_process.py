@@ -1,4 +1,4 @@
-"""The process `ik_server`: it ends with 0 on SIGINT and SIGTERM, and with 1 and one reason where it cannot start."""
+"""The process of a node: it ends with 0 on SIGINT and SIGTERM, and with 1 and one reason where it cannot start."""
 
 from __future__ import annotations
 
@@ -69,6 +69,12 @@ def test_signal_ends_a_starting_server_cleanly(start_server: Start, number: sign
     assert not has_traceback(server), server.log
 
 
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python with words, until it ends."""
+    command, own = [sys.executable, *words], {**os.environ, **environment}
+    return subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
 _IS_SIGNALLED_DURING_ITS_IMPORTS = """
 import os, signal, sys
 from eim_ros.nodes.__main__ import main
@@ -86,29 +92,20 @@ main(["ik_server", "--model", "none", "--robot", "panda"])
 
 @BOTH
 def test_signal_during_the_imports_ends_a_node_with_one_line(number: signal.Signals) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", _IS_SIGNALLED_DURING_ITS_IMPORTS, str(int(number))],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    ended = run("-c", _IS_SIGNALLED_DURING_ITS_IMPORTS, str(int(number)))
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ended.stderr == f"ik_server: ended by {number.name} before it had started\n"
 
 
 def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ended = subprocess.run(
-        [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--model", "none", "--robot", "panda"],
-        env={**os.environ, "ROS_LOG_DIR": str(tmp_path / "file" / "logs")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    words = ("-m", "eim_ros.nodes", "ik_server", "--model", "none", "--robot", "panda")
+    ended = run(*words, ROS_LOG_DIR=str(tmp_path / "file" / "logs"))
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
     assert "set ROS_LOG_DIR to a folder that can be written" in ended.stderr
 
 
+# Or else the thread by which rclpy tells of a signal finds freed memory: 3 of 400 nodes crashed at their end.
 _COUNTS_EXECUTORS_AT_ITS_END = """
 import gc, os, signal, threading
 from rclpy.executors import Executor
@@ -126,8 +123,7 @@ class Counter(Node):
 
 run_node("counter", lambda: Counter("counter"))
 """
-
-
+# On a busy computer, rclpy may shut down the context before Python runs its handler.
 _IS_SIGNALLED_AFTER_ITS_SHUTDOWN = """
 import os, signal, rclpy
 from rclpy.node import Node
@@ -147,30 +143,38 @@ run_node("late", lambda: Late("late"))
 """
 
 
-def test_signal_handler_that_runs_late_does_not_interrupt_the_end() -> None:
-    """On a busy computer, rclpy may shut down the context before Python runs its handler."""
-    ended = subprocess.run(
-        [sys.executable, "-c", _IS_SIGNALLED_AFTER_ITS_SHUTDOWN], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert (ended.returncode, ended.stdout) == (0, "closed\n"), ended.stderr
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [(_COUNTS_EXECUTORS_AT_ITS_END, "1 executors\n"), (_IS_SIGNALLED_AFTER_ITS_SHUTDOWN, "closed\n")],
+    ids=["executor lives as long as the process", "signal handler that runs late does not interrupt the end"],
+)
+def test_end_is_complete(program: str, printed: str) -> None:
+    ended = run("-c", program)
+    assert (ended.returncode, ended.stdout) == (0, printed), ended.stderr
 
 
-def test_executor_lives_as_long_as_the_process() -> None:
-    """Or else the thread by which rclpy tells of a signal finds freed memory: 3 of 400 nodes crashed at their end."""
-    ended = subprocess.run(
-        [sys.executable, "-c", _COUNTS_EXECUTORS_AT_ITS_END], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert (ended.returncode, ended.stdout) == (0, "1 executors\n"), ended.stderr
+FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 0.2}
 
 
-def test_bad_parameter_ends_the_start_with_a_reason(start_server: Start) -> None:
-    server = start_server(max_sample=10)
+@pytest.mark.parametrize(
+    ("node", "parameters", "reason"),
+    [
+        ("ik_server", {"max_sample": 10}, "unknown parameter max_sample"),
+        ("ik_server", {"groups": "arm=link_3"}, "cannot configure: the tip 'link_3' of group 'arm' is not fixed to"),
+        ("fk_collector", FROM_TOPIC, "no URDF came on /robot_description within 0.2 s"),
+        ("motion_prior_server", {"model": "iiwa14_pose"}, "cannot read iiwa14_pose"),
+    ],
+)
+def test_bad_parameter_ends_the_start_with_a_reason(
+    start_server: Start, node: str, parameters: dict[str, object], reason: str
+) -> None:
+    server = start_server(node=node, **parameters)
     assert server.wait() == 1, server.log
-    assert "unknown parameter max_sample" in server.log
+    assert reason in server.log
     assert not has_traceback(server), server.log
 
 
-def test_unreadable_parameter_file_ends_the_start_with_a_reason(start_server: Start, tmp_path: Path) -> None:
+def test_unreadable_parameter_file_ends_the_start(start_server: Start, tmp_path: Path) -> None:
     path = tmp_path / "parameters.yaml"
     path.write_text("ik_server: [", encoding="utf-8")
     server = start_server("--params-file", str(path))

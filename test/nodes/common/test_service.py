@@ -1,4 +1,4 @@
-"""The pool of workers, without ROS."""
+"""The pool of workers, and what is said of an error; without ROS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from eim_ros.nodes.common.service import RequestPool
+from eim_ros.core.errors import ConfigurationError, EimError
+from eim_ros.nodes.common.service import RequestPool, reason_of
 
 
 def test_jobs_are_served_in_order() -> None:
@@ -90,6 +91,19 @@ def test_budgets_of_any_size_are_served(budget: float) -> None:
     assert pool.offer(0, budget)
     assert served.wait(10.0)
     assert pool.close(5.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConfigurationError("give the robot once,\n   not twice"), "give the robot once, not twice"),
+        (EimError(""), "internal error: EimError:"),
+        (KeyError("joint"), "internal error: KeyError: 'joint'"),
+        (ValueError("two\nlines"), "internal error: ValueError: two lines"),
+    ],
+)
+def test_reason_is_one_line(error: Exception, reason: str) -> None:
+    assert reason_of(error) == reason
 
 
 def forbidden(job: int) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from nodes.client_node import ClientNode, request
-from nodes.diagnosis import status
-from nodes.server_process import PATIENCE, ServerProcess
+from nodes.server_process import ServerProcess
 
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import ErrorCode
@@ -23,14 +21,7 @@ N = 200
 
 def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.Request]) -> list[IKSolutions]:
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
-    futures = [service.call_async(message) for message in messages]
-
-    end = time.monotonic() + 60.0
-    for future in futures:
-        client.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
-    n_lost = sum(not future.done() for future in futures)
-    assert n_lost == 0, f"{n_lost} of {len(futures)} requests were lost; log of the server:\n{server.log}"
-    return [future.result().solutions for future in futures]
+    return [answer.solutions for answer in client.results([service.call_async(message) for message in messages])]
 
 
 @pytest.mark.parametrize(("threads", "queue_size"), [(1, 20), (3, 250)])
@@ -62,13 +53,10 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
     server = start_server(max_samples=1_000_000)
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(request(n_samples=1_000_000, timeout=25.0)) for _ in range(20)]
-    while {item.key: item.value for item in status(client, server, "active").values}["requests open"] != "20":
+    while {item.key: item.value for item in client.diagnosis(server, "active").values}["requests open"] != "20":
         assert not any(future.done() for future in futures), server.log
     server.signal(signal.SIGINT)
-    for future in futures:
-        client.executor.spin_until_future_complete(future, 30.0)
-    assert all(future.done() for future in futures), server.log
-    answers = [future.result().solutions for future in futures]
+    answers = [answer.solutions for answer in client.results(futures)]
     assert {answer.error_code.val for answer in answers} == {ErrorCode.FAILURE}
     assert {answer.error_code.message for answer in answers} == {"ik_server was ended before this was solved"}
     assert server.wait() == 0, server.log
@@ -91,9 +79,7 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
     assert ErrorCode.SUCCESS in answers
     assert not any(future.done() for future in long), server.log
     assert server.stop() == 0, server.log
-    for future in long:
-        client.executor.spin_until_future_complete(future, PATIENCE)
-        assert future.result().solutions.error_code.val == ErrorCode.FAILURE, server.log
+    assert {answer.solutions.error_code.val for answer in client.results(long)} == {ErrorCode.FAILURE}, server.log
 
 
 def reachable_by_panda(service_type: Any = SampleIK, **fields: object) -> Any:

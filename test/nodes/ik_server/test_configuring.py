@@ -13,10 +13,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from nodes.client_node import NODE, ClientNode, request
-from nodes.diagnosis import status
 from nodes.server_process import PATIENCE, ServerProcess, wait_until
-from rcl_interfaces.srv import GetParameters, SetParameters
-from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
 from eim_ros.core.errors import ServiceError
@@ -87,12 +84,9 @@ def test_parameters_and_diagnostics_are_told_while_the_node_configures(
     caller: ClientNode, waiting: ServerProcess
 ) -> None:
     until_it_configures(caller, waiting)
-    change = SetParameters.Request(parameters=[Parameter("max_samples", value=7000).to_parameter_msg()])
-    assert caller.call(waiting, SetParameters, f"{NODE}/set_parameters", change).results[0].successful
-    names = GetParameters.Request(names=["max_samples"])
-    values = caller.call(waiting, GetParameters, f"{NODE}/get_parameters", names).values
-    assert [value.integer_value for value in values] == [7000]
-    assert status(caller, waiting, "configuring").level == DiagnosticStatus.WARN
+    assert not caller.set_parameters(waiting, NODE, max_samples=7000)
+    assert caller.parameters(waiting, NODE, "max_samples") == [7000]
+    assert caller.diagnosis(waiting, "configuring").level == DiagnosticStatus.WARN
 
 
 def test_client_whose_wait_is_over_says_in_which_state_the_node_is(caller: ClientNode, waiting: ServerProcess) -> None:
@@ -135,8 +129,7 @@ def test_managed_node_answers_during_the_transition(
     assert refusal(caller, server) == "ik_server is configuring, not active yet"
     assert not transition.done()
     describe()
-    caller.executor.spin_until_future_complete(transition, PATIENCE)
-    assert transition.result().success, server.log
+    assert caller.results([transition])[0].success, server.log
     assert caller.state(server) == "inactive"
     assert caller.change_state(server, "activate")
     assert caller.sample(server, request()).error_code.val == ErrorCode.SUCCESS
@@ -152,9 +145,7 @@ def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
     futures = asked(caller, server, "deactivate", "cleanup")
     assert caller.state(server) == "configuring"
     describe()
-    for future in futures:
-        caller.executor.spin_until_future_complete(future, PATIENCE)
-        assert future.result().success, server.log
+    assert all(result.success for result in caller.results(futures)), server.log
     assert caller.state(server) == "unconfigured"
     assert server.stop() == 0, server.log
 

@@ -1,4 +1,4 @@
-"""The clients that README and docs/how_to/call_the_service.md show get answers from a real server."""
+"""The clients of README, docs/how_to/call_the_service.md and examples/ get answers from a real server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from nodes.server_process import ServerProcess
 
+from eim_ros.kinematics import Robot, pose_from
+
 ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples/moveit_client.py"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -28,3 +32,23 @@ def test_documented_clients_are_answered(start_server: Callable[..., ServerProce
     assert result.returncode == 0, result.stderr + server.log
     assert re.findall(r"\b100\b", result.stdout.splitlines()[-1]) == ["100"], result.stdout  # solutions
     assert server.stop() == 0, server.log
+
+
+def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Callable[..., ServerProcess]) -> None:
+    server = start_server(model="none", robot="panda", groups="panda_arm")
+    command = [sys.executable, str(EXAMPLE), "--wait", "60"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
+    assert result.returncode == 0, result.stderr + server.log
+    found = re.fullmatch(r"(?:compute_ik|get_position_ik) found \[(.*)\]", result.stdout.strip())
+    assert found
+    q = np.array([float(value) for value in found[1].split(",")])
+    errors = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
+    assert max(error[0] for error in errors) < 2e-3  # printed to a thousandth of a radian
+    assert server.stop() == 0, server.log
+
+
+def test_without_a_server_the_example_ends_with_one_line() -> None:
+    command = [sys.executable, str(EXAMPLE), "--server", "/nobody", "--wait", "0.1"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
+    assert result.returncode == 1
+    assert re.fullmatch(r"/nobody is silent after .* s: start it first, see --help\n", result.stderr)

@@ -89,13 +89,6 @@ def test_every_operation_has_its_request(asked: Ask) -> None:
     assert raw in some_are_valid
 
 
-def test_near_by_name_ranks_by_distance(asked: Ask) -> None:
-    near = [f"{name}=0.5" for name in reversed(ROBOT.joint_names)]
-    answer = asked("--pose", *POSITION, "-n", "20", "--near", *near)
-    distances = np.linalg.norm(np.array(answer["positions"]) - 0.5, axis=1)
-    assert (np.diff(distances) >= -1e-9).all()
-
-
 def test_table_is_printed_without_json(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     assert eim(["sample", "--service", "/ik_server", "--pose", *POSITION, "-n", "20", *WAIT]) == 0
     told = capsys.readouterr()

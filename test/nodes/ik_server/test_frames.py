@@ -18,8 +18,6 @@ from kinematics.oracle import Oracle
 from nodes.client_node import NODE, ClientNode, joint_positions
 from nodes.ik_server.workcell import pose_message_of, request_for
 from nodes.server_process import ServerProcess
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
@@ -171,9 +169,7 @@ def test_request_ahead_of_its_transform_waits_for_it_and_holds_up_nobody(client:
 
 def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, room: tuple) -> None:
     server = room[0]
-    parameters = [Parameter("transform_timeout", value=0.1).to_parameter_msg()]
-    call = SetParameters.Request(parameters=parameters)
-    assert client.call(server, SetParameters, f"{NODE}/set_parameters", call).results[0].successful
+    assert not client.set_parameters(server, NODE, transform_timeout=0.1)
     for frame, stamp, told in (
         ("moon", 0, "frame 'moon' is unknown; known are "),
         ("table", BEGIN + 3 * SECOND, "frame 'table' is not known at 1790000003.000000007 s: that is 1.02 s after"),

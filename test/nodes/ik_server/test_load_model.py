@@ -64,11 +64,9 @@ def test_no_request_is_lost_while_models_are_exchanged(
             due += PERIOD
         if wish is None and len(sent) >= 50 and all(future.done() for future in sent[:50]):
             wish = swap.call_async(LoadModel.Request(path=str(other)))
-    for future in [*sent, wish]:
-        client.executor.spin_until_future_complete(future, 30.0)
-    assert all(future.done() for future in sent), server.log
-    assert wish.result().success, wish.result().message
-    answers = [future.result().solutions for future in sent]
+    *results, exchanged = client.results([*sent, wish])
+    assert exchanged.success, exchanged.message
+    answers = [result.solutions for result in results]
     assert {answer.error_code.val for answer in answers} <= {ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION}  # raw samples
     models = [tuple(answer.positions) for answer in answers]
     new = fingerprint(client, server)
@@ -101,10 +99,7 @@ def test_bad_file_is_refused_and_the_old_model_stays(
 
 def test_many_wishes_at_once_are_all_answered(client: ClientNode, server: ServerProcess, model: Path) -> None:
     service = client.client(server, LoadModel, f"{NODE}/load_model")
-    futures = [service.call_async(LoadModel.Request(path=str(model))) for _ in range(8)]
-    for future in futures:
-        client.executor.spin_until_future_complete(future, 60.0)
-    answers = [future.result() for future in futures]
+    answers = client.results([service.call_async(LoadModel.Request(path=str(model))) for _ in range(8)])
     assert answers[0].success
     assert all(answer.success or "try again later" in answer.message for answer in answers)
     assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS

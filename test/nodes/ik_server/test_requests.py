@@ -14,6 +14,7 @@ from nodes.client_node import joint_positions, request
 from nodes.ik_server.serving import refused, request_of, served, state_of
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
+from std_msgs.msg import Header
 
 from eim_ros.core.errors import EimError
 from eim_ros.ik import ErrorCode, Sampler, Solutions
@@ -298,6 +299,11 @@ def near_of(names: Any, values: Any) -> dict[str, Any]:
     return {"near": state_of(names, values)}
 
 
+def order_of(names: list[str], *weights: float) -> dict[str, Any]:
+    return {"order": names, "order_weights": list(weights)}
+
+
+WEIGHTLESS = {"posture": state_of(["joint_a1"], [1.0]), "posture_weights": [0.0]}
 POSES = ROBOT.fk(line(3))
 J = list(ROBOT.joint_names)
 ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
@@ -327,64 +333,40 @@ ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a configuration"),
     "order named twice": ({"order": ["limits", "limits"]}, GOAL, "each name once"),
     "no posture for the order": ({"order": ["posture"]}, GOAL, "ordering by posture needs a preferred posture"),
-    "weights without order": (
-        {"order": ["limits"], "order_weights": [1.0, 2.0]},
-        GOAL,
-        "order has 1 names and order_weights 2 numbers",
-    ),
-    "negative weight": (
-        {"order": ["limits", "density"], "order_weights": [1.0, -2.0]},
-        GOAL,
-        "must be finite and not negative",
-    ),
+    "weights without order": (order_of(["limits"], 1.0, 2.0), GOAL, "order has 1 names and order_weights 2 numbers"),
+    "negative weight": (order_of(["limits", "density"], 1.0, -2.0), GOAL, "must be finite and not negative"),
     "posture of another joint": ({"posture": state_of(["nose"], [1.0])}, GOAL, "no joint 'nose'"),
     "posture without value": ({"posture": JointState(name=["joint_a1"])}, GOAL, "1 names and 0 positions"),
     "nan posture": ({"posture": state_of(["joint_a1"], [math.nan])}, GOAL, "finite"),
-    "posture without weight": (
-        {"posture": state_of(["joint_a1"], [1.0]), "posture_weights": [0.0]},
-        GOAL,
-        "no joint has a weight",
-    ),
-    "weight without posture": (
-        {"posture_weights": [1.0]},
-        GOAL,
-        "0 names and 0 positions, and there are 1 posture_weights",
-    ),
+    "posture without weight": (WEIGHTLESS, GOAL, "no joint has a weight"),
+    "weight without posture": ({"posture_weights": [1.0]}, GOAL, "0 positions, and there are 1 posture_weights"),
     "diversity": ({"diversity": 1.5}, GOAL, "diversity is 1.5, expected 0 to 1"),
     "nan diversity": ({"diversity": math.nan}, GOAL, "diversity is nan"),
 }
-BOTH_OF = {"priority": "position", "weights": [1.0, 1.0]}
-SEVERAL: dict[str, tuple[str, Any, dict[str, Any], ErrorCode, str]] = {
-    "too many of a batch": (
-        "sample_ik",
-        SampleIK,
-        {"n_samples": 500},
-        GOAL,
-        "500 configurations for each of 3 poses are 1500, expected at most 1000",
-    ),
-    "path in another frame": ("follow_ik", FollowIK, {"frame": "map"}, FRAME, "base link"),
-    "tip of a path": ("follow_ik", FollowIK, {"tip_link": "nose"}, LINK, "nose"),
-    "step of a path": ("follow_ik", FollowIK, {"max_step": [-1.0]}, GOAL, "max_step"),
-    "times of a path": ("follow_ik", FollowIK, {"times": [1.0]}, GOAL, "times"),
-    "fixed joint of a path": ("follow_ik", FollowIK, {"fixed_joints": state_of(["nose"], [0.3])}, GOAL, "nose"),
-    "priority": ("solve_nearest_ik", SolveNearestIK, {"priority": "speed"}, GOAL, "priority"),
-    "weights": ("solve_nearest_ik", SolveNearestIK, {"weights": [1.0]}, GOAL, "priority"),
-    "both": ("solve_nearest_ik", SolveNearestIK, BOTH_OF, GOAL, "priority"),
+SERVICES = {SampleIK: "sample_ik", FollowIK: "follow_ik", SolveNearestIK: "solve_nearest_ik", DrawIK: "draw_ik"}
+BOTH = {"priority": "position", "weights": [1.0, 1.0]}
+MANY = "500 configurations for each of 3 poses are 1500, expected at most 1000"
+SEVERAL: dict[str, tuple[Any, dict[str, Any], ErrorCode, str]] = {
+    "too many of a batch": (SampleIK, {"n_samples": 500}, GOAL, MANY),
+    "path in another frame": (FollowIK, {"header": Header(frame_id="map")}, FRAME, "base link"),
+    "tip of a path": (FollowIK, {"tip_link": "nose"}, LINK, "nose"),
+    "step of a path": (FollowIK, {"max_step": [-1.0]}, GOAL, "max_step"),
+    "times of a path": (FollowIK, {"times": [1.0]}, GOAL, "times"),
+    "fixed joint of a path": (FollowIK, {"fixed_joints": state_of(["nose"], [0.3])}, GOAL, "nose"),
+    "priority": (SolveNearestIK, {"priority": "speed"}, GOAL, "priority"),
+    "weights": (SolveNearestIK, {"weights": [1.0]}, GOAL, "priority"),
+    "both": (SolveNearestIK, BOTH, GOAL, "priority"),
 }
 
 
-@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("name", [*ONE, *SEVERAL])
 def test_bad_request_is_refused_with_its_cause(name: str) -> None:
-    fields, code, cause = ONE[name]
-    error = refused("sample_ik", request(**fields), settings=LIMITED)
-    assert (error.code, cause in str(error)) == (code, True), str(error)
-
-
-@pytest.mark.parametrize("name", SEVERAL)
-def test_bad_request_for_several_poses_is_refused_with_its_cause(name: str) -> None:
-    service, service_type, fields, code, cause = SEVERAL[name]
-    message = request_of(service_type, POSES, **{key: value for key, value in fields.items() if key != "frame"})
-    message.header.frame_id = fields.get("frame", message.header.frame_id)
+    if name in ONE:
+        fields, code, cause = ONE[name]
+        service, message = "sample_ik", request(**fields)
+    else:
+        kind, fields, code, cause = SEVERAL[name]
+        service, message = SERVICES[kind], request_of(kind, POSES, **fields)
     error = refused(service, message, settings=LIMITED)
     assert (error.code, cause in str(error)) == (code, True), str(error)
 
@@ -397,14 +379,12 @@ def test_bad_pose_of_a_path_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("service", "service_type", "fields", "reason"),
+    ("kind", "fields", "reason"),
     [
-        ("sample_ik", SampleIK, {"order": ["density"]}, "ordering by density needs a model"),
-        ("draw_ik", DrawIK, {"density": "proposal"}, "proposals are draws from a model, and this sampler has none"),
+        (SampleIK, {"order": ["density"]}, "ordering by density needs a model"),
+        (DrawIK, {"density": "proposal"}, "proposals are draws from a model, and this sampler has none"),
     ],
 )
-def test_what_needs_a_model_is_refused_without_one(
-    service: str, service_type: Any, fields: dict[str, Any], reason: str
-) -> None:
+def test_what_needs_a_model_is_refused_without_one(kind: Any, fields: dict[str, Any], reason: str) -> None:
     with pytest.raises(EimError, match=reason):
-        served(service, request_of(service_type, POSES[:1], **fields), Sampler(ROBOT))
+        served(SERVICES[kind], request_of(kind, POSES[:1], **fields), Sampler(ROBOT))

@@ -12,17 +12,16 @@ import pytest
 from geometry_msgs.msg import Pose, Vector3
 from kinematics.solids_by_formula import box_mesh, write_stl
 from nodes.ik_server.serving import refused, served
-from sensor_msgs.msg import PointCloud2, PointField
 from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import Plane, SolidPrimitive
 from std_msgs.msg import Header
 
-from eim_ros.core.errors import ConstraintError, DataError, EimError, MeshError
+from eim_ros.core.errors import ConstraintError, EimError, MeshError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message
+from eim_ros.nodes.common.messages import point_cloud_message, pose_message
 from eim_ros.nodes.ik_server import constraints
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, constraints_for, poses_of
@@ -70,43 +69,6 @@ def test_files_are_read_by_the_server(tmp_path: Path) -> None:
     (mesh,) = scene_obstacles(scene, ROBOT, DataDirectory(tmp_path))
     assert np.ptp(mesh.vertices, axis=0).tolist() == [1.0, 2.0, 4.0]
     assert mesh.name == f"file://{path}"
-
-
-def cloud_of_camera(big: bool = False) -> PointCloud2:
-    """Two rows with padding, float32, colours between, and a point that was not seen."""
-    order = ">" if big else "<"
-    layout = np.dtype({"names": ["z", "rgb", "x", "y"], "formats": [order + "f4"] * 4, "offsets": [0, 4, 8, 16],
-                       "itemsize": 24})  # fmt: skip
-    records = np.zeros((2, 3), dtype=layout)
-    records["x"], records["y"], records["z"] = np.arange(6).reshape(2, 3), 0.5, -1.0
-    records["z"][1, 1] = np.nan
-    cloud = PointCloud2(height=2, width=3, point_step=24, row_step=80, is_bigendian=big)
-    cloud.fields = [PointField(name=name, offset=offset, datatype=PointField.FLOAT32, count=1)
-                    for name, offset in (("z", 0), ("rgb", 4), ("x", 8), ("y", 16))]  # fmt: skip
-    cloud.data = b"".join(row.tobytes() + b"\xff" * 8 for row in records)
-    return cloud
-
-
-@pytest.mark.parametrize("big", [False, True])
-def test_cloud_of_a_camera_is_read(big: bool) -> None:
-    assert points_of(cloud_of_camera(big)).tolist() == [[x, 0.5, -1.0] for x in (0.0, 1.0, 2.0, 3.0, 5.0)]
-
-
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"fields": []}, "has the fields none"),
-        ({"height": 3}, "160 bytes for 3 rows"),
-        ({"width": 4}, "4 points"),
-        ({"point_step": 12}, "beyond its point_step"),
-    ],
-)
-def test_cloud_that_is_none_is_refused(fields: dict, reason: str) -> None:
-    cloud = cloud_of_camera()
-    for name, value in fields.items():
-        setattr(cloud, name, value)
-    with pytest.raises(DataError, match=reason):
-        points_of(cloud)
 
 
 def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused() -> None:

@@ -15,8 +15,6 @@ from nodes.client_node import NODE, ClientNode, request
 from nodes.ik_server.serving import request_of, served, state_of
 from nodes.ik_server.workcell import pose_message_of, request_for
 from nodes.server_process import ServerProcess
-from rcl_interfaces.srv import GetParameters, SetParameters
-from rclpy.parameter import Parameter
 
 from eim_ros.core.errors import LONGEST_MESSAGE
 from eim_ros.ik import ErrorCode
@@ -128,13 +126,10 @@ def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess
 def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
     client: ClientNode, server: ServerProcess
 ) -> None:
-    names = GetParameters.Request(names=["chain.base_link", "chain.tip_link", "chain.joint_names"])
-    values = client.call(server, GetParameters, f"{NODE}/get_parameters", names).values
-    assert (values[0].string_value, values[1].string_value) == ("base_link", "tool0")
-    assert values[2].string_array_value == list(ROBOT.joint_names)
+    told = client.parameters(server, NODE, "chain.base_link", "chain.tip_link", "chain.joint_names")
+    assert told == ["base_link", "tool0", list(ROBOT.joint_names)]
     for most, code in ((5, ErrorCode.INVALID_GOAL_CONSTRAINTS), (1000, ErrorCode.SUCCESS)):
-        change = SetParameters.Request(parameters=[Parameter("max_samples", value=most).to_parameter_msg()])
-        assert client.call(server, SetParameters, f"{NODE}/set_parameters", change).results[0].successful
+        assert not client.set_parameters(server, NODE, max_samples=most)
         assert client.sample(server, request(n_samples=6)).error_code.val == code
 
 
@@ -162,9 +157,3 @@ def test_without_moveit_its_name_is_not_served(client: ClientNode, server: Serve
     names = {name for name, _ in client.node.get_service_names_and_types_by_node("ik_server", "/")}
     assert f"{NODE}/get_position_ik" in names
     assert f"{NODE}/compute_ik" not in names
-
-
-def test_group_that_is_not_the_chain_is_refused_at_start(start_server: Start) -> None:
-    server = start_server(groups="arm=link_3")
-    assert server.wait() == 1
-    assert "cannot configure: the tip 'link_3' of group 'arm' is not fixed to the tip link 'tool0'" in server.log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from nodes.client_node import ClientNode
-from nodes.server_process import PATIENCE, ServerProcess
+from nodes.server_process import ServerProcess
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, InteractiveMarkerUpdate, Marker, MarkerArray
@@ -48,11 +47,7 @@ class Listener:
             self.hear(lambda publisher=publisher: publisher.get_subscription_count(), "a subscription")
 
     def hear(self, wanted: Callable[[], Any], what: str) -> None:
-        end = time.monotonic() + PATIENCE
-        while not wanted():
-            assert self.server.is_running, self.server.log
-            assert time.monotonic() < end, f"{what} did not come; log:\n{self.server.log}"
-            self.client.executor.spin_once(0.05)
+        self.client.hear(self.server, wanted, what)
 
     def drag(self, pose: np.ndarray) -> None:
         message = InteractiveMarkerFeedback(client_id="rviz", marker_name="target", control_name="move_x")

@@ -20,8 +20,6 @@ from bags.example_bags import joint_state, write_own
 from lifecycle_msgs.srv import GetState
 from nodes.client_node import NODE, ClientNode, request
 from nodes.launching.launch_process import LaunchProcess
-from rcl_interfaces.srv import GetParameters
-from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.ik import Solutions
 from eim_ros.kinematics import Robot
@@ -81,11 +79,6 @@ def start(prefix: Path, tmp_path: Path) -> Iterator[Start]:
     yield start
     for launch in launches:
         launch.kill()
-
-
-def parameters(client: ClientNode, launch: LaunchProcess, node: str, *names: str) -> list[Any]:
-    answer = client.call(launch, GetParameters, f"{node}/get_parameters", GetParameters.Request(names=list(names)))
-    return [parameter_value_to_python(value) for value in answer.values]
 
 
 def is_gone(pid: int) -> bool:
@@ -157,9 +150,9 @@ def test_arguments_reach_the_node(client: ClientNode, start: Start, tmp_path: Pa
     assert client.state(launch, node) == "unconfigured"
     wanted = {"max_samples": 7, "tip_link": "link_2", "model": "none", "robot": "planar3", "autostart": False}
     wanted |= {"use_sim_time": True, "use_robot_description_topic": False}
-    assert parameters(client, launch, node, *wanted) == list(wanted.values())
+    assert client.parameters(launch, node, *wanted) == list(wanted.values())
     assert client.change_state(launch, "configure", node), launch.log
-    assert parameters(client, launch, node, "chain.tip_link") == ["link_2"]
+    assert client.parameters(launch, node, "chain.tip_link") == ["link_2"]
     assert launch.interrupt() == 0, launch.log
 
 
@@ -170,7 +163,7 @@ def test_robot_comes_from_the_topic_that_another_launch_file_describes_it_on(cli
     demo.wait_for(lambda: "planar_simulator]: serving" in demo.log, "simulator")
     launch = start("ik_server", "model:=none", topic)
     launch.wait_for(lambda: "ik_server]: serving" in launch.log, "server of the simulated robot")
-    assert len(parameters(client, launch, NODE, "chain.joint_names")[0]) == 10
+    assert len(client.parameters(launch, NODE, "chain.joint_names")[0]) == 10
     assert (demo.interrupt(), launch.interrupt()) == (0, 0)
 
 
@@ -202,7 +195,7 @@ def test_model_is_learned_and_served_by_one_launch(
     launch.wait_for(lambda: "[training_coordinator-" in launch.log and "ik_server answers with" in launch.log, "model")
     (path,) = (tmp_path / "learn_ik").glob("*.safetensors")
     assert f"ik_server answers with {path}" in launch.log
-    assert parameters(client, launch, NODE, "model") == [str(path)]
+    assert client.parameters(launch, NODE, "model") == [str(path)]
     position = robot.fk(np.full(robot.dof, 0.5))[:3, 3]
     samples = Solutions.from_message(client.sample(launch, request(position)))
     assert len(samples) == 10
