@@ -8,13 +8,12 @@ ends the recording.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from std_srvs.srv import Trigger
 
 from eim_ros.bags.recorder import Recorder, free_space
-from eim_ros.core.errors import DataError, EimError, shortened
+from eim_ros.core.errors import EimError, shortened
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
 from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.process import PeriodicWork
@@ -80,7 +79,8 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     def _start(self, request: Any, response: Any) -> None:
         names = list(request.topics) or list(self.settings.topics)
         topics = [self.resolve_topic_name(name) for name in names]
-        path = self.settings.data.resolve(request.path) if request.path else self._fresh_path()
+        data, folder = self.settings.data, self.settings.folder
+        path = data.resolve(request.path) if request.path else data.unused(folder, time.strftime("demo_%Y%m%d_%H%M%S"))
         self._recorder.start(path, topics, request.label, time.time_ns())
         self._n_lost = {}
         self._discover()
@@ -110,19 +110,6 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     def _label(self, request: Any, response: Any) -> None:
         self._take()
         self._recorder.label(request.label, time.time_ns())
-
-    @property
-    def _folder(self) -> Path:
-        return self.settings.data.chosen(self.settings.folder)
-
-    def _fresh_path(self) -> Path:
-        """Return the path of a new bag, named after the current time."""
-        folder = self._folder
-        name = time.strftime("demo_%Y%m%d_%H%M%S")
-        for suffix in ("", *(f"_{i}" for i in range(2, 1000))):
-            if not (folder / f"{name}{suffix}").exists():
-                return folder / f"{name}{suffix}"
-        raise DataError(f"there are already a thousand bags {name} in {folder}", str(folder))
 
     # Recording
 
@@ -176,7 +163,9 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
             n_messages=recorder.counts,
             n_lost=[self._n_lost.get(name, 0) for name in recorder.topics],
             size=recorder.size,
-            free_space=free_space(recorder.path if recorder.topics else self._folder),
+            free_space=free_space(
+                recorder.path if recorder.topics else self.settings.data.chosen(self.settings.folder)
+            ),
             message=recorder.message,
         )
         message.header.stamp = self.get_clock().now().to_msg()

@@ -33,7 +33,7 @@ from eim_ros.core.errors import (
 from eim_ros.motion import MotionPrior, ViaPoint
 from eim_ros.nodes.common.interfaces import ConditionMotion, ErrorCodes, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
-from eim_ros.nodes.common.messages import float64_bytes, uint32_bytes
+from eim_ros.nodes.common.messages import misnamed, put_arrays, seconds
 from eim_ros.nodes.common.node import AnswerCounters, ManagedNode
 from eim_ros.nodes.common.qos import SERVICE_QOS
 from eim_ros.nodes.common.service import ModelExchange, reason_of
@@ -163,10 +163,8 @@ def sample_motion(
     times = np.linspace(0.0, duration, n_points)
     response.joint_names = list(prior.joint_names)
     response.n, response.n_points = n, n_points
-    response.positions.frombytes(float64_bytes(samples.positions))
-    response.times.frombytes(float64_bytes(times))
-    response.log_prob.frombytes(float64_bytes(samples.log_prob))
-    response.component.frombytes(uint32_bytes(samples.component))
+    put_arrays(response, positions=samples.positions, times=times)
+    put_arrays(response, log_prob=samples.log_prob, component=samples.component)
     response.valid = samples.valid.tolist()
     response.log_evidence = given.log_evidence
     if not request.flat:
@@ -192,10 +190,8 @@ def score_motion(
         except EimError as error:
             raise DataError(f"motion {index}: {error}", index) from error
     scores = prior.score(motions, list(request.context))
-    response.log_prob.frombytes(float64_bytes(scores.log_prob))
-    response.quantile.frombytes(float64_bytes(scores.quantile))
+    put_arrays(response, log_prob=scores.log_prob, quantile=scores.quantile, residual=scores.residual)
     response.outlier = (scores.quantile < settings.outlier_share).tolist()
-    response.residual.frombytes(float64_bytes(scores.residual))
     response.error_code.val = ErrorCodes.SUCCESS
 
 
@@ -211,9 +207,7 @@ def condition_motion(
     log_weights, means, deviations = given.component_motions(n_points)
     response.joint_names = list(prior.joint_names)
     response.n_components, response.n_points = given.n_components, n_points
-    response.log_weights.frombytes(float64_bytes(log_weights))
-    response.means.frombytes(float64_bytes(means))
-    response.standard_deviations.frombytes(float64_bytes(deviations))
+    put_arrays(response, log_weights=log_weights, means=means, standard_deviations=deviations)
     response.log_evidence = given.log_evidence
     response.error_code.val = ErrorCodes.SUCCESS
 
@@ -238,20 +232,15 @@ def _via_points(messages: Sequence[ViaPointMessage]) -> list[ViaPoint]:
 def _motion(trajectory: JointTrajectory, joint_names: Sequence[str], max_points: int) -> tuple[np.ndarray, np.ndarray]:
     """Return times (n,) [s] and positions (n, n_joints) of a trajectory, with joints in the order of `joint_names`."""
     names, points = list(trajectory.joint_names), trajectory.points
-    expected = f"expected {', '.join(joint_names)}, each once"
-    if len(set(names)) != len(names):
-        raise JointStateError(f"names a joint twice: {', '.join(names)}; {expected}", names)
-    if unknown := sorted(set(names) - set(joint_names)):
-        raise JointStateError(f"names unknown joints: {', '.join(unknown)}; {expected}", unknown)
-    if missing := [name for name in joint_names if name not in names]:
-        raise JointStateError(f"lacks joints: {', '.join(missing)}; {expected}", missing)
+    if problem := misnamed(names, joint_names):
+        raise JointStateError(f"{problem}; expected {', '.join(joint_names)}, each once", names)
     _between("the number of points", len(points), 2, max_points, "max_points")
     for index, point in enumerate(points):
         if len(point.positions) != len(names):
             raise JointStateError(
                 f"point {index} has {len(point.positions)} positions for {len(names)} joints", list(point.positions)
             )
-    times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in points])
+    times = np.array([seconds(point.time_from_start) for point in points])
     positions = np.array([point.positions for point in points], dtype=np.float64)
     return times, positions[:, [names.index(name) for name in joint_names]]
 

@@ -9,6 +9,7 @@ docs/reference/paths.md.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -98,6 +99,15 @@ class DataDirectory:
                 str(path),
             )
         return path
+
+    def unused(self, folder: str, stem: str, suffix: str = "") -> Path:
+        """Return the path of a new file or folder, with a number after the stem if the stem alone exists.
+
+        The folder was given at start-up, see `chosen`.
+        """
+        names = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
+        paths = (self.chosen(folder) / f"{name}{suffix}" for name in names)
+        return next(path for path in paths if not path.exists())
 
     def _parts(self, name: str, root: Path) -> tuple[str, ...]:
         """Return the parts of a path relative to the directory; raise `ValueError` if the path leaves it.

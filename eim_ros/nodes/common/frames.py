@@ -32,6 +32,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import SECOND, FrameBuffer, FrameError, StampedTransform
 from eim_ros.kinematics.links import fixed_links
 from eim_ros.nodes.common.interfaces import TFMessage
+from eim_ros.nodes.common.messages import nanoseconds
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
@@ -56,9 +57,9 @@ class CdrReader:
     def time(self) -> int:
         """Read a `builtin_interfaces/Time` [ns]."""
         place = self._aligned(4)
-        seconds, nanoseconds = struct.unpack_from("<iI", self._data, place)
+        whole, rest = struct.unpack_from("<iI", self._data, place)
         self._place = place + 8
-        return int(seconds) * 1_000_000_000 + int(nanoseconds)
+        return int(whole) * SECOND + int(rest)
 
     def count(self) -> int:
         """Read the length of a sequence, or a uint32."""
@@ -107,11 +108,6 @@ def _transform_of(message: Any) -> tuple[str, StampedTransform]:
 def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> tuple[str, StampedTransform]:
     """Return the child frame and its transform, without the leading slash that ROS 1 allowed in frame names."""
     return child.lstrip("/"), StampedTransform(parent.lstrip("/"), stamp, numbers[:3], numbers[3:])
-
-
-def nanoseconds(stamp: Any) -> int:
-    """Return a `builtin_interfaces/Time` in nanoseconds."""
-    return int(stamp.sec) * SECOND + int(stamp.nanosec)
 
 
 class Transforms:

@@ -1,21 +1,26 @@
 """Conversions between messages and arrays.
 
 `geometry_msgs/Pose` is converted to and from transforms (4, 4), with positions in [m] and quaternions xyzw.
-`sensor_msgs/PointCloud2` is converted to and from points (n, 3). Matrices are sent as one flat row-major array, filled
-with `array.frombytes`, because assigning one list per row would take milliseconds.
+`sensor_msgs/PointCloud2` is converted to and from points (n, 3). Matrices are sent as one flat row-major array, see
+`put_arrays`. Times are converted to seconds or nanoseconds.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from geometry_msgs.msg import Pose
+from rclpy.duration import Duration
 from sensor_msgs.msg import PointCloud2, PointField
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import check_pose, quaternion_from_matrix
+from eim_ros.kinematics.frames import SECOND
 
 KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 
@@ -77,11 +82,36 @@ def point_cloud_message(points: np.ndarray) -> PointCloud2:
     return cloud
 
 
-def float64_bytes(values: npt.ArrayLike) -> bytes:
-    """Return the bytes of a message field of type float64[]."""
-    return np.ascontiguousarray(values, dtype=np.float64).tobytes()
+def put_arrays(message: Any, **arrays: npt.ArrayLike) -> None:
+    """Fill fields of type float64[] or uint32[] by their bytes, because assigning lists would take milliseconds."""
+    for name, values in arrays.items():
+        field = getattr(message, name)
+        field.frombytes(np.ascontiguousarray(values, dtype=field.typecode).tobytes())
 
 
-def uint32_bytes(values: npt.ArrayLike) -> bytes:
-    """Return the bytes of a message field of type uint32[]."""
-    return np.ascontiguousarray(values, dtype=np.uint32).tobytes()
+def seconds(stamp: Any) -> float:
+    """Return the value of a time or duration message [s]."""
+    return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
+
+
+def nanoseconds(stamp: Any) -> int:
+    """Return the value of a time or duration message [ns]."""
+    return int(stamp.sec) * SECOND + int(stamp.nanosec)
+
+
+def trajectory_points(times: Iterable[float], positions: np.ndarray) -> list[JointTrajectoryPoint]:
+    """Return points with times [s] since the start, at positions (n_points, n_joints) [rad] or [m]."""
+    return [
+        JointTrajectoryPoint(positions=row, time_from_start=Duration(nanoseconds=round(1e9 * time)).to_msg())
+        for time, row in zip(times, positions.tolist(), strict=True)
+    ]
+
+
+def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
+    """Return what is wrong with names that must be those of the joints in any order; empty if nothing is."""
+    if len(set(names)) != len(names):
+        return f"names a joint twice: {', '.join(names)}"
+    if unknown := sorted(set(names) - set(joint_names)):
+        return f"names unknown joints: {', '.join(unknown)}"
+    missing = [name for name in joint_names if name not in names]
+    return f"lacks joints: {', '.join(missing)}" if missing else ""

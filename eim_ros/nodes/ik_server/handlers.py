@@ -45,6 +45,7 @@ from eim_ros.nodes.common.interfaces import (
     SolveAllIK,
     SolveNearestIK,
 )
+from eim_ros.nodes.common.messages import seconds
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import (
     PendingResponse,
@@ -364,7 +365,7 @@ if MoveItGetCartesianPath is not None:
 def budget_of(request: Any, settings: IkServerSettings) -> float:
     """Return the timeout [s] of a request before it is parsed; the default if the timeout is not positive."""
     if hasattr(request, "ik_request"):
-        timeout = request.ik_request.timeout.sec + 1e-9 * request.ik_request.timeout.nanosec
+        timeout = seconds(request.ik_request.timeout)
     else:
         timeout = getattr(request, "timeout", 0.0)
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout

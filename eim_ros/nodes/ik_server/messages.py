@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Pose
-from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectoryPoint
 
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import EimError, PoseError
@@ -27,9 +25,9 @@ from eim_ros.ik.request import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
 from eim_ros.kinematics.links import fixed_links, following_joints
-from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
+from eim_ros.nodes.common.frames import BaseFrames, Transforms
 from eim_ros.nodes.common.interfaces import IKGuarantee
-from eim_ros.nodes.common.messages import float64_bytes, transform_of
+from eim_ros.nodes.common.messages import misnamed, nanoseconds, put_arrays, trajectory_points, transform_of
 from eim_ros.nodes.ik_server.constraints import constraints_of
 from eim_ros.nodes.settings import IkServerSettings
 
@@ -185,16 +183,10 @@ def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]
     names, values = list(state.name), state.position
     if not names and not len(values):
         return None
-    problem = ""
+    problem = misnamed(names, joint_names)
     if len(names) != len(values):
         problem = f"has {len(names)} names and {len(values)} positions"
-    elif len(set(names)) != len(names):
-        problem = f"names a joint twice: {', '.join(names)}"
-    elif unknown := sorted(set(names) - set(joint_names)):
-        problem = f"names unknown joints: {', '.join(unknown)}"
-    elif missing := [name for name in joint_names if name not in names]:
-        problem = f"lacks joints: {', '.join(missing)}"
-    elif not all(map(math.isfinite, values)):
+    elif not problem and not all(map(math.isfinite, values)):
         problem = f"is not finite: {list(values)}"
     if problem:
         raise RequestError(
@@ -287,19 +279,24 @@ def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
     """
     if not constraints.tip_link and _is_identity(constraints.tool):
         return sampler
-    robot, link = sampler.robot, str(constraints.tip_link)
-    tool = pose_of(constraints.tool, "tool")
-    if link and link != robot.tip_link:
-        fixed = fixed_links(robot, robot.tip_link)
-        if link not in fixed:
-            raise RequestError(
-                ErrorCode.INVALID_LINK_NAME,
-                f"tip_link is {link!r}, expected {robot.tip_link!r}, a link that is fixed to it "
-                f"({', '.join(list(fixed)[1:]) or 'there is none'}), or nothing",
-                link,
-            )
-        tool = fixed[link] @ tool
+    tool = link_on_tip("tip_link", str(constraints.tip_link), sampler.robot) @ pose_of(constraints.tool, "tool")
     return sampler if np.array_equal(tool, np.eye(4)) else sampler.with_tool(tool)
+
+
+def link_on_tip(field: str, link: str, robot: Robot, default: str = "") -> np.ndarray:
+    """Return the pose (4, 4) of a link in the frame of the tip of the chain, to which it must be fixed.
+
+    Without a name it is the default, which may be the tip itself. `field` names the link in messages.
+    """
+    wanted, fixed = link or default or robot.tip_link, fixed_links(robot, robot.tip_link)
+    if wanted not in fixed:
+        raise RequestError(
+            ErrorCode.INVALID_LINK_NAME,
+            f"{field} is {link!r}, expected {robot.tip_link!r}, a link that is fixed to it "
+            f"({', '.join(list(fixed)[1:]) or 'there is none'}), or nothing",
+            link,
+        )
+    return fixed[wanted]
 
 
 def _is_identity(pose: Pose) -> bool:
@@ -323,17 +320,16 @@ def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bo
             setattr(message, name, value)
         elif value.dtype == np.bool_:
             setattr(message, name, value.tolist())
-        elif value.size:
-            getattr(message, name).frombytes(value.tobytes())
+        else:
+            put_arrays(message, **{name: value})
 
 
 def fill_path(response: Any, path: JointPath) -> None:
     """Copy a path into a `FollowIK.Response`."""
     response.error_code.val, response.error_code.message = int(path.error_code), path.message
     response.joint_names, response.n = list(path.joint_names), len(path.q)
-    response.positions.frombytes(float64_bytes(path.q))
-    response.position_error.frombytes(float64_bytes(path.position_error))
-    response.orientation_error.frombytes(float64_bytes(path.orientation_error))
+    errors = {"position_error": path.position_error, "orientation_error": path.orientation_error}
+    put_arrays(response, positions=path.q, **errors)
     response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
     response.max_step = path.max_step
 
@@ -353,9 +349,7 @@ def stamps_of(rows: np.ndarray, near: np.ndarray | None, velocities: np.ndarray)
 def fill_trajectory(trajectory: Any, robot: Robot, rows: np.ndarray, times: Sequence[float]) -> None:
     """Fill a `JointTrajectory` with configurations (n, dof) and their times (n,) [s]."""
     trajectory.header.frame_id, trajectory.joint_names = robot.base_link, list(robot.joint_names)
-    for row, stamp in zip(rows.tolist(), times, strict=True):
-        duration = Duration(nanoseconds=round(1e9 * stamp)).to_msg()
-        trajectory.points.append(JointTrajectoryPoint(positions=row, time_from_start=duration))
+    trajectory.points = trajectory_points(times, rows)
 
 
 def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
@@ -368,7 +362,7 @@ def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
         code, remark = ErrorCode.TIMED_OUT, "timed out: there may be nearer poses"
     response.error_code.val, response.error_code.message = int(code), remark
     response.joint_names, response.n = list(found[0].joint_names), len(found)
-    response.positions.frombytes(float64_bytes(np.stack([each.q for each in found])))
+    put_arrays(response, positions=np.stack([each.q for each in found]))
     response.position_error = [each.position_error for each in found]
     response.orientation_error = [each.orientation_error for each in found]
     response.exact = [each.is_exact for each in found]

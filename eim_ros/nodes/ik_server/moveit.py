@@ -29,13 +29,21 @@ from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
 from eim_ros.ik.joint_path import MAX_SLIDE, MAX_STEP
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.links import described_joints, fixed_links, following_joints, link_poses
+from eim_ros.kinematics.links import described_joints, following_joints, link_poses
 from eim_ros.kinematics.poses import straight_lines
 from eim_ros.kinematics.srdf import listed_groups, srdf_groups
 from eim_ros.kinematics.urdf import Mimic, listed
-from eim_ros.nodes.common.messages import transform_of
+from eim_ros.nodes.common.messages import seconds, transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
-from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, positive, timeout_of
+from eim_ros.nodes.ik_server.messages import (
+    RequestContext,
+    RequestError,
+    invalid,
+    link_on_tip,
+    pose_of,
+    positive,
+    timeout_of,
+)
 from eim_ros.nodes.settings import IkServerSettings
 
 Frame = Callable[[Any, str], FloatArray]
@@ -242,10 +250,10 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
     """
     robot = context.robot
     stamped, link = _goal(request)
-    to_tip = np.linalg.inv(_link_on_tip(link, _tip_of(request.group_name, robot, settings), robot))
+    to_tip = np.linalg.inv(link_on_tip("ik_link_name", link, robot, _tip_of(request.group_name, robot, settings)))
     pose = context.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
     state = _state(request.robot_state, "robot_state", context)
-    timeout = timeout_of(request.timeout.sec + 1e-9 * request.timeout.nanosec, settings)
+    timeout = timeout_of(seconds(request.timeout), settings)
     alternatives, unchecked = _alternatives(
         request.constraints, state, request.robot_state, bool(request.avoid_collisions), context, settings
     )
@@ -299,7 +307,7 @@ def parse_lines(request: Any, context: RequestContext, settings: IkServerSetting
     alternatives, remark = _alternatives(
         request.path_constraints, state, request.start_state, bool(request.avoid_collisions), context, settings
     )
-    on_tip = _link_on_tip(request.link_name, _tip_of(request.group_name, robot, settings), robot)
+    on_tip = link_on_tip("ik_link_name", request.link_name, robot, _tip_of(request.group_name, robot, settings))
     in_base = context.in_base(request.header, "waypoints")
     waypoints = [in_base @ pose_of(pose, f"waypoint {index}") for index, pose in enumerate(request.waypoints)]
     corners = np.array([robot.fk(start) @ on_tip, *waypoints])
@@ -392,22 +400,6 @@ def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
             group,
         )
     return groups[group]
-
-
-def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
-    """Return the pose (4, 4) of the link that must reach the target, in the frame of the tip of the chain.
-
-    Without a name the link is the tip of the group.
-    """
-    attached = fixed_links(robot, robot.tip_link)
-    if (link or tip) not in attached:
-        raise RequestError(
-            ErrorCode.INVALID_LINK_NAME,
-            f"ik_link_name is {link!r}, expected {robot.tip_link!r}, a link that is fixed to it "
-            f"({', '.join(list(attached)[1:]) or 'there is none'}), or nothing",
-            link,
-        )
-    return attached[link or tip]
 
 
 def _is_now(message: Any) -> bool:

@@ -15,8 +15,8 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
 
 from eim_ros.kinematics.links import BodyShape
-from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
-from eim_ros.nodes.common.messages import transform_of
+from eim_ros.nodes.common.frames import BaseFrames, Transforms
+from eim_ros.nodes.common.messages import nanoseconds, transform_of
 from eim_ros.nodes.common.node import ManagedNode, guarded
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS

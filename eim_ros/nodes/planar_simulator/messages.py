@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped
 from sensor_msgs.msg import JointState
-from std_msgs.msg import ColorRGBA, Float64MultiArray
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from std_msgs.msg import ColorRGBA, Float64MultiArray, Header
+from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
+from eim_ros.nodes.common.messages import seconds, trajectory_points
 from eim_ros.planar import Outcome, PlanarTask, line_task, point_task
 
 BASE = "base_link"
 LINK_WIDTH = 0.1  # [m]
-
-
-def seconds(stamp: Any) -> float:
-    """Return the value of a time or duration message [s]."""
-    return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
 
 
 def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
@@ -41,13 +37,7 @@ def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, position
 
     The times (n_points,) [s] are since the start, and the positions are (n_points, n_joints) [rad].
     """
-    message = JointTrajectory(joint_names=list(joint_names))
-    for time, row in zip(times.tolist(), positions, strict=True):
-        point = JointTrajectoryPoint(positions=array("d", row.tolist()))
-        nanoseconds = round(1e9 * time)
-        point.time_from_start.sec, point.time_from_start.nanosec = divmod(nanoseconds, 1_000_000_000)
-        message.points.append(point)
-    return message
+    return JointTrajectory(joint_names=list(joint_names), points=trajectory_points(times.tolist(), positions))
 
 
 def task_of(request: SetTask.Request, default_tolerance: float) -> PlanarTask:
@@ -78,17 +68,12 @@ def goal_message(task: PlanarTask) -> Float64MultiArray:
 
 def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: np.ndarray, stamp: Any) -> JointState:
     """Return a message of joint positions [rad] and velocities [rad/s]."""
-    message = JointState(
-        name=list(joint_names), position=array("d", q.tolist()), velocity=array("d", velocity.tolist())
-    )
-    message.header.stamp, message.header.frame_id = stamp, BASE
-    return message
+    return JointState(header=_header(stamp), name=list(joint_names), position=q.tolist(), velocity=velocity.tolist())
 
 
 def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
     """Return the pose message of the tip from its position (2,) [m] and the direction of the last link [rad]."""
-    message = PoseStamped()
-    message.header.stamp, message.header.frame_id = stamp, BASE
+    message = PoseStamped(header=_header(stamp))
     message.pose.position.x, message.pose.position.y = map(float, tip)
     message.pose.orientation.z, message.pose.orientation.w = math.sin(0.5 * angle), math.cos(0.5 * angle)
     return message
@@ -96,7 +81,8 @@ def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
 
 def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
     """Return the state of the robot relative to its task as a message."""
-    message = TaskStatus(
+    return TaskStatus(
+        header=_header(stamp),
         distance=outcome.distance,
         reached=outcome.reached,
         clearance=outcome.clearance,
@@ -104,44 +90,46 @@ def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
         success=outcome.success,
         moving=outcome.moving,
     )
-    message.header.stamp, message.header.frame_id = stamp, BASE
-    return message
 
 
 def markers_message(points: np.ndarray, outcome: Outcome, task: PlanarTask, stamp: Any) -> MarkerArray:
     """Return markers of robot, goal and obstacles, which replace all earlier markers."""
-    everything = Marker(action=Marker.DELETEALL)
-    robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7), stamp)
+    robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7))
     robot.scale.x = LINK_WIDTH
     robot.points = [_point(*place) for place in points.tolist()]
-    joints = _marker("joints", 0, Marker.SPHERE_LIST, (0.1, 0.12, 0.15), stamp)
+    joints = _marker("joints", 0, Marker.SPHERE_LIST, (0.1, 0.12, 0.15))
     joints.scale.x = joints.scale.y = joints.scale.z = 1.6 * LINK_WIDTH
     joints.points = robot.points
     goal_colour = (0.0, 0.62, 0.45)
     if task.is_line:
-        goal = _marker("goal", 0, Marker.LINE_STRIP, goal_colour, stamp)
+        goal = _marker("goal", 0, Marker.LINE_STRIP, goal_colour)
         goal.scale.x = LINK_WIDTH
         goal.points = [_point(*task.start.tolist()), _point(*task.end.tolist())]
     else:
-        goal = _marker("goal", 0, Marker.SPHERE, goal_colour, stamp)
+        goal = _marker("goal", 0, Marker.SPHERE, goal_colour)
         goal.pose.position = _point(*task.start.tolist())
         goal.scale.x = goal.scale.y = goal.scale.z = 2.0 * task.tolerance
-    discs = []
+    markers = [robot, joints, goal]
     for number, (x, y, radius) in enumerate(task.obstacles.tolist()):
-        disc = _marker("obstacles", number, Marker.CYLINDER, (0.84, 0.37, 0.0), stamp)
+        disc = _marker("obstacles", number, Marker.CYLINDER, (0.84, 0.37, 0.0))
         disc.pose.position = _point(x, y)
         disc.scale.x = disc.scale.y = 2.0 * radius
         disc.scale.z = LINK_WIDTH
-        discs.append(disc)
-    return MarkerArray(markers=[everything, robot, joints, goal, *discs])
+        markers.append(disc)
+    for marker in markers:
+        marker.header = _header(stamp)
+    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *markers])
 
 
-def _marker(namespace: str, number: int, kind: int, colour: tuple[float, float, float], stamp: Any) -> Marker:
+def _marker(namespace: str, number: int, kind: int, colour: tuple[float, float, float]) -> Marker:
     marker = Marker(ns=namespace, id=number, type=kind, action=Marker.ADD)
-    marker.header.stamp, marker.header.frame_id = stamp, BASE
     marker.pose.orientation.w = 1.0
     marker.color = ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
     return marker
+
+
+def _header(stamp: Any) -> Header:
+    return Header(stamp=stamp, frame_id=BASE)
 
 
 def _point(x: float, y: float) -> Point:

@@ -30,6 +30,7 @@ from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
 from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
+from eim_ros.nodes.common.messages import seconds
 from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.service import reason_of
@@ -181,7 +182,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         try:
             self.check_active()
             self._wake()
-            stamp = messages.seconds(message.header.stamp)
+            stamp = seconds(message.header.stamp)
             delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0
             self._simulator.execute(**messages.trajectory_parts(message), delay=delay)
         except Exception as error:  # an exception must not stop the executor

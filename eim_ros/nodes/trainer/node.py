@@ -181,12 +181,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         """Return an unused path in the folder, named after the task, the algorithm and the current time."""
         safe = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in f"{task}_{algorithm}")[:80]
         stem = f"{safe}_{time.strftime('%Y%m%d-%H%M%S')}"
-        path = self.settings.data.chosen(self.settings.folder) / f"{stem}.safetensors"
-        number = 1
-        while path.exists():
-            number += 1
-            path = path.with_name(f"{stem}_{number}.safetensors")
-        return path
+        return self.settings.data.unused(self.settings.folder, stem, ".safetensors")
 
 
 def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:

@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.msg import TaskStatus
-from eim_ros.nodes.planar_simulator.messages import seconds
+from eim_ros.nodes.common.messages import seconds
 from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings, PlanarSettings
 
 Start = Callable[..., ServerProcess]

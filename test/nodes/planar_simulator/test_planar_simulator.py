@@ -20,7 +20,8 @@ from visualization_msgs.msg import Marker
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.planar_simulator.messages import seconds, task_of, trajectory_message
+from eim_ros.nodes.common.messages import seconds
+from eim_ros.nodes.planar_simulator.messages import task_of, trajectory_message
 from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarArm
 from eim_ros.srv import SetTask
