@@ -180,14 +180,16 @@ def _changed(change: Callable[[JointTrajectory], None]) -> dict[str, Any]:
     return {"trajectories": [trajectory(positions_of(two_ways(1, 9))[0]), message]}
 
 
-def _set(attribute: str, value: Any) -> Callable[[JointTrajectory], None]:
-    return lambda message: setattr(message, attribute, value)
+def _named(*names: str) -> dict[str, Any]:
+    return _changed(lambda message: setattr(message, "joint_names", list(names)))
 
 
-def _set_point(attribute: str, value: Any) -> Callable[[JointTrajectory], None]:
-    return lambda message: setattr(message.points[7], attribute, value)
+def _point(**fields: Any) -> dict[str, Any]:
+    """Of which point 7 has other fields."""
+    return _changed(lambda message: [setattr(message.points[7], name, value) for name, value in fields.items()])
 
 
+BEYOND = "motion 1: joint elbow is at 3.1 in point 7, its limits are -3 and 3"
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "no samples": ("sample_motion", {}, "n_samples is 0, expected 1 to 1000"),
     "too many samples": ("sample_motion", {"n_samples": 1001}, "(parameter max_samples)"),
@@ -201,36 +203,16 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "negative duration": ("sample_motion", {"n_samples": 1, "duration": -1.0}, "duration"),
     "phase": ("condition", {"via_points": [via(), via(1.5)]}, "via point 1: the phase"),
     "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must name joints"),
-    "via out of limits": (
-        "condition",
-        {"via_points": [via(names=("elbow",), positions=(3.1,))]},
-        "limits are -3 and 3",
-    ),
+    "via out of limits": ("condition", {"via_points": [via(0.5, ("elbow",), (3.1,))]}, "limits are -3 and 3"),
     "no trajectories": ("score_motion", {}, "number of trajectories is 0"),
-    "unknown joint": (
-        "score_motion",
-        _changed(_set("joint_names", ["shoulder", "elbow", "hip"])),
-        "unknown joints: hip",
-    ),
-    "missing joint": ("score_motion", _changed(_set("joint_names", ["shoulder", "elbow"])), "lacks joints: wrist"),
-    "repeated joint": ("score_motion", _changed(_set("joint_names", ["elbow", "elbow", "wrist"])), "twice"),
-    "missing position": ("score_motion", _changed(_set_point("positions", [0.0, 0.0])), "point 7 has 2 positions"),
-    "nan position": ("score_motion", _changed(_set_point("positions", [0.0, math.nan, 0.0])), "finite"),
-    "out of limits": (
-        "score_motion",
-        _changed(_set_point("positions", [0.0, 3.1, 0.0])),
-        "motion 1: joint elbow is at 3.1 in point 7, its limits are -3 and 3",
-    ),
-    "time going backwards": (
-        "score_motion",
-        _changed(_set_point("time_from_start", Duration(seconds=1).to_msg())),
-        "increasing times",
-    ),
-    "one point only": (
-        "score_motion",
-        _changed(lambda m: m.points.__delitem__(slice(1, None))),
-        "number of points is 1",
-    ),
+    "unknown joint": ("score_motion", _named("shoulder", "elbow", "hip"), "unknown joints: hip"),
+    "missing joint": ("score_motion", _named("shoulder", "elbow"), "lacks joints: wrist"),
+    "repeated joint": ("score_motion", _named("elbow", "elbow", "wrist"), "twice"),
+    "missing position": ("score_motion", _point(positions=[0.0, 0.0]), "point 7 has 2 positions"),
+    "nan position": ("score_motion", _point(positions=[0.0, math.nan, 0.0]), "finite"),
+    "out of limits": ("score_motion", _point(positions=[0.0, 3.1, 0.0]), BEYOND),
+    "time going backwards": ("score_motion", _point(time_from_start=Duration(seconds=1).to_msg()), "increasing times"),
+    "one point only": ("score_motion", _changed(lambda m: m.points.__delitem__(slice(1, None))), "of points is 1"),
 }
 
 

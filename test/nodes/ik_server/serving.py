@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from ik.arms import sampler_of
 from nodes.client_node import request
-from nodes.ik_server.workcell import pose_message_of
 from sensor_msgs.msg import JointState
 
 from eim_ros.ik import Sampler
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.ik_server.handlers import SERVICES
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.settings import IkServerSettings
@@ -49,7 +49,7 @@ def refused(service: str, message: Any, *given: Any, **options: Any) -> RequestE
 
 def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
     """A request for complete poses (n, 4, 4); `fields` replace its fields, or those of its constraints."""
-    poses = [pose_message_of(pose) for pose in targets]
+    poses = [pose_message(pose) for pose in targets]
     return request(service_type=service_type, **{"poses": poses, "timeout": 20.0, "position_only": False, **fields})
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 from nodes.ik_server.serving import SETTINGS, refused, served, state_of
-from nodes.ik_server.workcell import pose_message_of
 
 from eim_ros.ik import ErrorCode
 from eim_ros.kinematics.poses import rotation_vectors
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.ik_server.moveit import LinesRequest
 from eim_ros.srv import GetCartesianPath
 
@@ -30,7 +30,7 @@ def corners(*moves: tuple[float, float, float]) -> np.ndarray:
 
 
 def request_of(*moves: tuple[float, float, float]) -> GetCartesianPath.Request:
-    request = GetCartesianPath.Request(max_step=SPACING, waypoints=[pose_message_of(pose) for pose in corners(*moves)])
+    request = GetCartesianPath.Request(max_step=SPACING, waypoints=[pose_message(pose) for pose in corners(*moves)])
     request.start_state.joint_state = state_of(ROBOT.joint_names, Q)
     return request
 

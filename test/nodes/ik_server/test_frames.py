@@ -16,7 +16,7 @@ from ik.arms import arm_of
 from kinematics.described import prefixed, with_limits
 from kinematics.oracle import Oracle
 from nodes.client_node import NODE, ClientNode, joint_positions
-from nodes.ik_server.workcell import pose_message_of, request_for
+from nodes.ik_server.workcell import request_for
 from nodes.server_process import ServerProcess
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
@@ -26,6 +26,7 @@ from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import SECOND
 from eim_ros.nodes.common.interfaces import TFMessage
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.srv import FollowIK, GetPositionIK, SampleIK
 
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
@@ -104,7 +105,7 @@ def goal(seed: int, seconds: float) -> np.ndarray:
 def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
     result = SampleIK.Request(n_samples=20, seed=0, timeout=20.0, order=["none"])
     result.constraints.position_tolerance = result.constraints.orientation_tolerance = EXACT
-    result.header, result.poses = header(frame, stamp), [pose_message_of(pose)]
+    result.header, result.poses = header(frame, stamp), [pose_message(pose)]
     return result
 
 
@@ -134,7 +135,7 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
     seconds = 0.77
     poses, at = [goal(seed, seconds) for seed in (3, 4)], header("table", BEGIN + 770_000_000)
     several = SampleIK.Request(n_samples=2, seed=0, timeout=20.0, header=at)
-    several.poses = [pose_message_of(pose) for pose in poses]
+    several.poses = [pose_message(pose) for pose in poses]
     answer = client.sample(room[0], several)
     assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):

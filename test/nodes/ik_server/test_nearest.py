@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, Vector3
-from ik.arms import arm_of, sampler_of
+from ik.arms import sampler_of
 from nodes.ik_server.serving import served, state_of
-from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampler, sampler_without_shapes
+from nodes.ik_server.workcell import GROUPS, request_for, sampler, sampler_without_shapes
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.order import distance_to
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.ik_server.handlers import _nearest
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import parse_nearest
@@ -73,7 +73,7 @@ def within(link: str, centre: np.ndarray, radius: float, frame: str = "") -> Pos
     result.constraint_region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[radius])]
     place = np.eye(4)
     place[:3, 3] = centre
-    result.constraint_region.primitive_poses = [pose_message_of(place)]
+    result.constraint_region.primitive_poses = [pose_message(place)]
     return result
 
 
@@ -116,7 +116,7 @@ def test_one_pose_in_the_vector_is_used_instead_of_the_single_one() -> None:
     request = request_for(other)
     request.ik_request.ik_link_name = "nose"  # ignored as well
     request.ik_request.pose_stamped_vector = [
-        PoseStamped(pose=pose_message_of(POSE @ fixed_links(ROBOT, "flange")["tool"]))
+        PoseStamped(pose=pose_message(POSE @ fixed_links(ROBOT, "flange")["tool"]))
     ]
     request.ik_request.ik_link_names = ["tool"]
     assert_reached(solution(request), POSE)
@@ -153,19 +153,6 @@ def test_solution_is_near_to_a_whole_state_and_gives_all_its_joints_back() -> No
     assert np.linalg.norm(q - (Q + 0.05)) <= np.linalg.norm(np.full(7, 0.05)) + 1e-6
     assert (values["finger"], values["mirror"]) == (0.02, 0.02)
     assert values["lid"] == -2.0 * values["j2"] + 0.1  # follows a joint of the chain
-
-
-def test_no_known_solution_is_nearer_to_the_state() -> None:
-    """Of the arm's self-motion: not those that states came from, nor any of a dense sample."""
-    rng = np.random.default_rng(3)
-    for _ in range(10):
-        q = ROBOT.random(1, rng)[0]
-        state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
-        pose = ROBOT.fk(q)
-        request = request_for(pose, **named(ROBOT, state))
-        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).q])
-        nearest = distance_to(ROBOT, known, state).min()
-        assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
 
 
 @pytest.mark.parametrize("seed", [690, 1110])  # two of 1200, in which what does not collide is short
@@ -247,30 +234,6 @@ def test_collisions_are_avoided_only_where_asked() -> None:
     with pytest.raises(RequestError, match="collide") as caught:
         solve(request, iiwa, IkServerSettings())
     assert caught.value.code == ErrorCode.GOAL_IN_COLLISION
-
-
-def nearest_without_collisions(name: str, q: np.ndarray) -> np.ndarray:
-    """Solution of the pose of a configuration near to it, without collisions where that can be told."""
-    arm = arm_of(name)
-    request = request_for(arm.fk(q), **named(arm, q))
-    request.ik_request.avoid_collisions = True
-    state = solve(request, sampler_of(name, "pose"), IkServerSettings()).solution.joint_state
-    return np.array(state.position)
-
-
-def test_nearest_state_that_collides_is_passed_over_for_one_that_does_not() -> None:
-    scene = collision_model(arm_of("planar10")).scene(True)
-    states = arm_of("planar10").random(20, np.random.default_rng(0))
-    crossed = states[np.flatnonzero(scene.colliding(states))[0]]
-    found = nearest_without_collisions("planar10", crossed)
-    assert not scene.colliding(found[None])[0]
-    np.testing.assert_allclose(arm_of("planar10").fk(found), arm_of("planar10").fk(crossed), atol=2e-6)
-
-
-def test_robot_without_shapes_is_not_refused_when_collisions_are_to_be_avoided() -> None:
-    q = np.array([0.3, 0.4, 0.8, 0.2, 0.7, 0.1])
-    assert collision_model(arm_of("six_joints")).n_shapes == 0
-    np.testing.assert_allclose(nearest_without_collisions("six_joints", q), q, atol=1e-3)
 
 
 # Fields that only MoveIt's messages have

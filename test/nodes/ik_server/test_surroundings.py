@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from nodes.ik_server.serving import served
-from nodes.ik_server.workcell import pose_message_of, request_for, sampler
+from nodes.ik_server.workcell import request_for, sampler
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
@@ -15,6 +15,7 @@ from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
 from eim_ros.kinematics.links import fixed_links
 from eim_ros.msg import IKConstraints
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.moveit import parse_nearest
 from eim_ros.nodes.settings import IkServerSettings
@@ -96,7 +97,7 @@ def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
 
 def test_links_fixed_to_the_tip_and_tools_on_them_reach_poses() -> None:
     offset, pose = pose_from([0.1, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]), ROBOT.fk(np.full(7, 0.4))
-    constraints = IKConstraints(tip_link="tool", tool=pose_message_of(offset))
+    constraints = IKConstraints(tip_link="tool", tool=pose_message(offset))
     reached = with_tip_and_tool(sampler(), constraints).robot.fk(np.full(7, 0.4))
     np.testing.assert_allclose(reached, pose @ fixed_links(ROBOT, "flange")["tool"] @ offset, atol=1e-9)
     assert with_tip_and_tool(sampler(), IKConstraints(tip_link="flange")) is sampler()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from geometry_msgs.msg import Pose
 from kinematics.descriptions import joint
 
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot, quaternion_from_matrix
+from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.messages import pose_message
 from eim_ros.srv import GetPositionIK
-
-__all__ = ["GROUPS", "pose_message_of", "request_for", "sampler", "sampler_without_shapes"]
 
 GROUPS = "arm, manipulator=tool"
 ENDS = ' effort="1" velocity="1"/>'
@@ -59,18 +57,10 @@ def sampler_without_shapes() -> Sampler:
     return Sampler(Robot(_text(""), "flange", base="base"))
 
 
-def pose_message_of(pose: np.ndarray) -> Pose:
-    result = Pose()
-    result.position.x, result.position.y, result.position.z = pose[:3, 3].tolist()
-    x, y, z, w = quaternion_from_matrix(pose).tolist()
-    result.orientation.x, result.orientation.y, result.orientation.z, result.orientation.w = x, y, z, w
-    return result
-
-
 def request_for(pose: np.ndarray, **state: float) -> GetPositionIK.Request:
     """For a pose (4, 4) of the flange in the base frame, near to a state."""
     result = GetPositionIK.Request()
-    result.ik_request.pose_stamped.pose = pose_message_of(pose)
+    result.ik_request.pose_stamped.pose = pose_message(pose)
     result.ik_request.robot_state.joint_state.name = list(state)
     result.ik_request.robot_state.joint_state.position = list(state.values())
     result.ik_request.timeout.sec = 20
