@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,7 +48,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
-    """Starts nodes with parameters, `ik_server` (with the small model) unless told otherwise; ends them in the end."""
+    """Starts nodes with parameters, `ik_server` (with the small model) unless told otherwise.
+
+    Those that a file leaves running end with 0 when they are interrupted.
+    """
     folder = tmp_path_factory.mktemp("logs")
     servers: list[ServerProcess] = []
 
@@ -60,8 +64,15 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
         return server
 
     yield start
-    for server in servers:
-        server.kill()
+    running = [server for server in servers if server.is_running]
+    try:
+        for server in running:
+            server.signal(signal.SIGINT)
+        for server in running:
+            assert server.wait(30.0) == 0, server.log
+    finally:
+        for server in servers:
+            server.kill()
 
 
 @pytest.fixture(scope="module")

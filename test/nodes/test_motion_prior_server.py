@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,8 @@ def prior(prior_file: Path) -> MotionPrior:
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> Iterator[ServerProcess]:
-    started = start_server(node="motion_prior_server", model=prior_file, **LIMITS)
-    yield started
-    assert started.stop() == 0, started.log
+def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> ServerProcess:
+    return start_server(node="motion_prior_server", model=prior_file, **LIMITS)
 
 
 @pytest.fixture

@@ -34,11 +34,9 @@ START = PlanarSettings(n_links=4).start_configuration()
 
 
 @pytest.fixture(scope="module")
-def simulator(start_server: Start) -> Iterator[ServerProcess]:
+def simulator(start_server: Start) -> ServerProcess:
     """One for the file, with few joint states, as each of them takes time of this process."""
-    server = start_server("-r", f"__ns:={SPACE}", node="planar_simulator", n_links=4, velocity_limit=12.0, rate=RATE)
-    yield server
-    assert server.stop() == 0, server.log
+    return start_server("-r", f"__ns:={SPACE}", node="planar_simulator", n_links=4, velocity_limit=12.0, rate=RATE)
 
 
 @pytest.fixture

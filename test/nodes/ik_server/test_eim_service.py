@@ -6,7 +6,7 @@ What each sends is tested in test/cli/test_service.py, and what they refuse in t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,10 +26,8 @@ Ask = Callable[..., dict[str, list[float]]]
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    started = start_server()
-    yield started
-    assert started.stop() == 0, started.log
+def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_server()
 
 
 @pytest.fixture

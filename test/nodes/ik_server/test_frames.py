@@ -6,7 +6,7 @@ The arm stands in a world in which a table turns on a conveyor; transforms are p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def publish_table(publisher, first: int, n: int, frame: str = "table") -> None:
 
 
 @pytest.fixture(scope="module")
-def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> Iterator[tuple]:
+def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> tuple:
     """The server, which gets its robot by topic, and the publisher of moving frames; static ones came before both."""
     node = client_of_file.node
     description = node.create_publisher(String, "robot_description", STATIC)
@@ -83,8 +83,7 @@ def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess])
     middle = (0.5 * (ROBOT.lower + ROBOT.upper)).tolist()
     for _ in range(3):  # of which the last is the state
         joints.publish(JointState(name=list(ROBOT.joint_names), position=middle))
-    yield server, moving, joints
-    assert server.stop() == 0, server.log
+    return server, moving, joints
 
 
 PATIENCE = 60.0  # [s] for which a request waits: longer than what a busy machine takes to hand on a message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,8 @@ RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # the
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    started = start_server()
-    yield started
-    assert started.stop() == 0, started.log
+def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_server()
 
 
 @pytest.fixture(scope="module")

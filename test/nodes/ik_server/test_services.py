@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,8 @@ Start = Callable[..., ServerProcess]
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Start) -> Iterator[ServerProcess]:
-    started = start_server(groups=GROUPS, robot_description_semantic=f'"{SRDF}"', **LIMITS)
-    yield started
-    assert started.stop() == 0, started.log
+def server(start_server: Start) -> ServerProcess:
+    return start_server(groups=GROUPS, robot_description_semantic=f'"{SRDF}"', **LIMITS)
 
 
 def group_request() -> GetPositionIK.Request:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,10 @@ class Listener:
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
     started = start_server(node="ik_viewer", robot="panda", n_solutions=30)
     started.wait_for_log("configured for 'panda'")
-    yield started
-    assert started.stop() == 0, started.log
+    return started
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ SPACE = "/planar"
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    started = start_server(
+def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_server(
         *("-r", f"__ns:={SPACE}"),
         node="planar_simulator",
         n_links=3,
@@ -42,8 +42,6 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
         goal_end="[2.0, 1.0]",
         obstacles="[0.0, 9.0, 1.0]",
     )
-    yield started
-    assert started.stop() == 0, started.log
 
 
 @pytest.fixture

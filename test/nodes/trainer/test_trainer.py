@@ -113,10 +113,8 @@ def motions(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess], folder: Path) -> Iterator[ServerProcess]:
-    started = start_server(node="trainer", folder=folder / "models", feedback_period=0.2)
-    yield started
-    assert started.stop() == 0, started.log
+def server(start_server: Callable[..., ServerProcess], folder: Path) -> ServerProcess:
+    return start_server(node="trainer", folder=folder / "models", feedback_period=0.2)
 
 
 @pytest.fixture
