@@ -10,7 +10,7 @@ import pytest
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from eim_ros.nodes.common import joint_states
+from eim_ros.nodes.common import frames
 
 
 def test_positions_that_are_not_finite_leave_the_latest_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +23,8 @@ def test_positions_that_are_not_finite_leave_the_latest_ones(monkeypatch: pytest
     topic = SimpleNamespace(take=take, topic="/joint_states")
     logger = SimpleNamespace(warning=lambda text, **_: warnings.append(text))
     node: Any = SimpleNamespace(create_timer=lambda *_, **__: None, get_logger=lambda: logger)
-    monkeypatch.setattr(joint_states, "DrainedSubscription", lambda *_: topic)
-    positions = joint_states.JointPositions(node, "/joint_states")
+    monkeypatch.setattr(frames, "DrainedSubscription", lambda *_: topic)
+    positions = frames.JointPositions(node, "/joint_states")
     for names, values in (
         (["a", "b"], [0.1, 0.2]),
         (["a", "b"], [0.3, math.nan]),
