@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from eim_ros.cli.main import ExitCode, main
 
-__all__ = ["COMMAND", "Command", "Outcome", "eim_process", "validity"]
+__all__ = ["COMMAND", "Command", "Outcome", "eim_process", "process_without", "restore_sigint", "validity"]
 
 COMMAND = (sys.executable, "-m", "eim_ros.cli.main")
 PATIENCE = 300.0  # [s] for a process on a busy machine
@@ -76,3 +77,22 @@ def eim_process(*words: object, folder: Path | None = None) -> Outcome:
     command = [*COMMAND, *(str(word) for word in words)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=folder)
     return Outcome(result.returncode, result.stdout, result.stderr)
+
+
+def process_without(packages: Collection[str], code: str) -> Outcome:
+    """Run Python in a process where these packages cannot be imported, as if they were not installed."""
+    absent = f"""import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {tuple(packages)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+    command = [sys.executable, "-c", absent + code]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return Outcome(result.returncode, result.stdout, result.stderr)
+
+
+def restore_sigint() -> None:
+    """A runner in the background hands SIGINT on as ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cli.command import COMMAND, PATIENCE, eim_process
+from cli.command import COMMAND, PATIENCE, eim_process, restore_sigint
 from core.processes import children, wait_for, wait_for_end
 
 from eim_ros.core.data_set import load_data_set
@@ -40,11 +40,6 @@ def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     assert np.abs(tip - pairs.context[:, 0]).max() < 0.1  # each configuration reaches the line that it belongs to
     assert MotionPrior.load(folder / "prior.safetensors").joint_names[0] == "joint_1"
     assert (folder / "planar.png").read_bytes().startswith(b"\x89PNG")
-
-
-def restore_sigint() -> None:
-    """A runner in the background hands SIGINT on as ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])

@@ -1,36 +1,38 @@
-"""`eim map`: a map, its picture and its figures; what cannot be done is told before the work."""
+"""`eim map`: a map, its picture and its figures. `eim list`: every included robot and model."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from cli.command import Command
 
-from eim_ros.cli.main import main
 from eim_ros.ik import CapabilityMap
+from eim_ros.ik.prior import SHIPPED_MODELS
+from eim_ros.kinematics import SHIPPED_ROBOTS
 
-SMALL = ["--robot", "panda", "--spacing", "0.3", "--box", "0.2", "-0.3", "0.1", "0.8", "0.3", "0.7"]
-FEW = ["--approaches", "4", "--rolls", "1", "--seeds", "16", "--quiet"]
+SMALL = ("--robot", "panda", "--spacing", 0.3, "--box", 0.2, -0.3, 0.1, 0.8, 0.3, 0.7)
+FEW = ("--approaches", 4, "--rolls", 1, "--seeds", 16, "--quiet")
 
 
-def test_map_and_picture_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_map_and_picture_are_written(eim: Command, tmp_path: Path) -> None:
     path, picture = tmp_path / "map.npz", tmp_path / "map.png"
-    assert main(["map", *SMALL, *FEW, "--output", str(path), "--picture", str(picture), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = eim("map", *SMALL, *FEW, "--output", path, "--picture", picture, "--json").json
     found = CapabilityMap.load(path)
     assert told["poses"] == found.n_components.size == 32
     assert told["reached"] == pytest.approx((found.n_components > 0).mean(), abs=1e-4)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_output_that_cannot_be_written_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["map", *SMALL, *FEW, "--output", str(tmp_path / "file" / "map.npz")]) != 0
-    assert "cannot write --output" in capsys.readouterr().err
+def test_every_robot_and_model_is_listed(eim: Command) -> None:
+    listed = eim("list", "--json").json
+    assert [robot["name"] for robot in listed["robots"]] == list(SHIPPED_ROBOTS)
+    assert [model["name"] for model in listed["models"]] == list(SHIPPED_MODELS)
+    panda = next(robot for robot in listed["robots"] if robot["name"] == "panda")
+    assert panda == {"name": "panda", "joints": 7, "base": "panda_link0", "tip": "panda_link8"}
 
 
-def test_jobs_and_scheduler_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [*SMALL, *FEW, "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1", "--output", str(tmp_path / "map.npz")]
-    assert main(["map", *asked]) != 0
-    assert "give one of them" in capsys.readouterr().err
+def test_one_kind_may_be_asked_for(eim: Command) -> None:
+    robots, models = eim("list", "robots").out, eim("list", "models").out
+    assert robots.count("\n") == 1 + len(SHIPPED_ROBOTS) and "models" not in robots
+    assert "panda_pose       panda, given a pose: 1000 experts by eim-kinematics" in models

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bags.example_bags import ITEMS_OF_A_ROBOT, write_own
 from cli.command import Command
 
 from eim_ros.cli.main import VERBS
@@ -27,7 +28,8 @@ FILES = {
     "list.yaml": "- 3\n",
     "typo.yaml": "n_component: 3\n",
     "table.csv": "a,b\n1,2\n",
-    "motions.csv": "time,j1,j2\n" + "".join(f"{0.02 * i},{0.01 * i},{0.02 * i}\n" for i in range(60)),
+    "motions.csv": "time,j1,j2,label\n" + "".join(f"{0.02 * i},{0.01 * i},{0.02 * i},{i // 30}\n" for i in range(600)),
+    "arm.csv": f"time,{','.join(f'panda_joint{i}' for i in range(1, 8))}\n0{',9' * 7}\n0.1{',9' * 7}\n",
 }
 
 
@@ -38,6 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in FILES.items():
         (made / name).write_text(text, encoding="utf-8")
     shutil.copy(robot_path("panda"), made / "arm.urdf")
+    write_own(made / "bag", ITEMS_OF_A_ROBOT)
+    (made / "folder.png").mkdir()
     return made
 
 
@@ -47,12 +51,18 @@ def eim_here(eim: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Com
     for name, context in (("data", "position"), ("other", "pose")):
         if not Path(f"{name}.npz").exists():
             eim("collect", "--robot", "panda", "--samples", 100, "--context", context, "--output", f"{name}.npz")
+            eim("import", "motions.csv", "--output", "motions.npz")
     return eim
+
+
+def files() -> set[Path]:
+    """Return what there is, except in the folders of demos, which collect samples before they refuse their learners."""
+    return {path for path in Path().rglob("*") if not path.parts[0].startswith("demo")}
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_every_mistake_is_answered_with_cause_and_cure(eim_here: Command, verb: str) -> None:
-    wrong = []
+    wrong, before = [], files()
     for words, code, reason in MISTAKES:
         if (words.split()[0] if words.split()[0] in VERBS else "") != verb:
             continue
@@ -61,6 +71,7 @@ def test_every_mistake_is_answered_with_cause_and_cure(eim_here: Command, verb: 
         if not is_one_line or outcome.code != int(code) or reason not in outcome.err:
             wrong.append(f"eim {words}: [{outcome.code}] {outcome.err}")
     assert not wrong, "\n".join(wrong)
+    assert files() == before
 
 
 def test_there_are_two_hundred_of_them() -> None:

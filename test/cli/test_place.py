@@ -15,11 +15,6 @@ FEW = ("place", "--robot", "ur5e", "--quiet", "--spacing", "0.4", "--refine", "1
 POSE = ("1", "0", "0.3", "1", "0", "0", "0")
 
 
-@pytest.fixture
-def eim(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
 def test_configurations_of_the_best_base_reach_the_poses(eim: Command, tmp_path: Path) -> None:
     (tmp_path / "poses.txt").write_text("1.0 0.1 0.3 1 0 0 0\n1.0,-0.1,0.3,1,0,0,0\n", encoding="utf-8")
     answer = eim(*FEW, "--poses", tmp_path / "poses.txt", "--json")
@@ -47,7 +42,3 @@ def test_grid_goes_as_far_as_the_arm_reaches(eim: Command) -> None:
     reach = Robot("ur5e").reach
     words = ("place", "--robot", "ur5e", "--quiet", "--spacing", "0.8", "--refine", "0", "--pose", *POSE, "--json")
     assert eim(*words).json["bases"] == len(base_grid((1.0 - reach, 1.0 + reach), (-reach, reach), 0.8))
-
-
-def test_poses_are_required(eim: Command) -> None:
-    eim(*FEW).refused("give the poses by --poses FILE")

@@ -1,11 +1,8 @@
-"""`eim sample`: the fields of its JSON, validity by pinocchio, exit codes, and what it refuses."""
+"""`eim sample` and verbs like it: the fields of their JSON, validity by pinocchio, tables, pictures, exit codes."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,20 +160,6 @@ def test_model_and_robot_that_agree_are_one(eim: Command, model: Path) -> None:
     assert eim(*words, "--robot", "planar3").json["positions"] == eim(*words).json["positions"]
 
 
-def test_robot_is_served_without_torch() -> None:
-    code = (
-        "import sys\nfrom eim_ros.cli.main import main\n"
-        "words = ['sample', '--robot', 'panda', '--pose', '.4', '.1', '.5', '-n', '20', '--json']\n"
-        "assert main(words) == 0\n"
-        "print(sorted({'torch', 'scipy.optimize', 'matplotlib', 'rclpy'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
-    answer, imported = result.stdout.splitlines()
-    assert sum(validity(json.loads(answer))) == 20
-    assert imported == "[]"
-
-
 @pytest.mark.parametrize("tiny", ["-1e-05", "-1E-5", "-.00001", "-0.00001"])
 def test_negative_numbers_in_any_notation_are_numbers(eim: Command, model: Path, tiny: str) -> None:
     outcome = eim("sample", "--model", model, "--pose", "-1", "0.5", tiny, "--near", tiny, "-1", tiny, "-n", 2,
@@ -309,3 +292,12 @@ def test_settings_of_a_file_have_the_names_of_python(eim: Command, tmp_path: Pat
     assert (np.abs(positions[:, 0]) <= 1.0).all()
     np.testing.assert_allclose(robot.fk(positions)[:, :3, 3], np.tile([0.4, 0.1, 0.5], (5, 1)), atol=2e-6)
     assert (np.diff(robot.manipulability(positions)) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(("name", "start"), [("arm.png", b"\x89PNG"), ("arm.svg", b"<?xml")])
+def test_picture_has_the_form_of_its_name(eim: Command, name: str, start: bytes, tmp_path: Path) -> None:
+    picture = tmp_path / name
+    words = ("picture", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 20, "--output", picture)
+    told = eim(*words, "--json").json
+    assert picture.read_bytes().startswith(start)
+    assert (told["n"], told["picture"]) == (20, str(picture))

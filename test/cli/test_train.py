@@ -1,26 +1,45 @@
-"""`eim train`: where settings come from, what it writes and says, resuming, and what it refuses."""
+"""`eim train`: where settings come from, what it writes and says, progress, interruption, resuming, and refusals."""
 
 from __future__ import annotations
 
+import json
+import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from cli.command import Command
+from cli.command import COMMAND, PATIENCE, Command, eim_process, restore_sigint
 from cli.conftest import FAST, FAST_EIM, N_SAMPLES, sets
+from motion.demonstrated import JOINTS, two_ways
 
 from eim_ros.cli.train import default_settings, learner_of
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.files import write_tensor_file
 from eim_ros.ik import IKModel, SmoothingConfig
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em.em import EMIteration
-from eim_ros.motion import MotionConfig
+from eim_ros.motion import MotionConfig, MotionPrior
+
+FAST_MOTION = ("--quiet", "--experts", 2, "--iterations", 3)
 
 
 @pytest.fixture
 def planar(data: Path) -> tuple[object, ...]:
     return ("train", "--robot", "planar3", "--data", data)
+
+
+@pytest.fixture(scope="module")
+def motions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("motions") / "motions.npz"
+    save_data_set(path, two_ways(60, 0))
+    return path
+
+
+def train(motions: Path, output: Path) -> tuple[object, ...]:
+    return ("train", "--task", "motion", "--data", motions, "--output", output)
 
 
 @pytest.mark.parametrize(
@@ -79,25 +98,15 @@ def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_p
     assert m_step["entropy_loss_bound"] == EIMConfig.kinematic().m_step.entropy_loss_bound
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("--experts", N_SAMPLES + 1), f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}"),
-        (sets("ratio.dropout=1.5"), "dropout must be at most 0.9, got 1.5"),
-        (sets("kinematics=false", "smoothing.sigma_start=0.1"), "unknown setting smoothing.sigma_start"),
-        (sets("run.device=cuda:99"), "CUDA device"),
-        (("--robot", "planar5"), "is of robot 'planar3' (base_link to tip_link), not of 'planar5'"),
-        (("--tip", "link_3"), "is of robot 'planar3'"),
-    ],
-)
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
-def test_bad_input_is_one_line_and_no_model(
-    eim: Command, tmp_path: Path, planar: tuple, words: tuple, reason: str, quiet: tuple
+def test_bad_input_is_one_line_and_the_old_model_survives(
+    eim: Command, tmp_path: Path, planar: tuple, quiet: tuple
 ) -> None:
-    outcome = eim(*planar, "--output", tmp_path / "m", "--json", *quiet, *words)
-    outcome.refused(reason)
+    (tmp_path / "m").write_text("precious")
+    outcome = eim(*planar, "--output", tmp_path / "m", "--json", *quiet, "--experts", N_SAMPLES + 1)
+    outcome.refused(f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}")
     assert outcome.err.rpartition("\r")[2].startswith("eim")  # a bar that was begun is wiped away
-    assert not (tmp_path / "m").exists()
+    assert (tmp_path / "m").read_text() == "precious"
 
 
 def test_settings_of_the_chosen_learner_are_listed(eim: Command) -> None:
@@ -118,39 +127,24 @@ def test_names_map_to_the_settings_of_the_learners() -> None:
     assert (learner_of(motion), motion.motion) == (EMConfig(n_components=10), MotionConfig())
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    eim(*planar, "--output", tmp_path / "m", "--set", "run.device=cuda").refused("sees no CUDA device; use cpu")
-
-
-def test_bad_data_are_one_line(eim: Command, tmp_path: Path, data: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns", "reason"),
+    [
+        (slice(None), slice(None, None, 2), "samples of the data set have 2 joints"),
+        (slice(0), slice(None), "the data set is empty"),
+    ],
+)
+def test_data_that_do_not_fit_are_one_line(
+    eim: Command, tmp_path: Path, data: Path, rows: slice, columns: slice, reason: str
+) -> None:
     whole = load_data_set(data)
-    train = ("train", "--robot", "planar3", "--output", tmp_path / "m", "--quiet", "--data")
-    (tmp_path / "half.npz").write_bytes(data.read_bytes()[:1500])
-    eim(*train, tmp_path / "half.npz").refused("half.npz is truncated or no .npz data set")
-    wrong = DataSet(whole.context, whole.sample.copy(), whole.description)
-    wrong.sample[3, 1] = np.nan
-    save_data_set(tmp_path / "nan.npz", wrong)
-    eim(*train, tmp_path / "nan.npz").refused("sample has NaN or infinite entries in 1 rows, first row 3")
-    save_data_set(tmp_path / "two.npz", DataSet(whole.context, whole.sample[:, ::2], whole.description))
-    eim(*train, tmp_path / "two.npz").refused("samples of the data set have 2 joints")
-    save_data_set(tmp_path / "empty.npz", DataSet(whole.context[:0], whole.sample[:0], whole.description))
-    eim(*train, tmp_path / "empty.npz").refused("the data set is empty")
-    np.savez(tmp_path / "plain.npz", context=whole.context, sample=whole.sample, description=np.array("{}"))
-    eim(*train, tmp_path / "plain.npz").refused("another schema version")
-    save_data_set(tmp_path / "nameless.npz", DataSet(whole.context, whole.sample, {}))
-    eim(*train, tmp_path / "nameless.npz").refused("no valid robot description")
-
-
-def test_old_model_survives_a_refused_training(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    (tmp_path / "m").write_text("precious")
-    eim(*planar, "--output", tmp_path / "m", "--experts", 10**6, "--quiet").refused("experts")
-    assert (tmp_path / "m").read_text() == "precious"
+    wrong = DataSet(whole.context[rows], whole.sample[rows, columns], whole.description)
+    save_data_set(tmp_path / "wrong.npz", wrong)
+    words = ("train", "--robot", "planar3", "--output", tmp_path / "m", "--quiet")
+    eim(*words, "--data", tmp_path / "wrong.npz").refused(reason)
 
 
 def test_damaged_checkpoint_and_that_of_another_run_are_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    from eim_ros.core.files import write_tensor_file
-
     checkpoint = tmp_path / "m.checkpoint"
     words = (*planar, "--output", tmp_path / "m", "--resume", *FAST_EIM)
     checkpoint.write_bytes(b"half a file")
@@ -185,3 +179,96 @@ def test_model_of_demonstrations_is_a_prior_of_known_kinematics_alone(
     refused = eim(*words, "--algorithm", "em")
     assert refused.code == 2
     assert "prior is for known-density" in refused.err
+
+
+@pytest.mark.parametrize("algorithm", ["em", "eim"])
+def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, motions: Path, algorithm: str) -> None:
+    path = tmp_path / "prior.safetensors"
+    rest = () if algorithm == "em" else (*FAST_EIM[3:], *sets("ratio.reference.factors=1", "ratio.reference.starts=1"))
+    outcome = eim(*train(motions, path), "--algorithm", algorithm, "--seed", 5, "--json", *FAST_MOTION, *rest)
+    assert (outcome.code, outcome.err) == (0, "")
+    record = outcome.json
+    assert (record["algorithm"], record["seed"], record["n_held_out"]) == (algorithm, 5, 60)
+    prior = MotionPrior.load(path)
+    assert prior.joint_names == JOINTS
+    assert {name: record[name] for name in prior.training} == prior.training
+    assert [file.name for file in tmp_path.iterdir()] == ["prior.safetensors"]
+
+
+def test_robot_is_that_of_the_data_set_unless_given(eim: Command, tmp_path: Path, data: Path) -> None:
+    words = ("train", "--data", data, "--output", tmp_path / "m", "--algorithm", "em", *FAST)
+    assert eim(*words).code == 0
+    assert IKModel.load(tmp_path / "m").robot.name == "planar3"
+
+
+def test_settings_as_words_are_those_of_the_flags(eim: Command, tmp_path: Path, data: Path) -> None:
+    words = ("train", "--data", data, "--algorithm", "em", "--quiet", "--json", "--output", tmp_path / "m")
+    by_words = eim(*words, *sets("n_components=3", "n_iterations=2")).json
+    by_flags = eim(*words, "--experts", 3, "--iterations", 2).json
+    assert by_words["config"] == by_flags["config"]
+    assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags beat words
+
+
+def test_progress_for_a_program_are_lines_of_json_in_the_order_of_the_phases(tmp_path: Path, motions: Path) -> None:
+    words = (*train(motions, tmp_path / "m"), "--algorithm", "em", *sets("run.progress=json", "run.checkpoint_every=0"))
+    outcome = eim_process(*words, "--json", "--experts", 2, *sets("n_starts=1", "n_iterations=5", "tolerance=0"))
+    assert outcome.code == 0, outcome.err
+    lines = [json.loads(line) for line in outcome.err.splitlines()]
+    phases = [line["phase"] for line in lines]
+    assert phases == ["reading", "preparing", *["fitting"] * 5, "writing"]
+    fitting = [line for line in lines if line["phase"] == "fitting"]
+    assert [line["iteration"] for line in fitting] == [1, 2, 3, 4, 5]
+    assert {line["n_iterations"] for line in fitting} == {5}
+    assert all(line["ratio_kl"] is None and isinstance(line["entropy"], float) for line in fitting)
+    assert outcome.json["iterations"] == 5
+
+
+def test_training_ends_with_its_standard_input(tmp_path: Path, motions: Path) -> None:
+    words = (*train(motions, tmp_path / "m"), "--algorithm", "em", "--quiet", "--iterations", 10**6, "--experts", 2)
+    words += sets("run.end_with_stdin=true", "run.checkpoint_every=0", "n_starts=1000", "tolerance=0")
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE)
+    try:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 1
+    finally:
+        process.kill()
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupted_training_resumes_to_the_same_model(eim: Command, tmp_path: Path, data: Path) -> None:
+    words = ("train", "--robot", "planar3", "--data", data, "--seed", 3, *FAST_EIM)
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    endless = (*words, "--output", cut, "--iterations", 10**6, *sets("run.checkpoint_every=1"))
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, endless)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=restore_sigint,
+    )
+    checkpoint = Path(f"{cut}.checkpoint")
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    told = re.fullmatch(rf"interrupted after (\d+) iterations; give --resume to continue from {checkpoint}\n", out)
+    assert told, out
+    assert err == ""
+    assert checkpoint.exists()
+    assert not cut.exists()
+
+    n_iterations = int(told[1]) + 2
+    resumed = eim(*words, "--output", cut, "--iterations", n_iterations, "--resume")
+    assert (resumed.code, resumed.err) == (0, "")
+    assert not checkpoint.exists()
+    assert eim(*words, "--output", whole, "--iterations", n_iterations).code == 0
+    ours, theirs = IKModel.load(cut), IKModel.load(whole)
+    assert ours.training["iterations"] == theirs.training["iterations"] == n_iterations
+    for name, value in theirs.mixture.tensors().items():
+        assert torch.equal(ours.mixture.tensors()[name], value), name

@@ -1,4 +1,4 @@
-"""A URDF of one's own becomes configurations by the command line alone: collect, train, sample, whatever its joints."""
+"""Collect, train, evaluate, sample: with an included robot in real processes, and with URDFs of users."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli.command import Command, validity
-from cli.conftest import sets
+from cli.command import Command, eim_process, validity
+from cli.conftest import FAST, FAST_EIM, sets
 from ik.arms import CONTINUOUS, ONE_JOINT
-from kinematics.descriptions import chain_urdf, joint
+from kinematics.descriptions import chain_urdf, joint, random_urdf
 from kinematics.oracle import Oracle
 
 from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
@@ -127,3 +127,38 @@ def test_one_joint_has_one_solution_on_its_circle_and_none_beside_it(eim: Comman
     assert outcome.code == 1
     assert re.search(r"TIMED_OUT: .* no solution found in \d+ restarts; the best attempt is off by 0.2 m", outcome.err)
     assert (outcome.json["n"], outcome.json["valid"]) == (0, [])
+
+
+def test_shipped_robot_trained_in_a_real_process(eim: Command, tmp_path: Path, data: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    words = ("train", "--robot", "planar3", "--data", data, "--output", path, "--json", *FAST_EIM, "--iterations", 3)
+    trained = eim_process(*words)
+    assert (trained.code, trained.err, trained.json["algorithm"]) == (0, "", "eim-kinematics")
+    assert eim("evaluate", "--model", path, "--data", data, "--json").json["rmse_position"] < 4.0
+    answer = eim("sample", "--model", path, "--pose", 1, -1, 0, "-n", 30, "--timeout", 60, "--json").json
+    assert validity(answer) == [True] * 30
+    reached = Robot("planar3").fk(np.array(answer["positions"]))[:, :3, 3]
+    assert np.allclose(reached, [1.0, -1.0, 0.0], rtol=0, atol=1e-6)
+
+
+def test_urdf_of_a_user_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
+    """A tree with side branches, all kinds of joints and meshes that do not exist; the whole pose as context."""
+    path = tmp_path / "arm.urdf"
+    path.write_text(random_urdf(5, 8))
+    flags = ("--robot", path, "--base", "l0", "--tip", "l8")
+    data, model = tmp_path / "d.npz", tmp_path / "m.safetensors"
+    assert eim("collect", *flags, "--samples", 300, "--context", "pose", "--output", data).code == 0
+    trained = eim("train", *flags, "--data", data, "--algorithm", "em", "--output", model, "--iterations", 5, *FAST)
+    assert trained.code == 0, trained.err
+    figures = eim("evaluate", "--model", model, "--data", data, "--json").json
+    assert 0.0 < figures["median_orientation"] <= np.pi
+    path.unlink()  # the model knows its robot
+    robot = Robot(random_urdf(5, 8), "l8", base="l0")
+    q = robot.random(1, np.random.default_rng(0))[0]
+    wanted = robot.fk(q)
+    answer = eim("sample", "--model", model, "--pose", *wanted[:3, 3], "-n", 20, "--timeout", 60, "--json").json
+    assert answer["joint_names"] == list(robot.joint_names)
+    oracle = Oracle(random_urdf(5, 8), robot)
+    errors = [oracle.errors(np.array(row), wanted)[0] for row in answer["positions"]]
+    assert validity(answer) == [True] * len(errors)
+    assert max(errors) <= 1e-6 + 1e-12

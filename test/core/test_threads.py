@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from eim_ros.cli.options import use_threads
 from eim_ros.core import parallel
-from eim_ros.core.parallel import default_threads, torch_threads, usable_cores, use_torch_threads
+from eim_ros.core.parallel import default_threads, torch_threads, usable_cores
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
@@ -58,15 +59,20 @@ def test_environment_is_respected(monkeypatch: pytest.MonkeyPatch, text: str, n:
         assert torch.get_num_threads() == n
 
 
-def test_explicit_number_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+@pytest.mark.parametrize(("environment", "given", "n"), [(None, None, 1), (None, 3, 3), ("5", None, 5), ("5", 3, 3)])
+def test_flag_of_a_command_wins_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, environment: str | None, given: int | None, n: int
+) -> None:
+    if environment is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
 
-    def chosen() -> int:
-        use_torch_threads(2)
+    def chosen() -> list[int]:
+        use_threads(given)
+        at_once = torch.get_num_threads()
         with torch_threads():
-            return torch.get_num_threads()
+            return [at_once, torch.get_num_threads()]
 
-    assert contextvars.copy_context().run(chosen) == 2
+    assert contextvars.copy_context().run(chosen) == [n, n]
 
 
 DATA = torch.randn(40, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -1,7 +1,8 @@
-"""`eim import` and `eim recover`: what they write and say, and what they refuse."""
+"""`eim collect`, `import`, `recover`, `export` and `evaluate`: what they write and say, and what they refuse."""
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,85 @@ import numpy as np
 import pytest
 from bags.example_bags import Item, data_file, joint_state, label, write_own, write_standard
 from cli.command import Command, eim_process
+from kinematics.descriptions import ALL_TYPES, random_urdf
+from motion.demonstrated import two_ways
 from rosbags.rosbag2 import Reader
 
 from eim_ros.cli.main import read_verb
-from eim_ros.core.data_set import load_data_set
+from eim_ros.core.data_set import load_data_set, save_data_set
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
 
 ROBOT = Robot("planar3")
+FIGURES = {
+    "rmse_position", "median_position", "share_in_limits", "entropy_marginal", "entropy_conditional", "mean_log_prob",
+    *(f"quantile_{q}_position" for q in ("05", "25", "75", "95")),
+}  # fmt: skip
+
+
+def is_reached(path: Path, robot: Robot) -> bool:
+    """Return whether the contexts of a data set are the positions that its samples reach."""
+    data_set = load_data_set(path)
+    return np.allclose(data_set.context[:, :3], robot.fk(data_set.sample)[:, :3, 3], rtol=0, atol=1e-12)
+
+
+def test_collect_writes_pairs_and_tells_them_as_json(eim: Command, tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    outcome = eim("collect", "--robot", "iiwa14", "--samples", 50, "--context", "pose", "--output", path, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    joint_names = list(Robot("iiwa14").joint_names)
+    assert outcome.json == {"output": str(path), "n_samples": 50, "context": "pose", "joint_names": joint_names}
+    data_set = load_data_set(path)
+    assert (data_set.context.shape, data_set.sample.shape) == ((50, 9), (50, 7))
+
+
+def test_collect_tells_one_line_without_json(eim: Command, tmp_path: Path) -> None:
+    outcome = eim("collect", "--robot", "planar3", "--samples", 5, "--output", tmp_path / "d.npz")
+    assert outcome.out == f"wrote 5 pairs of planar3 (base_link to tip_link, 3 joints) to {tmp_path / 'd.npz'}\n"
+    assert is_reached(tmp_path / "d.npz", ROBOT)
+
+
+def test_collect_takes_any_urdf_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(random_urdf(2, 5))
+    words = ("collect", "--robot", urdf, "--samples", 10, "--output", tmp_path / "d.npz")
+    assert "--tip selects another link" in eim(*words).err
+    outcome = eim(*words, "--base", "l1", "--tip", "l4", "--json")
+    robot = Robot(urdf, "l4", base="l1")
+    assert outcome.json["joint_names"] == list(robot.joint_names)
+    assert is_reached(tmp_path / "d.npz", robot)
+
+
+def test_collect_in_a_real_process_with_a_file_in_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text(ALL_TYPES)
+    outcome = eim_process("collect", "--robot", "arm.urdf", "--samples", 3, "--output", "d.npz", folder=tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert len(load_data_set(tmp_path / "d.npz")) == 3
+
+
+def test_evaluate_tells_figures_as_json_and_as_a_table(eim: Command, model: Path, tmp_path: Path) -> None:
+    data = tmp_path / "t.npz"
+    assert eim("collect", "--robot", "planar3", "--samples", 40, "--seed", 9, "--output", data).code == 0
+    outcome = eim("evaluate", "--model", model, "--data", data, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    figures = outcome.json
+    assert set(figures) == FIGURES
+    assert 0.0 < figures["median_position"] < figures["rmse_position"] < 6.0
+    assert all(0.0 <= figures[name] <= 1.0 for name in ("share_in_limits", "entropy_marginal", "entropy_conditional"))
+    table = eim("evaluate", "--model", model, "--data", data)
+    rows = dict(line.split(maxsplit=1) for line in table.out.splitlines())
+    assert set(rows) == FIGURES
+    assert rows["rmse_position"].endswith(" m")
+    assert rows["mean_log_prob"].endswith(" nat")
+    assert rows["share_in_limits"].replace(".", "").isdigit()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lerobot") is not None, reason="LeRobot is installed")
+def test_export_without_lerobot_tells_the_cure(eim: Command, tmp_path: Path) -> None:
+    motions = tmp_path / "motions.npz"
+    save_data_set(motions, two_ways(3, 0))
+    eim("export", motions, "--lerobot", tmp_path / "set").refused("needs LeRobot's library", "pip install lerobot")
+    assert not (tmp_path / "set").exists()
 
 
 def demonstrations(begin: float = 0.0) -> list[Item]:
@@ -71,8 +143,7 @@ def test_pairs_are_a_data_set_that_training_takes(eim: Command, bags: list[Path]
     data_set = load_data_set(path)
     assert robot_of(data_set).fingerprint == ROBOT.fingerprint
     assert context_kind_of(data_set) == "pose"
-    reached = ROBOT.fk(data_set.sample)
-    assert np.allclose(data_set.context[:, :3], reached[:, :3, 3], rtol=0, atol=1e-12)
+    assert is_reached(path, ROBOT)
 
 
 def test_bags_found_by_a_pattern_of_file_names(bags: list[Path], tmp_path: Path) -> None:
@@ -104,24 +175,6 @@ def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command,
     assert "finger: interpolated at the times of j1, j2 of /arm" in outcome.out
     motion = load_data_set(path).sample.reshape(100, 3)
     assert np.allclose(motion, [[0.02 * i, 0.01 * i, 1.0] for i in range(100)], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("--joints", "a,b", "--robot", "planar3"), "give one of the two"),
-        (("--task", "ik", "--robot", "planar3", "--context", "start"), "must be one of position, pose"),
-        (("--task", "ik", "--robot", "iiwa14"), "no pair is left of 2 bags"),
-        (("--pose-topic", "/pose"), "are for --task ik"),
-        (("--context", "/nothing"), "has no topic /nothing"),
-        (("--joint-topic", "/nothing"), "has no topic /nothing; it has"),
-    ],
-)
-def test_what_leads_to_nothing_is_refused_and_nothing_is_written(
-    eim: Command, bags: list[Path], tmp_path: Path, words: tuple[str, ...], reason: str
-) -> None:
-    eim("import", *bags, "--output", tmp_path / "d.npz", *words).refused(reason)
-    assert not (tmp_path / "d.npz").exists()
 
 
 def test_recover_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) -> None:
