@@ -10,22 +10,20 @@ import pytest
 from bags.example_bags import ITEMS_OF_A_ROBOT, write_own
 from cli.command import Command
 
-from eim_ros.cli.main import VERBS
+from eim_ros.cli.main import VERBS, main
+from eim_ros.ik.prior import model_path
 from eim_ros.kinematics import robot_path
 
 LINES = (Path(__file__).with_name("mistakes.txt")).read_text(encoding="utf-8").splitlines()
 MISTAKES = [tuple(line.split(" | ")) for line in LINES if not line.startswith("#")]
-LINK = '<link name="{}"/>'
-JOINT = (
-    '<joint name="to_{0}" type="revolute"><parent link="a"/><child link="{0}"/><axis xyz="0 0 1"/>'
-    '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
-)
 FILES = {
     "empty.urdf": "",
     "text.urdf": "hello",
     "binary.urdf": "".join(map(chr, range(1, 128))),
-    "nojoint.urdf": f'<robot name="n">{LINK.format("a")}</robot>',
+    "nojoint.urdf": '<robot name="n"><link name="a"/></robot>',
     "list.yaml": "- 3\n",
+    "model": "text",
+    "model.checkpoint": "text",
     "typo.yaml": "n_component: 3\n",
     "table.csv": "a,b\n1,2\n",
     "motions.csv": "time,j1,j2,label\n" + "".join(f"{0.02 * i},{0.01 * i},{0.02 * i},{i // 30}\n" for i in range(600)),
@@ -42,31 +40,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(robot_path("panda"), made / "arm.urdf")
     write_own(made / "bag", ITEMS_OF_A_ROBOT)
     (made / "folder.png").mkdir()
+    (made / "shipped.safetensors").symlink_to(model_path("panda_pose"))
+    (made / "shipped.urdf").symlink_to(robot_path("planar3"))
+    for line in (
+        f"collect --robot panda --samples 100 --context position --output {made}/data.npz",
+        f"collect --robot panda --samples 100 --context pose --output {made}/other.npz",
+        f"import {made}/motions.csv --output {made}/motions.npz",
+    ):
+        assert main(line.split()) == 0
     return made
 
 
-@pytest.fixture
-def eim_here(eim: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(folder)
-    for name, context in (("data", "position"), ("other", "pose")):
-        if not Path(f"{name}.npz").exists():
-            eim("collect", "--robot", "panda", "--samples", 100, "--context", context, "--output", f"{name}.npz")
-            eim("import", "motions.csv", "--output", "motions.npz")
-    return eim
-
-
-def files() -> set[Path]:
-    """Return what there is, except in the folders of demos, which collect samples before they refuse their learners."""
-    return {path for path in Path().rglob("*") if not path.parts[0].startswith("demo")}
+def files() -> dict[Path, bytes]:
+    """Return all files, except in the folder of the demo, which collects samples before it refuses its learners."""
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.parts[0] != "demo"}
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
-def test_every_mistake_is_answered_with_cause_and_cure(eim_here: Command, verb: str) -> None:
+def test_every_mistake_is_answered_with_cause_and_cure_and_changes_no_file(
+    eim: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.chdir(folder)
     wrong, before = [], files()
     for words, code, reason in MISTAKES:
         if (words.split()[0] if words.split()[0] in VERBS else "") != verb:
             continue
-        outcome = eim_here(*shlex.split(words))
+        outcome = eim(*shlex.split(words))
         is_one_line = outcome.err.count("\n") == 1 and "Traceback" not in outcome.err
         if not is_one_line or outcome.code != int(code) or reason not in outcome.err:
             wrong.append(f"eim {words}: [{outcome.code}] {outcome.err}")
