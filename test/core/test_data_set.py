@@ -1,12 +1,21 @@
-"""Data sets: what was saved is loaded; anything else is refused with the file's name and the reason."""
+"""Data sets: what was saved is loaded, other files are refused; joints are matched, values and poses interpolated."""
 
 import pickle
 import zipfile
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.core.data_set import (
+    METHODS,
+    DataSet,
+    JointMatcher,
+    interpolated,
+    interpolated_poses,
+    load_data_set,
+    save_data_set,
+)
 from eim_ros.core.errors import DataError
 from eim_ros.ik.prior import model_path
 
@@ -111,3 +120,61 @@ def test_bad_rows_of_a_file_are_refused_with_its_name(tmp_path):
     save_data_set(tmp_path / "data.npz", wrong)
     with pytest.raises(DataError, match=r"data.npz: sample has NaN .* first row 0"):
         load_data_set(tmp_path / "data.npz")
+
+
+def test_wanted_joints_come_in_the_wanted_order_whatever_the_order_of_the_message() -> None:
+    matcher = JointMatcher(["b", "a"])
+    for names, positions in ((["a", "b"], [1.0, 2.0]), (["x", "b", "a"], [9.0, 2.0, 1.0]), (["a", "b"], [1.0, 2.0])):
+        values, problem = matcher.match(names, positions)
+        assert problem == ""
+        assert values is not None
+        assert values.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("names", "positions", "problem"),
+    [
+        (["x"], [1.0], "other joints"),
+        ([], [], "other joints"),
+        (["a"], [1.0], "without b"),
+        (["a", "b", "a"], [1.0, 2.0, 3.0], "a given twice"),
+        (["a", "b"], [1.0], "2 names but 1 positions"),
+        (["a", "b"], [1.0, np.nan], "b is not finite"),
+        (["a", "b"], [np.inf, np.nan], "b, a are not finite"),
+    ],
+)
+def test_other_joint_states_are_left_out_with_the_reason(
+    names: list[str], positions: list[float], problem: str
+) -> None:
+    assert JointMatcher(["b", "a"]).match(names, positions) == (None, problem)
+
+
+def test_both_methods_pass_through_the_values_and_stay_between_them() -> None:
+    rng = np.random.default_rng(0)
+    times = np.cumsum(rng.uniform(0.001, 0.3, 20))
+    values = rng.normal(size=(20, 3))
+    moments = np.linspace(times[0], times[-1], 500)
+    for method in METHODS:
+        assert np.allclose(interpolated(times, values, times, method), values, rtol=0, atol=1e-12)
+        between = interpolated(times, values, moments, method)
+        right = np.clip(np.searchsorted(times, moments), 1, 19)
+        low, high = np.minimum(values[right - 1], values[right]), np.maximum(values[right - 1], values[right])
+        assert ((between >= low - 1e-12) & (between <= high + 1e-12)).all()
+
+
+def test_poses_turn_at_constant_speed_between_two() -> None:
+    turn = Rotation.from_rotvec([0.0, 0.0, 1.2])
+    poses = np.array([[0.0, 0, 0, 0, 0, 0, 1], [1.0, 0, 0, *-turn.as_quat()]])  # -q is the same rotation
+    transforms, known = interpolated_poses(np.array([0.0, 1.0]), poses, np.array([0.25, 0.5, 1.5]), 2.0)
+    assert known.tolist() == [True, True, False]
+    assert np.allclose(transforms[:2, 0, 3], [0.25, 0.5])
+    assert np.allclose(Rotation.from_matrix(transforms[:2, :3, :3]).as_rotvec()[:, 2], [0.3, 0.6])
+
+
+def test_moments_in_a_gap_or_without_two_poses_are_not_known() -> None:
+    poses = np.tile([0.0, 0, 0, 0, 0, 0, 1], (3, 1))
+    times = np.array([0.0, 0.1, 1.0])
+    _, known = interpolated_poses(times, poses, np.array([0.05, 0.5]), 0.2)
+    assert known.tolist() == [True, False]
+    assert interpolated_poses(np.array([0.0, 0.25]), poses[:2], np.array([0.1]), 0.25)[1].all()  # the longest gap
+    assert not interpolated_poses(times[:1], poses[:1], np.array([0.0]), 0.2)[1].any()

@@ -1,4 +1,4 @@
-"""Our loops use one thread of torch by default, and restore the previous number at their end."""
+"""Threads of torch, cores of a container, progress for its listener only, and seeds of compiled random numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ import contextvars
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from eim_ros.cli.options import use_threads
 from eim_ros.core import parallel
-from eim_ros.core.parallel import default_threads, torch_threads, usable_cores
+from eim_ros.core.parallel import (
+    default_threads,
+    generator,
+    listening,
+    seed_fraction,
+    tell,
+    torch_threads,
+    usable_cores,
+)
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
@@ -131,3 +141,36 @@ def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, exp
     without = usable_cores(quota)  # the file does not exist
     quota.write_text(content)
     assert usable_cores(quota) == (without if expected is None else min(expected, without))
+
+
+def test_only_who_listens_hears() -> None:
+    heard: list[tuple[str, float, float]] = []
+    tell("before", 1.0, 2.0)
+    with listening(lambda *told: heard.append(told)):
+        tell("start", 1.0, 2.0)
+    tell("after", 1.0, 2.0)
+    assert heard == [("start", 1.0, 2.0)]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 255, 256, 2**64, 10**60])
+def test_a_seed_gives_the_same_number_and_another_one_another(seed: int) -> None:
+    assert seed_fraction(seed) == seed_fraction(seed)
+    assert seed_fraction(seed) != seed_fraction(seed + 1)
+
+
+def test_without_a_seed_numbers_are_fresh() -> None:
+    assert seed_fraction(None) != seed_fraction(None)
+
+
+def test_numbers_of_successive_seeds_are_uniform_and_unrelated() -> None:
+    numbers = np.array([seed_fraction(seed) for seed in range(4000)])
+    assert numbers.min() >= 0.0
+    assert numbers.max() < 1.0
+    assert stats.kstest(numbers, "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.06
+
+
+def test_generator_of_a_seed_repeats_and_a_fresh_one_does_not() -> None:
+    assert generator(3).random() == np.random.default_rng(3).random()
+    assert generator(None) is generator(None)
+    assert generator(None).random() != generator(None).random()

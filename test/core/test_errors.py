@@ -1,4 +1,4 @@
-"""A wrong keyword is a `TypeError`. Calls with `**changes` also name the keyword that was meant."""
+"""Errors name a wrong keyword and the one that was meant, and shorten the values that they quote."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eim_ros.core.checks import check_keywords
-from eim_ros.core.errors import EimError, KeywordError
+from eim_ros.core.errors import LONGEST_MESSAGE, LONGEST_WORD, EimError, KeywordError, shortened
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.kinematics import Robot, Sphere
 
@@ -59,3 +59,25 @@ def test_keyword_error_is_an_error_of_both_kinds() -> None:
 def test_wrong_keyword_of_other_calls_is_named(call: Callable[[], Any], keyword: str) -> None:
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
         call()
+
+
+@pytest.mark.parametrize("value", [1_000_000 * "a", 1_000_000 * "a b ", 1_000_000 * "\n", 1000 * (400 * "é" + " ")])
+def test_a_long_message_keeps_its_beginning_and_its_end(value: str) -> None:
+    text = shortened(f"the frame is {value!r}, expected the base link")
+    assert len(text) <= LONGEST_MESSAGE
+    assert max(map(len, text.split(" "))) <= LONGEST_WORD
+    assert text.startswith("the frame is ")
+    assert text.endswith(", expected the base link")
+    assert shortened(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "expected 3 joints", LONGEST_WORD * "a", (LONGEST_MESSAGE // 10) * "123456789 "])
+def test_other_messages_stay_as_they_are(text: str) -> None:
+    assert shortened(text) == text
+
+
+def test_an_error_shortens_its_message_and_keeps_its_value() -> None:
+    value = 1_000_000 * "a"
+    error = EimError(f"the frame is {value}, expected the base link", value)
+    assert len(str(error)) < LONGEST_MESSAGE
+    assert error.value is value
