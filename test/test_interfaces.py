@@ -1,19 +1,13 @@
-"""The interface definitions as text: messages have the columns of the schema and the codes of MoveIt."""
-
-import re
-from pathlib import Path
+"""The messages have the columns of the schema, in its units, and the codes of MoveIt."""
 
 import pytest
 
+from eim_ros.ik import ErrorCode
 from eim_ros.ik.solutions import SCHEMA
+from eim_ros.msg import IKSolutions
+from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
+from scripts.check_repository import comment_of, read
 
-ROOT = Path(__file__).resolve().parents[1]
-FIELD = re.compile(
-    r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>[a-zA-Z_0-9]+)(=(?P<value>-?[0-9]+)| (?P<default>[a-z]+|-?[0-9]+))?"
-)
-REPORT = """
-    uint32[] n_components; float64[] component_lengths; bool[] component_closed; bool[] component_traced;
-    float64[] missed_share; float64 confidence; bool[] complete; bool[] certified"""
 # values of moveit_msgs/MoveItErrorCodes; BUSY is its PREEMPTED
 ERROR_CODES = {
     "SUCCESS": 1,
@@ -28,65 +22,40 @@ ERROR_CODES = {
     "FRAME_TRANSFORM_FAILURE": -21,
     "NO_IK_SOLUTION": -31,
 }
-TYPES = {"f8": "float64[]", "u4": "uint32[]", "i4": "int32[]", "?": "bool[]"}
+TYPES = {"f8": "double", "u4": "uint32", "i4": "int32", "?": "boolean"}
+OTHERS = {
+    "error_code": "eim_ros/ErrorCodes",
+    "joint_names": "sequence<string>",
+    "n": "uint32",
+    "elapsed": "double",
+    "n_components": "sequence<uint32>",
+    "component_lengths": "sequence<double>",
+    "component_closed": "sequence<boolean>",
+    "component_traced": "sequence<boolean>",
+    "missed_share": "sequence<double>",
+    "confidence": "double",
+    "complete": "sequence<boolean>",
+    "certified": "sequence<boolean>",
+}  # fields of IKSolutions that are no columns of the schema
 
 
-def parts(name: str) -> list[list[str]]:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    return [part.splitlines() for part in re.split(r"^---$", text, flags=re.MULTILINE)]
-
-
-def entries(lines: list[str]) -> list[re.Match[str]]:
-    matches = [FIELD.fullmatch(line) for line in lines if line and not line.startswith("#")]
-    assert None not in matches
-    return [match for match in matches if match]
-
-
-def fields(name: str, part: int = 0) -> list[str]:
-    return [f"{match['type']} {match['name']}" for match in entries(parts(name)[part]) if match["value"] is None]
-
-
-def listed(promised: str) -> list[str]:
-    return [" ".join(field.split()) for field in promised.split(";")]
-
-
-@pytest.mark.parametrize("name", ["SampleIK", "SolveAllIK", "DrawIK"])
-def test_operations_that_return_solutions_share_one_message(name):
-    assert fields(f"srv/{name}.srv", 1) == ["IKSolutions solutions"]
+@pytest.mark.parametrize("service", [SampleIK, SolveAllIK, DrawIK])
+def test_operations_that_return_solutions_share_one_message(service):
+    assert service.Response.get_fields_and_field_types() == {"solutions": "eim_ros/IKSolutions"}
 
 
 def test_solutions_have_the_columns_of_the_schema_and_the_report():
-    columns = [f"{TYPES[column.dtype]} {column.ros_name}" for column in SCHEMA if column.ros_name]
-    others = ["ErrorCodes error_code", "string[] joint_names", "uint32 n", "float64 elapsed", *listed(REPORT)]
-    assert sorted(fields("msg/IKSolutions.msg")) == sorted([*columns, *others])
+    columns = {column.ros_name: f"sequence<{TYPES[column.dtype]}>" for column in SCHEMA if column.ros_name}
+    assert IKSolutions.get_fields_and_field_types() == {**columns, **OTHERS}
 
 
 def test_comments_of_solutions_name_the_units_of_the_schema():
-    (lines,) = parts("msg/IKSolutions.msg")
+    lines = read("msg/IKSolutions.msg").splitlines()
+    rows = {line.partition(" ")[2]: row for row, line in enumerate(lines)}
     for column in SCHEMA:
-        if column.ros_name and column.unit:
-            comment = comment_of(lines, f"{TYPES[column.dtype]} {column.ros_name}")
-            for unit in column.unit.split(", "):
-                assert f"[{unit}]" in comment, column.ros_name
+        for unit in column.unit.split(", ") if column.ros_name and column.unit else ():
+            assert f"[{unit}]" in comment_of(lines, rows[column.ros_name]), column.ros_name
 
 
 def test_error_codes_have_the_values_of_moveit():
-    (lines,) = parts("msg/ErrorCodes.msg")
-    assert {match["name"]: int(match["value"]) for match in entries(lines) if match["value"]} == ERROR_CODES
-
-
-def test_expert_of_solutions_without_one_is_the_largest_number():
-    (lines,) = parts("msg/IKSolutions.msg")
-    assert {match["name"]: int(match["value"]) for match in entries(lines) if match["value"]} == {
-        "NO_EXPERT": 2**32 - 1
-    }
-
-
-def comment_of(lines: list[str], field: str) -> str:
-    """The comment above a field."""
-    start = next(i for i, line in enumerate(lines) if line == field or line.startswith(f"{field} "))
-    comment = ""
-    while start and lines[start - 1].startswith("#"):
-        start -= 1
-        comment = f"{lines[start][2:]} {comment}"
-    return comment
+    assert dict(ErrorCode.__members__) == ERROR_CODES
