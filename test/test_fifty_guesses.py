@@ -18,7 +18,12 @@ from scipy.spatial.transform import Rotation
 import eim_ros
 from eim_ros import Box, Cylinder, Robot, Sampler, Sphere
 from eim_ros.core.errors import EimError
-from eim_ros.kinematics import share_path
+from eim_ros.kinematics import pose_from, share_path
+
+POSE = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]  # x, y, z [m], quaternion x, y, z, w
+ENOUGH = 60.0  # [s]: no answer depends on the speed of the machine
+SOME_JOINTS = {"panda_joint1": 0.0, "panda_joint4": -1.5}
+BOXES = [Box(pose_from((0.5, 0, 0.2)), (0.2, 0.2, 0.4))]
 
 GUESSES = [
     # loading
@@ -184,7 +189,6 @@ def names() -> dict[str, Any]:
     message = SimpleNamespace(
         position=SimpleNamespace(x=0.4, y=0.1, z=0.5), orientation=SimpleNamespace(x=1.0, y=0.0, z=0.0, w=0.0)
     )
-    pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
     q = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])
     return {
         "np": np,
@@ -203,7 +207,7 @@ def names() -> dict[str, Any]:
         "Sampler": Sampler,
         "robot": robot,
         "sampler": Sampler(robot),
-        "pose": pose,
+        "pose": POSE,
         "q": q,
         "matrix": robot.fk(q),
     }
@@ -246,3 +250,51 @@ def test_parts_of_a_pose_are_that_pose(parts: dict[str, Any]) -> None:
 
 def test_a_position_in_millimetres_gets_a_hint() -> None:
     assert Sampler("panda").solve([400, 100, 500, 1, 0, 0, 0]).message.endswith("positions are in metres")
+
+
+@pytest.fixture(scope="module")
+def sampler() -> Sampler:
+    return Sampler("panda")
+
+
+def test_density_may_be_a_function(sampler: Sampler) -> None:
+    warm, cold = (
+        sampler.draw(POSE, 200, density=lambda q: (q[:, 0] - 0.5) ** 2, temperature=temperature, seed=0).q[:, 0]
+        for temperature in (10.0, 0.01)
+    )
+    assert np.abs(cold - 0.5).mean() < 0.5 * np.abs(warm - 0.5).mean()
+
+
+@pytest.mark.parametrize("operation", [Sampler.solve, Sampler.sample, Sampler.solve_all])
+def test_near_may_name_some_joints(sampler: Sampler, operation: Any) -> None:
+    found = operation(sampler, POSE, near=SOME_JOINTS, seed=0, timeout=ENOUGH)
+    columns = [sampler.robot.joint_names.index(name) for name in SOME_JOINTS]
+    costs = ((found.q[:, columns] - list(SOME_JOINTS.values())) ** 2).sum(axis=1)
+    assert found and (np.diff(costs) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("n", [1, 1000])
+def test_printed_solutions_fit_on_a_screen(sampler: Sampler, n: int) -> None:
+    assert len(repr(sampler.sample(POSE, n)).splitlines()) <= 10
+
+
+def samplers() -> list[Sampler]:
+    plain, learned = Sampler("panda"), Sampler.load("panda_pose")
+    return [plain, learned, plain.with_tool([0, 0, 0.1]), learned.with_tool([0, 0, 0.1]).with_obstacles(BOXES)]
+
+
+@pytest.mark.parametrize("which", range(4), ids=["plain", "model", "tool", "model with tool and obstacles"])
+def test_a_pickled_sampler_answers_as_before(which: int) -> None:
+    given = samplers()[which]
+    given.sample(POSE, 3, seed=0, timeout=ENOUGH)  # fills what is computed on first use
+    copied = pickle.loads(pickle.dumps(given))
+    before, after = (each.sample(POSE, 20, seed=1, timeout=ENOUGH) for each in (given, copied))
+    np.testing.assert_array_equal(after.q, before.q)
+    np.testing.assert_array_equal(after.log_prob, before.log_prob)
+    assert copied.constraints.self_collision == given.constraints.self_collision
+
+
+def test_pickled_solutions_keep_densities_that_were_read() -> None:
+    read, unread = (Sampler.load("panda_pose").sample(POSE, 5, seed=0, timeout=ENOUGH) for _ in range(2))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps((read.log_prob, read)))[1].log_prob, read.log_prob)
+    assert np.isnan(pickle.loads(pickle.dumps(unread)).log_prob).all()
