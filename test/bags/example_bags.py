@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from eim_ros.bags.writer import BagWriter, Topic, standard_types
 
@@ -93,9 +93,16 @@ def write_own(folder: Path, items: Iterable[Item]) -> Path:
     return folder
 
 
-def write_standard(folder: Path, items: Iterable[Item], storage: StoragePlugin = StoragePlugin.MCAP) -> Path:
+def write_standard(
+    folder: Path,
+    items: Iterable[Item],
+    storage: StoragePlugin = StoragePlugin.MCAP,
+    compression: CompressionMode = CompressionMode.NONE,
+) -> Path:
     """By rosbags' own writer, as the standard tools record."""
-    with Writer(folder, version=9, storage_plugin=storage) as writer:
+    writer = Writer(folder, version=9, storage_plugin=storage)
+    writer.set_compression(compression, CompressionFormat.ZSTD)
+    with writer:
         connections: dict[str, Any] = {}
         for item in items:
             topic, kind, time, _ = item

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
-from bags.example_bags import ITEMS_OF_A_ROBOT, TYPES, Item, data_file, joint_state, serialized, write_standard
-from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
+from bags.example_bags import ITEMS_OF_A_ROBOT, data_file, joint_state, write_standard
+from rosbags.rosbag2 import CompressionMode, Reader, StoragePlugin
 
 from eim_ros.bags.reader import open_bag, recover_bag
 from eim_ros.core.errors import DataError
 
 TOPICS = ("/joint_states", "/pose", "/goal", "/demo_recorder/segment")
 STORAGES = (StoragePlugin.MCAP, StoragePlugin.SQLITE3)
-
-
-def compressed(folder: Path, items: Iterable[Item], storage: StoragePlugin, mode: CompressionMode) -> Path:
-    writer = Writer(folder, version=9, storage_plugin=storage)
-    writer.set_compression(mode, CompressionFormat.ZSTD)
-    with writer:
-        connections = {}
-        for item in items:
-            topic, kind, time, _ = item
-            if topic not in connections:
-                connections[topic] = writer.add_connection(topic, kind, typestore=TYPES)
-            writer.write(connections[topic], time, serialized(item))
-    return folder
 
 
 def content(path: Path) -> tuple[list[tuple[str, int]], list[str]]:
@@ -51,7 +38,7 @@ def is_complete(path: Path) -> bool:
 def test_compressed_bag_is_read_with_and_without_metadata(
     tmp_path: Path, storage: StoragePlugin, mode: CompressionMode
 ) -> None:
-    folder = compressed(tmp_path / "bag", ITEMS_OF_A_ROBOT, storage, mode)
+    folder = write_standard(tmp_path / "bag", ITEMS_OF_A_ROBOT, storage, mode)
     assert is_complete(folder)
     (folder / "metadata.yaml").unlink()
     assert is_complete(folder)
@@ -126,7 +113,7 @@ def test_recorder_that_is_killed_while_it_compresses_leaves_a_readable_bag(tmp_p
 
 def test_part_of_a_cut_off_compressed_file_is_recovered(tmp_path: Path) -> None:
     items = [joint_state(0.01 * i, ["j1"], [0.01 * i]) for i in range(50_000)]
-    folder = compressed(tmp_path / "bag", items, StoragePlugin.MCAP, CompressionMode.FILE)
+    folder = write_standard(tmp_path / "bag", items, compression=CompressionMode.FILE)
     (file,) = folder.glob("*.zstd")
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     messages, notes = content(folder)

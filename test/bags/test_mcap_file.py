@@ -1,14 +1,17 @@
-"""Recovery of MCAP files that were cut off anywhere, by us or by the standard tools."""
+"""MCAP files are complete after each flush, survive a kill, and are recovered if they were cut off anywhere."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bags.example_bags import Item, data_file, joint_state, label, write_own, write_sqlite, write_standard
-from rosbags.rosbag2 import Reader, StoragePlugin, Writer
-from rosbags.rosbag2.enums import CompressionFormat, CompressionMode
+from rosbags.rosbag2 import CompressionMode, Reader
 
 from eim_ros.bags.mcap_file import McapWriter, is_whole, recover
 from eim_ros.bags.reader import recover_bag
@@ -23,6 +26,85 @@ ITEMS: list[Item] = [
 def times(path: Path) -> list[int]:
     with Reader(path) as reader:
         return [time for _, time, _ in reader.messages()]
+
+
+def text_channel(writer: McapWriter, topic: str = "/text") -> int:
+    schema = writer.add_schema("std_msgs/msg/String", "ros2msg", "string data\n")
+    return writer.add_channel(schema, topic, "cdr", {"offered_qos_profiles": ""})
+
+
+def content(path: Path) -> list[tuple[str, int, bytes]]:
+    with Reader(path) as reader:
+        found = [(connection.topic, time, bytes(data)) for connection, time, data in reader.messages()]
+        assert reader.message_count == len(found)
+    return found
+
+
+def test_file_is_whole_and_complete_after_every_flush(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    writer = McapWriter(path, chunk_size=3000)  # several chunks
+    assert is_whole(path)
+    assert content(path) == []
+    channels = [text_channel(writer, "/a"), text_channel(writer, "/b")]
+    written = []
+    for i in range(400):
+        data = b"\0\1\0\0" + bytes([i % 256]) * (i % 50)
+        writer.write(channels[i % 2], 1000 + i, 900 + i, data)
+        written.append((f"/{'ab'[i % 2]}", 1000 + i, data))
+        if i % 13 == 0:
+            writer.flush()
+            assert is_whole(path)
+            assert content(path) == written
+            assert path.stat().st_size == writer.size
+    writer.close({"about": {"key": "value"}})
+    assert is_whole(path)
+    assert content(path) == written
+
+
+def test_messages_out_of_order_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+    writer = McapWriter(tmp_path / "a.mcap", chunk_size=100)
+    channel = text_channel(writer)
+    moments = [50, 10, 30, 20, 40, 60, 5]
+    for moment in moments:
+        writer.write(channel, moment, moment, b"x" * 60)
+        writer.flush()
+    writer.close()
+    assert times(tmp_path / "a.mcap") == sorted(moments)
+
+
+def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.mcap").write_text("precious")
+    with pytest.raises(FileExistsError):
+        McapWriter(tmp_path / "a.mcap")
+    assert (tmp_path / "a.mcap").read_text() == "precious"
+
+
+KILLED = """
+import pathlib, sys, time
+from eim_ros.bags.writer import BagWriter, Topic
+writer = BagWriter(pathlib.Path(sys.argv[1]))
+channel = writer.add_topic(Topic("/text", "std_msgs/msg/String"))
+print("started", flush=True)
+while True:
+    writer.write(channel, time.time_ns(), b"x" * 400)
+    time.sleep(0.0005)
+"""
+
+
+def test_killed_writer_leaves_a_whole_bag_up_to_the_last_second(tmp_path: Path) -> None:
+    folder = tmp_path / "bag"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == b"started\n"
+    began = time.time_ns()
+    time.sleep(1.3)
+    killed = time.time_ns()
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    process.stdout.close()
+    recorded = times(folder)
+    assert killed - recorded[-1] < 1e9
+    assert recorded[0] - began < 0.5e9
 
 
 @pytest.mark.parametrize("write", [write_own, write_standard])
@@ -58,19 +140,14 @@ def test_half_overwritten_rear_of_our_own_file_loses_only_the_unfinished_flush(t
 
 
 def test_cut_off_compressed_file_keeps_its_whole_chunks(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP)
-    writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
     rng = np.random.default_rng(0)
-    with writer:
-        connection = writer.add_connection("/a", "std_msgs/msg/String", msgdef="string data\n", rihs01="RIHS01_x")
-        for i in range(300):
-            writer.write(connection, i, rng.bytes(10_000))
-    file = data_file(tmp_path / "bag")
+    items = [label(0.01 * i, rng.bytes(10_000).hex()) for i in range(300)]
+    file = data_file(write_standard(tmp_path / "bag", items, compression=CompressionMode.STORAGE))
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     found = recover(file, tmp_path / "recovered.mcap")
     assert 100 <= found.n_messages < 200
     assert any("zstd data is cut off" in problem for problem in found.problems)
-    assert times(tmp_path / "recovered.mcap") == list(range(found.n_messages))
+    assert times(tmp_path / "recovered.mcap") == [item[2] for item in items[: found.n_messages]]
 
 
 def test_flipped_bits_of_a_chunk_are_noticed_by_its_checksum(tmp_path: Path) -> None:
@@ -103,7 +180,7 @@ def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
 ) -> None:
     path = tmp_path / "a.mcap"
     writer = McapWriter(path, chunk_size)
-    channel = writer.add_channel(writer.add_schema("std_msgs/msg/String", "ros2msg", "string data\n"), "/a", "cdr", {})
+    channel = text_channel(writer)
 
     def write(moments: range) -> None:
         for moment in moments:
