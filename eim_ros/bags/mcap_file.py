@@ -50,14 +50,6 @@ def packed(record: records.McapRecord) -> bytes:
     return content
 
 
-def chunk_header(first: int, last: int, size: int, crc: int) -> bytes:
-    """Pack the header of an uncompressed chunk, whose records are not yet in the file.
-
-    The records of the chunk have `size` bytes and times from `first` to `last` [ns]. A `crc` of 0 means no checksum.
-    """
-    return _PREFIX.pack(Opcode.CHUNK, 40 + size) + struct.pack("<QQQIIQ", first, last, size, crc, 0, size)
-
-
 def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, memoryview]]:
     """Yield opcode and content of each record from `start` up to the first incomplete one."""
     view = memoryview(data)
@@ -86,14 +78,21 @@ class _OpenChunk:
         self.pending.append(record)
         self.size += len(record)
 
-    def header(self, size: int, crc: int) -> bytes:
-        return chunk_header(self._earliest, self.last, size, crc)
+    @property
+    def end(self) -> int:
+        """Position after the records, including pending ones."""
+        return self.start + CHUNK_HEADER_SIZE + self.size
 
-    def indexes(self, start: int) -> tuple[bytes, bytes]:
-        """Return the message indexes, which begin at `start`, and the index of the chunk."""
+    def header(self, size: int, crc: int) -> bytes:
+        """Return the header of an uncompressed chunk with `size` bytes of records; a `crc` of 0 means no checksum."""
+        times = struct.pack("<QQQIIQ", self._earliest, self.last, size, crc, 0, size)
+        return _PREFIX.pack(Opcode.CHUNK, 40 + size) + times
+
+    def indexes(self) -> tuple[bytes, bytes]:
+        """Return the message indexes, which follow the records, and the index of the chunk."""
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
-            offsets[channel_id] = start + len(indexes)
+            offsets[channel_id] = self.end + len(indexes)
             indexes += packed(records.MessageIndex(channel_id, entries))
         index = records.ChunkIndex(
             chunk_length=CHUNK_HEADER_SIZE + self.size,
@@ -177,29 +176,23 @@ class McapWriter:
         if not chunk.pending:
             return
         data = b"".join(chunk.pending)
-        indexes_start = chunk.start + CHUNK_HEADER_SIZE + chunk.size
-        indexes, index = chunk.indexes(indexes_start)
+        indexes, index = chunk.indexes()
         self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
-        if chunk.written:
-            self._commit(indexes_start - len(data), data + indexes, [*self._chunk_indexes, index])
-        else:
-            self._commit(chunk.start, chunk.header(0, 0) + data + indexes, [*self._chunk_indexes, index])
+        start, header = (chunk.end - len(data), b"") if chunk.written else (chunk.start, chunk.header(0, 0))
+        self._commit(start, header + data + indexes, [*self._chunk_indexes, index])
         chunk.crc = zlib.crc32(data, chunk.crc)
-        is_full = chunk.size > self._chunk_size
         # an open chunk has no checksum: between the two writes the old one would be wrong
-        os.pwrite(self._handle, chunk.header(chunk.size, chunk.crc if is_full else 0), chunk.start)
+        os.pwrite(self._handle, chunk.header(chunk.size, 0), chunk.start)
         chunk.written, chunk.pending = chunk.size, []
-        if is_full:
-            self._chunk_indexes.append(index)
-            self._chunk = _OpenChunk(indexes_start + len(indexes))
+        if chunk.size > self._chunk_size:
+            self._end_chunk()
 
     def close(self, metadata: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Flush, add metadata (named maps of texts), and close the file."""
         try:
-            self._chunk_size = 0
             self.flush()
-            if self._chunk.written:  # flush wrote nothing, so the last chunk is still open
-                self._seal()
+            if self._chunk.written:
+                self._end_chunk()
             if metadata:
                 self._add(metadata)
             os.fsync(self._handle)
@@ -210,13 +203,13 @@ class McapWriter:
         """Close the file in the state of the last flush."""
         os.close(self._handle)
 
-    def _seal(self) -> None:
+    def _end_chunk(self) -> None:
+        """Write the checksum of the open chunk, and begin the next one."""
         chunk = self._chunk
         os.pwrite(self._handle, chunk.header(chunk.size, chunk.crc), chunk.start)
-        start = chunk.start + CHUNK_HEADER_SIZE + chunk.size
-        indexes, index = chunk.indexes(start)
+        indexes, index = chunk.indexes()
         self._chunk_indexes.append(index)
-        self._chunk = _OpenChunk(start + len(indexes))
+        self._chunk = _OpenChunk(chunk.end + len(indexes))
 
     def _add(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
         start, data = self._chunk.start, b""
@@ -320,56 +313,42 @@ def recover(source: Path, destination: Path) -> Recovery:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last reference is gone
     if content[: len(MAGIC)] != MAGIC:
         raise DataError(f"{source} is no MCAP file", str(source))
-    result = Recovery()
-    writer = McapWriter(destination)
-    copy = _Copy(writer)
+    result, writer = Recovery(), McapWriter(destination)
     try:
-        for opcode, record in _data_records(memoryview(content), result):
-            try:
-                copy.add(opcode, record)
-            except (ValueError, struct.error, McapError) as error:
-                reason = str(error) or "a record is cut off"
-                result.problems.append(f"what follows message {copy.n_messages} is damaged: {reason}")
-                break
-        writer.close()
+        _copy(memoryview(content), writer, result)
+    except (ValueError, struct.error, McapError) as error:
+        reason = str(error) or "a record is cut off"
+        result.problems.append(f"what follows message {result.n_messages} is damaged: {reason}")
     except BaseException:
         writer.abandon()
         raise
-    result.n_messages = copy.n_messages
+    writer.close()
     return result
 
 
-class _Copy:
-    """Copier of records to a new file, in which types and topics get new numbers."""
-
-    def __init__(self, writer: McapWriter) -> None:
-        self._writer = writer
-        self._schemas: dict[int, int] = {}
-        self._channels: dict[int, int] = {}
-        self.n_messages = 0
-
-    def add(self, opcode: int, record: memoryview) -> None:
+def _copy(content: memoryview, writer: McapWriter, result: Recovery) -> None:
+    """Copy all records up to the first damaged one. Types and topics get new numbers."""
+    schemas: dict[int, int] = {}
+    channels: dict[int, int] = {}
+    for opcode, record in _data_records(content, result):
         stream = ReadDataStream(io.BytesIO(record))
         if opcode == Opcode.SCHEMA:
             schema = records.Schema.read(stream)
-            if schema.id not in self._schemas:
-                self._schemas[schema.id] = self._writer.add_schema(schema.name, schema.encoding, schema.data.decode())
+            if schema.id not in schemas:
+                schemas[schema.id] = writer.add_schema(schema.name, schema.encoding, schema.data.decode())
         elif opcode == Opcode.CHANNEL:
             channel = records.Channel.read(stream)
-            if channel.id not in self._channels:
-                id_ = self._schemas.get(channel.schema_id, 0)
+            if channel.id not in channels:
                 about = channel.topic, channel.message_encoding, channel.metadata
-                self._channels[channel.id] = self._writer.add_channel(id_, *about)
+                channels[channel.id] = writer.add_channel(schemas.get(channel.schema_id, 0), *about)
         elif opcode == Opcode.MESSAGE:
-            self._add_message(records.Message.read(stream, len(record)))
-
-    def _add_message(self, message: records.Message) -> None:
-        if message.channel_id not in self._channels:
-            raise ValueError(f"a message belongs to no topic (channel {message.channel_id})")
-        self._writer.write(self._channels[message.channel_id], message.log_time, message.publish_time, message.data)
-        self.n_messages += 1
-        if self._writer.pending > _FLUSH_EVERY:
-            self._writer.flush()
+            message = records.Message.read(stream, len(record))
+            if message.channel_id not in channels:
+                raise ValueError(f"a message belongs to no topic (channel {message.channel_id})")
+            writer.write(channels[message.channel_id], message.log_time, message.publish_time, message.data)
+            result.n_messages += 1
+            if writer.pending > _FLUSH_EVERY:
+                writer.flush()
 
 
 def _data_records(view: memoryview, result: Recovery) -> Iterator[tuple[int, memoryview]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import sys
 import time
@@ -141,22 +142,9 @@ def _register(name: str, types: Typestore) -> None:
         return
     found = get_types_from_msg(_installed(name).read_text(encoding="utf-8"), name)
     for _, fields in found.values():
-        for _, description in fields:
-            for part in _names(description):
-                _register(part, types)
+        for part in re.findall(r"\w+/msg/\w+", str(fields)):  # types are nested in the descriptions of fields
+            _register(part, types)
     types.register(found)
-
-
-def _names(description: object) -> list[str]:
-    """Return the names of message types in the description of a field.
-
-    rosbags describes a field as nested pairs of a kind with a name or with another pair.
-    """
-    if not isinstance(description, tuple):
-        return []
-    if len(description) == 2 and isinstance(description[1], str):
-        return [description[1]] if "/" in description[1] else []
-    return [name for part in description for name in _names(part)]
 
 
 def _installed(name: str) -> Path:
