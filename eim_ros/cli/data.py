@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, seed_flag, switch, whole
+from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, report, seed_flag, switch, whole
 from eim_ros.cli.options import Arm
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.files import check_outputs
 
 if TYPE_CHECKING:
     from eim_ros.bags.selection import BagReport, Selection
@@ -45,13 +45,10 @@ class Collect:
         with ProgressBar(0, "collecting", enabled=bool(self.solutions_per_pose) and not self.quiet):
             data_set = collect(robot, self.samples, self.context, self.seed, self.solutions_per_pose)
         save_data_set(self.output, data_set)
-        if self.json:
-            figures = {"output": self.output, "n_samples": len(data_set), "context": self.context}
-            print(to_json({**figures, "joint_names": list(robot.joint_names)}))
-        else:
-            chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
-            print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {self.output}")
-        return 0
+        figures = {"output": self.output, "n_samples": len(data_set), "context": self.context}
+        chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
+        told = f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {self.output}"
+        return report(self.json, {**figures, "joint_names": list(robot.joint_names)}, [told])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,16 +157,11 @@ class Import:
         data_set, reports = self._pairs(selection) if self.task == "ik" else self._motions(selection)
         save_data_set(self.output, data_set)
         what = "pairs" if self.task == "ik" else "motions"
-        if self.json:
-            about = data_set.description if self.task == "motion" else data_set.description["robot"]
-            answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
-            bags = [report.to_json() for report in reports]
-            print(to_json({**answer, "joint_names": about["joint_names"], "bags": bags}))
-            return 0
-        for report in reports:
-            print("\n".join(lines(report, what)))
-        print(f"wrote {len(data_set)} {what} to {self.output}")
-        return 0
+        about = data_set.description if self.task == "motion" else data_set.description["robot"]
+        answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
+        answer |= {"joint_names": about["joint_names"], "bags": [bag.to_json() for bag in reports]}
+        told = [line for bag in reports for line in lines(bag, what)]
+        return report(self.json, answer, [*told, f"wrote {len(data_set)} {what} to {self.output}"])
 
     def _selection(self) -> Selection:
         from eim_ros.bags.selection import Selection
@@ -251,12 +243,10 @@ class Recover:
         from eim_ros.bags.reader import recover_bag
 
         done = {bag: recover_bag(bag) for bag in self.bags}
-        if self.json:
-            print(to_json({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
-            return 0
-        for bag, steps in done.items():
-            print(f"{bag}: {'; '.join(steps) or 'is complete'}")
-        return 0
+        figures = {"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}
+        return report(
+            self.json, figures, (f"{bag}: {'; '.join(steps) or 'is complete'}" for bag, steps in done.items())
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,11 +271,9 @@ class Export:
         if not folder.exists():  # the export refuses an existing folder
             check_outputs({"--lerobot": folder}, {"DATA": self.data})
         n_episodes, n_frames = export_to_lerobot(load_data_set(self.data), folder, self.fps, self.task)
-        if self.json:
-            print(to_json({"lerobot": self.lerobot, "n_episodes": n_episodes, "n_frames": n_frames, "fps": self.fps}))
-        else:
-            print(f"wrote {n_episodes} episodes, {n_frames} frames at {self.fps} per second, to {folder}")
-        return 0
+        figures = {"lerobot": self.lerobot, "n_episodes": n_episodes, "n_frames": n_frames, "fps": self.fps}
+        told = f"wrote {n_episodes} episodes, {n_frames} frames at {self.fps} per second, to {folder}"
+        return report(self.json, figures, [told])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,10 +290,6 @@ class Evaluate:
         from eim_ros.ik import IKModel, evaluate
 
         figures = evaluate(IKModel.load(self.model), load_data_set(self.data), self.seed)
-        if self.json:
-            print(to_json(figures))
-            return 0
         units = {"position": " m", "orientation": " rad", "prob": " nat"}
-        for name, value in figures.items():
-            print(f"{name:<24} {value:10.4f}{units.get(name.rpartition('_')[2], '')}")
-        return 0
+        rows = (f"{name:<24} {x:10.4f}{units.get(name.rpartition('_')[2], '')}" for name, x in figures.items())
+        return report(self.json, figures, rows)

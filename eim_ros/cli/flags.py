@@ -13,7 +13,7 @@ import itertools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
 from eim_ros.core.errors import ConfigurationError, did_you_mean
@@ -110,6 +110,14 @@ def seed_flag(default: int | None = 0, **options: Any) -> Any:
 def threads_flag() -> Any:
     """Return the flag --threads."""
     return count(None, "Threads of torch (default: OMP_NUM_THREADS, else 1).")
+
+
+def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:
+    """Print figures as one JSON object, or else lines of text. Return the exit code 0."""
+    from eim_ros.core.files import to_json
+
+    print(to_json(figures) if as_json else "\n".join(lines))
+    return 0
 
 
 def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = False) -> Any:

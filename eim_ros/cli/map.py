@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eim_ros.cli.flags import count, flag, json_flag, quiet_flag, seed_flag
+from eim_ros.cli.flags import count, flag, json_flag, quiet_flag, report, seed_flag
 from eim_ros.cli.options import Arm, workers
-from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.files import check_outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +73,7 @@ class Map:
         }
         if self.picture:
             figures["picture"] = str(draw_capability(found, Path(self.picture)))
-        print(to_json(figures) if self.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
-        return 0
+        return report(self.json, figures, (f"{name}: {value}" for name, value in figures.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +90,8 @@ class List:
     def run(self) -> int:
         found = {"robots": _robots, "models": _models}
         listed = {kind: rows() for kind, rows in found.items() if self.kind in (kind, "all")}
-        if self.json:
-            print(to_json(listed))
-            return 0
-        for kind, rows in listed.items():
-            print(f"{kind}:")
-            for row in rows:
-                print(f"  {row['name']:<16} {_described(row)}")
-        return 0
+        texts = {kind: [f"  {row['name']:<16} {_described(row)}" for row in rows] for kind, rows in listed.items()}
+        return report(self.json, listed, (line for kind, rows in texts.items() for line in (f"{kind}:", *rows)))
 
 
 def _robots() -> list[dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
+from eim_ros.cli.flags import count, flag, json_flag, report, seed_flag, threads_flag
 from eim_ros.cli.options import use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
-from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.files import check_outputs
 
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
@@ -83,11 +84,8 @@ class MotionSample:
             save_data_set(self.output, _data_set(prior, samples, self.context or (), duration, seed))
         if self.trajectories:
             write_trajectories(self.trajectories, prior.joint_names, samples.positions, duration)
-        if self.json:
-            print(to_json(_sampled(prior, given, samples, duration, seed)))
-        else:
-            _print_samples(prior, given, samples, duration)
-        return 0
+        figures = _sampled(prior, given, samples, duration, seed)
+        return report(self.json, figures, _lines(prior, given, samples, duration))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,18 +116,16 @@ class MotionScore:
                 f"the motions have {motions.context.shape[1]} contexts, the prior {prior.n_context}",
                 motions.context.shape,
             )
-        columns = [ours.index(name) for name in theirs]
+        order = [ours.index(name) for name in theirs]
         times = np.linspace(0.0, 1.0, motions.positions.shape[1])
-        positions = np.stack([prior.representation.resampled(times, each[:, columns]) for each in motions.positions])
+        positions = np.stack([prior.representation.resampled(times, each[:, order]) for each in motions.positions])
         scores = prior.score(positions, motions.context)
-        if self.json:
-            names = ("log_prob", "quantile", "residual")
-            print(to_json({"n": len(motions), **{name: getattr(scores, name).tolist() for name in names}}))
-            return 0
-        print(f"{'motion':>6} {'log density [nat]':>18} {'quantile':>9} {'residual':>10}")
-        for index, row in enumerate(zip(scores.log_prob, scores.quantile, scores.residual, strict=True)):
-            print(f"{index:>6} {row[0]:>18.2f} {row[1]:>9.3f} {row[2]:>10.2e}")
-        return 0
+        columns = {name: getattr(scores, name).tolist() for name in ("log_prob", "quantile", "residual")}
+        heading = f"{'motion':>6} {'log density [nat]':>18} {'quantile':>9} {'residual':>10}"
+        rows = (
+            f"{i:>6} {a:>18.2f} {b:>9.3f} {c:>10.2e}" for i, (a, b, c) in enumerate(zip(*columns.values(), strict=True))
+        )
+        return report(self.json, {"n": len(motions), **columns}, [heading, *rows])
 
 
 Motion = {"sample": MotionSample, "score": MotionScore}
@@ -199,14 +195,14 @@ def _data_set(
     return DataSet(contexts, samples.positions.reshape(n, -1), description)
 
 
-def _print_samples(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float) -> None:
+def _lines(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float) -> Iterator[str]:
     n_valid = int(samples.valid.sum())
-    print(
+    yield (
         f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, {n_valid} within limits; "
         f"log density of the via points {given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"
-    print(f"{heading}  first and last value of {', '.join(prior.joint_names)}")
+    yield f"{heading}  first and last value of {', '.join(prior.joint_names)}"
     for index, motion in enumerate(samples.positions):
         ends = ", ".join(f"{first:.3f} to {last:.3f}" for first, last in zip(motion[0], motion[-1], strict=True))
-        print(f"{index:>6} {samples.log_prob[index]:>18.2f} {samples.component[index]:>9}  {ends}")
+        yield f"{index:>6} {samples.log_prob[index]:>18.2f} {samples.component[index]:>9}  {ends}"
