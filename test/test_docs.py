@@ -155,21 +155,13 @@ def fault(line: str) -> str:
     words = shlex.split(re.sub(r"^source <\((.*?)\)", r"\1", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words
     program, *rest = words
-    if program == "eim":
+    if program == "eim" or rest[:2] == ["-m", "experiments"]:
         try:
-            check_settings(read_verb(rest))
+            check_settings(read_verb(rest) if program == "eim" else read_experiment(rest[2:]))
         except EimError as error:
             return str(error)
         except SystemExit as leaving:
-            return "" if not leaving.code else "its flags"
-        return ""
-    if rest[:2] == ["-m", "experiments"]:
-        try:
-            check_settings(read_experiment(rest[2:]))
-        except EimError as error:
-            return str(error)
-        except SystemExit as leaving:
-            return "" if not leaving.code else "its flags"
+            return "its flags" if leaving.code else ""
         return ""
     if program == "make":
         return "" if f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8") else "its target"
@@ -182,8 +174,8 @@ def fault(line: str) -> str:
             "run": wrong_node,
             "launch": wrong_launch,
             "param": wrong_parameter,
-            "service": wrong_service,
-            "action": wrong_action,
+            "service": wrong_request,
+            "action": wrong_request,
             "security": wrong_policy,
         }
         return checks[rest[0]](rest[1:])
@@ -226,24 +218,16 @@ def wrong_parameter(words: list[str]) -> str:
     return "" if name in {field.name for field in fields_of(NODES[node.strip("/")].settings)} else "its parameter"
 
 
-def wrong_service(words: list[str]) -> str:
+def wrong_request(words: list[str]) -> str:
     _, _, kind, *rest = words
-    if not kind.startswith("eim_ros/srv/"):
-        return "" if kind == "std_srvs/srv/Trigger" else "its type"
-    path = ROOT / f"{kind.removeprefix('eim_ros/')}.srv"
-    if not path.exists():
+    if kind == "std_srvs/srv/Trigger":
+        return ""
+    package, folder, name = kind.split("/")
+    path = ROOT / folder / f"{name}.{folder}"
+    if package != "eim_ros" or not path.exists():
         return "its type"
     fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
     return ", ".join(set(yaml.safe_load(rest[0]) if rest else {}) - set(fields))
-
-
-def wrong_action(words: list[str]) -> str:
-    _, _, kind, goal = words
-    path = ROOT / f"{kind.removeprefix('eim_ros/')}.action"
-    if not kind.startswith("eim_ros/action/") or not path.exists():
-        return "its type"
-    fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
-    return ", ".join(set(yaml.safe_load(goal)) - set(fields))
 
 
 def wrong_policy(words: list[str]) -> str:

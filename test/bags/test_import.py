@@ -19,6 +19,7 @@ from bags.example_bags import (
     write_sqlite,
     write_standard,
 )
+from kinematics.descriptions import chain_urdf, joint
 from scipy.spatial.transform import Rotation
 
 from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
@@ -357,17 +358,8 @@ def test_pairs_survive_gaps_and_leave_out_what_is_out_of_limits(tmp_path: Path) 
     assert report.dropped["configurations out of the robot's limits"] == 2
 
 
-def continuous_arm(tmp_path: Path) -> Robot:
-    urdf = tmp_path / "arm.urdf"
-    urdf.write_text(
-        '<robot name="turner"><link name="base"/><link name="tip"/><joint name="turn" type="continuous">'
-        '<parent link="base"/><child link="tip"/><origin xyz="1 0 0"/><axis xyz="0 0 1"/></joint></robot>'
-    )
-    return Robot(urdf)
-
-
 def test_continuous_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:
-    robot = continuous_arm(tmp_path)
+    robot = Robot(chain_urdf(joint("turn", "continuous", "l0", "l1", '<origin xyz="1 0 0"/><axis xyz="0 0 1"/>')))
     angles = np.linspace(2.0, 5.0, 100)
     wrapped = (angles + np.pi) % (2 * np.pi) - np.pi
     items = [joint_state(0.01 * i, ["turn"], [angle]) for i, angle in enumerate(wrapped)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bags.example_bags import START, Item, joint_state, pose, write_own, write_standard
+from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
 from eim_ros.bags.selection import BagReport, Selection
@@ -193,16 +194,10 @@ def test_joint_that_turns_endlessly_is_merged_without_a_turn_back(tmp_path: Path
         return [(3.0 + time + np.pi) % (2.0 * np.pi) - np.pi]
 
     items = in_turn(published(ARM, arm), published(("turn",), turning, rate=21.0, end=2.1))
-    urdf = tmp_path / "arm.urdf"
-    urdf.write_text(
-        '<robot name="r"><link name="l0"/><link name="l1"/><link name="l2"/>'
-        '<joint name="turn" type="continuous"><parent link="l0"/><child link="l1"/><axis xyz="0 0 1"/></joint>'
-        '<joint name="j1" type="revolute"><parent link="l1"/><child link="l2"/><origin xyz="1 0 0"/>'
-        '<axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="1" velocity="9"/></joint></robot>'
-    )
-    data_set, _ = import_motions(
-        [write_own(tmp_path / "bag", items)], Selection(robot=Robot(urdf)), MotionForm(n_points=100)
-    )
+    hinge = '<origin xyz="1 0 0"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="1" velocity="9"/>'
+    turn_joint = joint("turn", "continuous", "l0", "l1", '<axis xyz="0 0 1"/>')
+    robot = Robot(chain_urdf(turn_joint, joint("j1", "revolute", "l1", "l2", hinge)))
+    data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(robot=robot), MotionForm(n_points=100))
     turn = data_set.sample.reshape(100, 2)[:, 0]
     # nearest instead of interpolated for two messages beside the turn, 1/21 s apart
     np.testing.assert_allclose(turn, 3.0 + np.linspace(0.0, 1.98, 100), atol=0.5 / 21 + ROUNDING)

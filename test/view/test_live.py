@@ -1,15 +1,29 @@
-"""Solutions of a target that moves: verified, chosen with continuity, and again there after a way out of reach."""
+"""Solutions of a target that moves, with and without obstacles: verified, and their components numbered steadily."""
 
 import numpy as np
 import pytest
 
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import Component
-from eim_ros.kinematics import Robot, pose_from
-from eim_ros.view.live import LiveSolutions, dexterity, first_pose, moving_axes, place_in
+from eim_ros.kinematics import Robot, Sphere, pose_from
+from eim_ros.kinematics.links import body_poses
+from eim_ros.view.live import (
+    LiveSolutions,
+    component_colour,
+    cut,
+    dexterity,
+    first_pose,
+    kept_numbers,
+    moving_axes,
+    nearest_along,
+    place_in,
+)
+from eim_ros.view.scene import fitted_camera
+from eim_ros.view.style import oklab, rgb
 
 DOWN = [1.0, 0.0, 0.0, 0.0]
 FAR = pose_from([3.0, 0.0, 0.0])
+POSE = pose_from([0.45, 0.1, 0.5], DOWN)
 
 
 def target(x: float) -> np.ndarray:
@@ -122,3 +136,100 @@ def test_the_first_target_is_away_from_singularities_and_limits(sampler):
 
 def test_without_a_model_there_is_no_density(sampler):
     assert np.isnan(LiveSolutions(sampler, n=5).solve(target(0.45)).log_prob).all()
+
+
+def curve(n: int, is_closed: bool = False) -> Component:
+    return Component(np.arange(n, dtype=float)[:, None], np.arange(n, dtype=float), True, is_closed)
+
+
+def test_a_curve_is_cut_at_collisions():
+    parts = cut(curve(6), np.array([True, True, False, True, True, True]))
+    assert [part.positions[:, 0].tolist() for part in parts] == [[0.0, 1.0], [3.0, 4.0, 5.0]]
+    assert [part.along.tolist() for part in parts] == [[0.0, 1.0], [0.0, 1.0, 2.0]]
+
+
+def test_a_closed_curve_is_not_cut_at_its_first_solution():
+    parts = cut(curve(6, is_closed=True), np.array([True, True, False, True, True, True]))
+    assert [part.positions[:, 0].tolist() for part in parts] == [[3.0, 4.0, 5.0, 0.0, 1.0]]
+    assert not parts[0].is_closed
+    assert np.all(np.diff(parts[0].along) > 0.0)
+
+
+def test_a_curve_in_collision_vanishes():
+    assert cut(curve(3), np.zeros(3, dtype=bool)) == []
+
+
+def test_no_shown_solution_collides_with_an_obstacle(sampler):
+    live = LiveSolutions(sampler, n=20)
+    before = live.solve(POSE)
+    elbow = sampler.robot.skeleton(before.chosen[None])[0, 4]
+    live.constrain(False, False, [Sphere(elbow, 0.1)])
+    after = live.solve(POSE)
+    scene = live.sampler.constraints.scene(sampler.robot)
+    assert len(after.positions) == 20
+    for component in after.components:
+        assert not scene.colliding(component.positions).any()
+    assert not scene.colliding(after.chosen[None]).any()
+    assert scene.colliding(before.chosen[None]).all()
+
+
+def test_any_orientation_gives_more_freedom_at_once(sampler):
+    live = LiveSolutions(sampler, n=20)
+    live.constrain(True)
+    rows = live.solve(POSE).positions
+    turned = sampler.robot.fk(rows)[:, :3, :3]
+    assert np.abs(turned - POSE[:3, :3]).max() > 0.5
+
+
+def test_a_dragged_link_goes_to_the_nearest_place_of_its_component(sampler):
+    robot, solutions = sampler.robot, LiveSolutions(sampler, n=20).solve(POSE)
+    component = max(solutions.components, key=len)
+    grabbed, place = np.array([0.05, 0.0, 0.1]), len(component) // 3
+    body = body_poses(robot, component.positions[place])[0, 4]
+    start = component.along[place + 5] / component.along[-1]
+    along = nearest_along(robot, component, start, 4, grabbed, body[:3, :3] @ grabbed + body[:3, 3])
+    assert along == pytest.approx(component.along[place] / component.along[-1])
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5", "ur5e", "iiwa14", "gen3", "sawyer", "xarm7", "fetch"])
+def test_the_first_target_is_above_the_floor_in_front_and_points_down(name):
+    robot = Robot(name)
+    pose = first_pose(robot)
+    assert pose[2, 3] > 0.1 * robot.reach
+    assert pose[0, 3] > abs(pose[1, 3])
+    assert pose[2, 2] < -0.8
+
+
+@pytest.mark.parametrize("aspect", [0.5, 1.0, 2.0])
+def test_the_camera_sees_all_points_and_touches_two_edges(aspect):
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
+    eye, aim = fitted_camera(points, 0.0, np.array([1.0, -1.0, 0.5]), 0.8, aspect)
+    ahead = (aim - eye) / np.linalg.norm(aim - eye)
+    right = np.cross(ahead, [0.0, 0.0, 1.0])
+    right /= np.linalg.norm(right)
+    x, y, z = np.stack([right, np.cross(right, ahead), ahead]) @ (points - eye).T
+    across, up = np.abs(x / z) / (aspect * np.tan(0.4)), np.abs(y / z) / np.tan(0.4)
+    assert (z > 0.0).all()
+    assert max(across.max(), up.max()) == pytest.approx(1.0)
+
+
+ROBOT = Robot("planar3")
+A, B, C = (np.array([[angle, 0.0, 0.0], [angle, 0.1, 0.0]]) for angle in (-2.0, 0.0, 2.0))
+
+
+def test_a_component_keeps_its_number_wherever_it_comes_in_the_list():
+    assert kept_numbers(ROBOT, [A, B], [4, 7], [B + 0.05, A - 0.05]) == [7, 4]
+
+
+def test_a_new_component_gets_the_least_number_that_is_left():
+    assert kept_numbers(ROBOT, [A, B], [1, 0], [C, A, B]) == [2, 1, 0]
+
+
+def test_of_two_parts_the_nearer_one_keeps_the_number():
+    assert kept_numbers(ROBOT, [A], [3], [A + 0.3, A + 0.1]) == [0, 3]
+
+
+def test_sixty_colours_differ_visibly():
+    places = oklab(np.array([rgb(component_colour(number)) for number in range(60)]))
+    away = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(60)
+    assert away.min() > 0.04  # twice a just noticeable difference in Oklab
