@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from bags.example_bags import ITEMS_OF_A_ROBOT, write_own
 from cli.command import Command
+from motion.demonstrated import two_ways
 
 from eim_ros.cli.main import VERBS, main
+from eim_ros.core.data_set import save_data_set
 from eim_ros.ik.prior import model_path
 from eim_ros.kinematics import robot_path
 
@@ -39,13 +41,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (made / name).write_text(text, encoding="utf-8")
     shutil.copy(robot_path("panda"), made / "arm.urdf")
     write_own(made / "bag", ITEMS_OF_A_ROBOT)
+    save_data_set(made / "motions.npz", two_ways(60, 0))
     (made / "folder.png").mkdir()
     (made / "shipped.safetensors").symlink_to(model_path("panda_pose"))
     (made / "shipped.urdf").symlink_to(robot_path("planar3"))
     for line in (
         f"collect --robot panda --samples 100 --context position --output {made}/data.npz",
         f"collect --robot panda --samples 100 --context pose --output {made}/other.npz",
-        f"import {made}/motions.csv --output {made}/motions.npz",
+        f"train --task motion --data {made}/motions.npz --algorithm em --experts 2 --set n_starts=1 --quiet"
+        f" --output {made}/prior.safetensors",
     ):
         assert main(line.split()) == 0
     return made

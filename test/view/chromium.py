@@ -86,9 +86,9 @@ class Browser:
         self._mouse("mouseReleased", *end)
 
     def click(self, words: str) -> None:
-        """Click the button with these words."""
+        """Click the button or the tab with these words."""
         x, y = self.value(
-            f"(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button')]"
+            "(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button,[role=tab]')]"
             f".find(b => b.innerText.trim() == {json.dumps(words)}).getBoundingClientRect())"
         )
         self._mouse("mouseMoved", x, y)

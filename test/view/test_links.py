@@ -27,15 +27,6 @@ def opened(browser):
     page.close()
 
 
-def click(browser, words):
-    """Tabs are no buttons, so that `Browser.click` does not find them."""
-    x, y = browser.value(
-        "(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button,[role=tab]')]"
-        f".find(b => b.innerText.trim() == {words!r}).getBoundingClientRect())"
-    )
-    browser.drag((x, y), (x, y), n_steps=1)
-
-
 def test_a_link_restores_robot_target_and_obstacles(opened):
     page, _ = opened
     np.testing.assert_allclose(page.solutions.pose[:3, 3], [0.45, 0.1, 0.4], atol=1e-6)
@@ -64,10 +55,10 @@ def test_a_dragged_link_moves_the_arm_but_not_its_tip(opened):
 
 def test_the_copied_link_is_in_the_address(opened):
     page, browser = opened
-    click(browser, "Copy")
+    browser.click("Copy")
     browser.wait_until(lambda: "Copy link" in browser.text())
     browser.wait_until(lambda: page.state.query in browser.value("document.querySelector('textarea').value"))
-    click(browser, "Copy link")
+    browser.click("Copy link")
     browser.wait_until(lambda: "q=" in browser.value("location.search"))
     again = ViewState.from_link(browser.value("location.href"))
     np.testing.assert_allclose(again.q, page.solutions.chosen, atol=1e-5)
