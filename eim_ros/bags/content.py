@@ -18,6 +18,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ import numpy.typing as npt
 from eim_ros.bags.merging import merged
 from eim_ros.bags.reader import Bag
 from eim_ros.bags.series import Cuts, GrowingSeries, Series, without_spikes
-from eim_ros.core.arrays import FloatArray
 from eim_ros.core.data_set import LARGEST_POSITION, OTHER_JOINTS, JointMatcher, interpolated
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS
@@ -41,7 +41,12 @@ POSE = "geometry_msgs/msg/PoseStamped"
 POINT = "geometry_msgs/msg/PointStamped"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 TEXT = "std_msgs/msg/String"
-VECTOR_TYPES = (POSE, POINT, NUMBERS)
+VECTORS = {
+    POSE: attrgetter(*(f"pose.position.{axis}" for axis in "xyz"), *(f"pose.orientation.{axis}" for axis in "xyzw")),
+    POINT: attrgetter("point.x", "point.y", "point.z"),
+    NUMBERS: attrgetter("data"),
+}
+"""Numbers in a message of each type of vectors."""
 LABEL_SUFFIX = "/segment"
 NOT_FINITE = "not finite"
 QUATERNION_TOLERANCE = 1e-3
@@ -148,7 +153,7 @@ def read_content(
         listed = ", ".join(bag.topics) or "none"
         raise DataError(f"{bag.path} has no joint states and no trajectories; its topics: {listed}", str(bag.path))
     for topic in vector_topics:
-        _known(bag, topic, VECTOR_TYPES)
+        _known(bag, topic, tuple(VECTORS))
     label_topic = _label_topic(bag, label_topic)
     reader = _Reader(bag, joint_names, set(vector_topics), label_topic, cuts)
     for topic, arrival, message in bag.messages([*joint_topics, *vector_topics, *filter(None, [label_topic])]):
@@ -373,7 +378,7 @@ class _Reader:
     def _add_vector(self, topic: str, arrival: int, message: Any) -> None:
         kind, rows = self._bag.topics[topic], self._vectors[topic]
         header = None if kind == NUMBERS else message.header
-        values = _vector(kind, message)
+        values = np.asarray(VECTORS[kind](message), dtype=np.float64)
         if not np.isfinite(values).all() or (kind == POSE and np.abs(values).max() >= LARGEST_POSITION):
             self._drop(topic, NOT_FINITE)
         elif kind == POSE and abs(np.linalg.norm(values[3:]) - 1.0) > QUATERNION_TOLERANCE:
@@ -394,18 +399,6 @@ class _Reader:
 
 def _same_joints(one: _Publisher, other: _Publisher) -> bool:
     return set(one.joint_names) == set(other.joint_names)
-
-
-def _vector(kind: str, message: Any) -> FloatArray:
-    if kind == NUMBERS:
-        return np.asarray(message.data, dtype=np.float64)
-    if kind == POINT:
-        return np.array([message.point.x, message.point.y, message.point.z], dtype=np.float64)
-    position, orientation = message.pose.position, message.pose.orientation
-    return np.array(
-        [position.x, position.y, position.z, orientation.x, orientation.y, orientation.z, orientation.w],
-        dtype=np.float64,
-    )
 
 
 def _known(bag: Bag, topic: str, types: Sequence[str]) -> str:

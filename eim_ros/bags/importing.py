@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from eim_ros.bags import selection as bags
 from eim_ros.bags.content import BagContent
@@ -348,15 +347,9 @@ def _pairs_of(
         dropped["configurations out of the robot's limits"] += n_outside
     if poses_of_tip is None:
         return robot.fk(values[known]), values[known]
-    poses, near = _poses_at(poses_of_tip, origin, moments, selection.cuts.max_gap)
+    times = (poses_of_tip.stamp - origin) / SECOND
+    rows = ascending_rows(times)
+    poses, near = interpolated_poses(times[rows], poses_of_tip.values[rows], moments, selection.cuts.max_gap)
     if n_alone := int(np.sum(known & ~near)):
         dropped[f"configurations without a pose within {selection.cuts.max_gap} s"] += n_alone
     return poses[known & near], values[known & near]
-
-
-def _poses_at(
-    series: Series, origin: int, moments: FloatArray, max_gap: float
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    times = (series.stamp - origin) / SECOND
-    rows = ascending_rows(times)
-    return interpolated_poses(times[rows], series.values[rows], moments, max_gap)

@@ -126,7 +126,7 @@ class McapWriter:
         self._channels: list[bytes] = []
         self._chunk_indexes: list[bytes] = []
         self._metadata_indexes: list[bytes] = []
-        self._counts: dict[int, int] = {}
+        self.counts: dict[int, int] = {}  # number of messages of each topic, also of pending ones
         self._first, self._last = _LATEST, 0
         self._size = 0
         start = MAGIC + packed(records.Header(PROFILE, LIBRARY))
@@ -141,6 +141,11 @@ class McapWriter:
     def size(self) -> int:
         """Length of the file [byte]."""
         return self._size
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """Times of the first and the last message [ns]; 0 without messages."""
+        return (self._first, self._last) if self._last else (0, 0)
 
     @property
     def pending(self) -> int:
@@ -158,17 +163,18 @@ class McapWriter:
         id_ = len(self._channels) + 1
         self._channels.append(packed(records.Channel(id_, topic, encoding, dict(about), schema_id)))
         self._chunk.add(self._channels[-1])
-        self._counts[id_] = 0
+        self.counts[id_] = 0
         return id_
 
     def write(self, channel_id: int, log_time: int, publish_time: int, data: bytes) -> None:
         """Add a message with its times [ns]. It is in the file after the next flush."""
         chunk = self._chunk
-        count = self._counts[channel_id]
+        count = self.counts[channel_id]
         chunk.entries.setdefault(channel_id, []).append((log_time, chunk.size))
         chunk.add(packed(records.Message(channel_id, log_time, data, publish_time, count & 0xFFFFFFFF)))
         chunk.first, chunk.last = min(chunk.first, log_time), max(chunk.last, log_time)
-        self._counts[channel_id] = count + 1
+        self._first, self._last = min(self._first, log_time), max(self._last, log_time)
+        self.counts[channel_id] = count + 1
 
     def flush(self) -> None:
         """Write all messages to the file, which is complete afterwards."""
@@ -177,7 +183,6 @@ class McapWriter:
             return
         data = b"".join(chunk.pending)
         indexes, index = chunk.indexes()
-        self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
         start, header = (chunk.end - len(data), b"") if chunk.written else (chunk.start, chunk.header(0, 0))
         self._commit(start, header + data + indexes, [*self._chunk_indexes, index])
         chunk.crc = zlib.crc32(data, chunk.crc)
@@ -235,15 +240,15 @@ class McapWriter:
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
         """Return the content after the data: end of data, summary, offsets and footer."""
-        end = packed(records.DataEnd(0))
+        end, (first, last) = packed(records.DataEnd(0)), self.times
         counts = records.Statistics(
             attachment_count=0,
-            channel_count=len(self._counts),
-            channel_message_counts=self._counts,
+            channel_count=len(self.counts),
+            channel_message_counts=self.counts,
             chunk_count=len(chunk_indexes),
-            message_count=sum(self._counts.values()),
-            message_end_time=self._last,
-            message_start_time=0 if self._first == _LATEST else self._first,
+            message_count=sum(self.counts.values()),
+            message_end_time=last,
+            message_start_time=first,
             metadata_count=len(self._metadata_indexes),
             schema_count=len(self._schemas),
         )

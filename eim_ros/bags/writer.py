@@ -201,9 +201,6 @@ class BagWriter:
         self._flush_period, self._clock, self._flushed = flush_period, clock, clock()
         self._schemas: dict[str, int] = {}
         self._topics: dict[int, Topic] = {}
-        self._counts: dict[int, int] = {}
-        self._first: int | None = None
-        self._last = 0
         self._save_metadata()
 
     @property
@@ -219,16 +216,13 @@ class BagWriter:
             self._schemas[topic.type] = self._mcap.add_schema(topic.type, "ros2msg", text)
         about = {"offered_qos_profiles": qos_text(topic), "topic_type_hash": type_hash}
         channel = self._mcap.add_channel(self._schemas[topic.type], topic.name, "cdr", about)
-        self._topics[channel], self._counts[channel] = topic, 0
+        self._topics[channel] = topic
         self.flush()
         return channel
 
     def write(self, channel: int, log_time: int, data: bytes, publish_time: int = 0) -> None:
         """Add a serialised message (CDR) with its times of arrival and, if known, of publication [ns]."""
         self._mcap.write(channel, log_time, publish_time or log_time, data)
-        self._counts[channel] += 1
-        self._first = log_time if self._first is None else min(self._first, log_time)
-        self._last = max(self._last, log_time)
         if self._mcap.pending > FLUSH_SIZE:
             self.flush()
         else:
@@ -272,10 +266,8 @@ class BagWriter:
         shutil.rmtree(self.folder)
 
     def _metadata(self) -> tuple[str, str]:
-        channels = list(self._topics)
-        first = self._last if self._first is None else self._first
-        counts = [self._counts[channel] for channel in channels]
-        file = DataFile(self._file.name, first, self._last, sum(counts))
+        counts = [self._mcap.counts[channel] for channel in self._topics]
+        file = DataFile(self._file.name, *self._mcap.times, sum(counts))
         return bag_metadata([file], list(self._topics.values()), counts)
 
     def _save_metadata(self) -> None:
