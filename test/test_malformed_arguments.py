@@ -1,4 +1,7 @@
-"""Whatever is given to a public call: it is refused by an error of the package, or it works."""
+"""Whatever is given to a public call: it is refused by an error of the package, or it works.
+
+The calls of `kinematics` and of samplers are those of `fuzz/fuzz_api.py`, see test_fuzzed_calls.py.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fuzz_api
 import numpy as np
 import pytest
 import torch
@@ -14,21 +18,7 @@ from ik.arms import arm_of, broad_model, reachable_pose
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
-from eim_ros.ik import Constraints, IKModel, Posture, Sampler, Training, collect, evaluate
-from eim_ros.kinematics import (
-    Box,
-    Capsule,
-    CollisionOptions,
-    Cylinder,
-    Robot,
-    Sphere,
-    context_from_pose,
-    pose_from,
-    pose_from_context,
-    quaternion_from_matrix,
-    refine,
-    spread,
-)
+from eim_ros.ik import IKModel, Posture, Sampler, Training, collect, evaluate
 from eim_ros.learning import EMConfig, ExponentialEM, RunOptions
 from eim_ros.learning.discrete.causes import NoisyOr
 from eim_ros.learning.discrete.families import PoissonFamily
@@ -65,7 +55,6 @@ ROBOT = arm_of("planar3")
 MODEL = broad_model(ROBOT, "position")
 SAMPLER = Sampler(model=MODEL)
 POSE = reachable_pose(ROBOT)
-Q = np.array([[0.3, 0.4, 0.5]])
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(30, 2))
 PAIRS = collect(ROBOT, 30, "position", 0)
@@ -74,7 +63,6 @@ MIXTURE = GaussianMixture.from_covariances(
 )
 GAUSSIAN = Gaussian(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
 QUICK = {"seed": 0, "timeout": 0.05}
-PLAIN = Sampler(ROBOT)
 FEW = EMConfig(n_components=2, n_iterations=2)
 JOINT = ROBOT.joint_names[0]
 
@@ -88,66 +76,6 @@ def constrained(constraints: Any) -> Any:
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "Robot": (Robot, {"source": "planar3", "tip": None, "base": None}),
-    "Robot.fk": (ROBOT.fk, {"q": Q}),
-    "Robot.jacobian": (ROBOT.jacobian, {"q": Q}),
-    "Robot.verify": (ROBOT.verify, {"q": Q, "pose": POSE, "position_only": True, "tolerances": None}),
-    "Robot.within_limits": (ROBOT.within_limits, {"q": Q, "tolerance": 0.0}),
-    "Robot.random": (ROBOT.random, {"n": 2, "seed": RNG}),
-    "refine": (
-        refine,
-        {"robot": ROBOT, "seeds": Q, "pose": POSE, "max_iterations": 3, "patience": 2, "position_only": True},
-    ),
-    "spread": (
-        spread,
-        {"robot": ROBOT, "solutions": Q, "pose": POSE, "n": 2, "seed": RNG, "step": 0.4, "finest": None},
-    ),
-    "Sampler of a model": (Sampler, {"model": MODEL}),
-    "Sampler": (Sampler, {"robot": "planar3"}),
-    "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None, "tip": None, "base": None}),
-    "Sampler.solve": (SAMPLER.solve, {"pose": POSE, "near": None, **QUICK}),
-    "Sampler.sample": (
-        SAMPLER.sample,
-        {"pose": POSE, "n": 2, "near": None, "posture": None, "order": None, "diversity": None, **QUICK},
-    ),
-    "Sampler.solve_all": (
-        PLAIN.solve_all,
-        {"pose": POSE, "max_spacing": 0.3, "guarantee": None, "near": None, "order": None, "max_solutions": 5, **QUICK},
-    ),
-    "Sampler.draw": (
-        PLAIN.draw,
-        {"pose": POSE, "n": 2, "density": "uniform", "temperature": 1.0, "guarantee": None, **QUICK},
-    ),
-    "Sampler.propose": (SAMPLER.propose, {"pose": POSE, "n": 2, "seed": 0}),
-    "Sampler.follow": (
-        SAMPLER.follow,
-        {"poses": POSE[None], "near": None, "max_step": 0.3, "n_candidates": 2, **QUICK},
-    ),
-    "Sampler.solve_batch": (SAMPLER.solve_batch, {"poses": POSE[None], "near": None, "n_threads": 1, **QUICK}),
-    "Sampler.sample_batch": (
-        SAMPLER.sample_batch,
-        {"poses": POSE[None], "n": 2, "near": None, "order": None, "diversity": None, "n_threads": 1, **QUICK},
-    ),
-    "Sampler.stream": (SAMPLER.stream, {"poses": POSE[None], "block": 2, "n_threads": 1, **QUICK}),
-    "Sampler.with_tool": (SAMPLER.with_tool, {"tool": POSE}),
-    "Sampler.with_tip": (PLAIN.with_tip, {"link": PLAIN.robot.tip_link}),
-    "Sampler.with_obstacles": (SAMPLER.with_obstacles, {"obstacles": []}),
-    "Sampler.with_collision_options": (SAMPLER.with_collision_options, {"options": CollisionOptions()}),
-    "Constraints": (
-        lambda **asked: constrained(Constraints(**asked)),
-        {
-            **{"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
-            **{"clearance": 0.0, "position_only": None, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
-        },
-    ),
-    "Constraints.limits": (lambda ends: constrained(Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
-    "Constraints.fixed": (lambda value: constrained(Constraints({}, {JOINT: value})), {"value": 0.1}),
-    "Posture": (lambda **given: sampled(posture=Posture(**given)), {"positions": {JOINT: 0.1}, "weights": {}}),
-    "Posture.weights": (lambda weight: sampled(posture=Posture({JOINT: 0.1}, {JOINT: weight})), {"weight": 1.0}),
-    "Box": (Box, {"pose": np.eye(4), "size": [1, 1, 1]}),
-    "Sphere": (Sphere, {"centre": [0, 0, 0], "radius": 1.0}),
-    "Cylinder": (Cylinder, {"pose": np.eye(4), "radius": 1.0, "length": 1.0}),
-    "Capsule": (Capsule, {"pose": np.eye(4), "radius": 1.0, "length": 1.0}),
     "IKModel.load": (IKModel.load, {"path": "panda_position", "robot": None}),
     "collect": (
         collect,
@@ -218,10 +146,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         MODEL.mixture.sample,
         {"context": torch.zeros(2, 3, dtype=torch.float64), "generator": None},
     ),
-    "pose_from": (pose_from, {"position": [0, 0, 0], "quaternion_xyzw": [0, 0, 0, 1]}),
-    "context_from_pose": (context_from_pose, {"transform": np.eye(4), "kind": "pose"}),
-    "pose_from_context": (pose_from_context, {"context": np.arange(9.0)}),
-    "quaternion_from_matrix": (quaternion_from_matrix, {"rotation": np.eye(3)}),
     "ViaPoint": (ViaPoint, {"phase": 0.5, "joint_names": ("a",), "positions": (0.0,), "standard_deviations": ()}),
     "Basis": (Basis, {"kind": "gaussian", "n_functions": 5, "width": 0.7}),
     "MotionPrior.load": (MotionPrior.load, {"path": "none"}),
@@ -253,15 +177,12 @@ def test_nonsense_is_refused_by_an_error_of_the_package(
     assert not others, "\n".join(others)
 
 
-COUNTS = {name: [key for key, value in good.items() if type(value) is int] for name, (_, good) in CALLS.items()}
-
-
-@pytest.mark.parametrize("name", [name for name, counts in COUNTS.items() if counts])
-def test_true_is_no_count(name: str) -> None:
-    call, good = CALLS[name]
-    for argument in COUNTS[name]:
-        with pytest.raises(EimError, match="True"):
-            call(**{**good, argument: True})
+@pytest.mark.parametrize("calls", [CALLS, fuzz_api.calls()], ids=["here", "fuzzed"])
+def test_true_is_no_count(calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]]) -> None:
+    for call, good in calls.values():
+        for argument in (name for name, value in good.items() if type(value) is int):
+            with pytest.raises(EimError, match="True"):
+                call(**{**good, argument: True})
 
 
 def test_true_is_no_count_of_threads_links_or_causes() -> None:
