@@ -50,7 +50,7 @@ def test_damaged_file_is_read_or_refused(name: str, number: int, changes: list[t
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), documents, st.data())
+@given(st.integers(1, 5), st.integers(0, 4), st.integers(1, 4), documents, st.data())
 def test_data_set_is_read_as_it_was_saved(
     n: int, n_context: int, n_dims: int, document: dict, data: st.DataObject
 ) -> None:
@@ -61,6 +61,7 @@ def test_data_set_is_read_as_it_was_saved(
         again = load_data_set(path)
     np.testing.assert_array_equal(again.context, context)
     np.testing.assert_array_equal(again.sample, sample)
+    assert len(again) == n
     assert again.description == {**document, "schema_version": again.description["schema_version"]}
 
 

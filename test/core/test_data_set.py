@@ -25,23 +25,9 @@ def example(n: int = 20) -> DataSet:
     return DataSet(rng.normal(size=(n, 3)), rng.normal(size=(n, 7)), {"robot": "iiwa14", "columns": ["x", "y", "z"]})
 
 
-def test_data_and_description_come_back(tmp_path):
-    save_data_set(tmp_path / "data.npz", example())
-    loaded = load_data_set(tmp_path / "data.npz")
-    assert np.array_equal(loaded.context, example().context)
-    assert np.array_equal(loaded.sample, example().sample)
-    assert loaded.description.items() >= example().description.items()
-    assert len(loaded) == 20
-
-
 def test_name_of_the_file_is_kept_as_given(tmp_path):
     save_data_set(tmp_path / "data", example())
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
-def test_context_may_have_no_columns(tmp_path):
-    save_data_set(tmp_path / "data.npz", DataSet(np.zeros((4, 0)), np.ones((4, 2))))
-    assert load_data_set(tmp_path / "data.npz").context.shape == (4, 0)
 
 
 @pytest.mark.parametrize(("context", "sample"), [((3, 2), (4, 2)), ((3,), (3, 2)), ((3, 2), (3,)), ((3, 2, 1), (3, 2))])
