@@ -57,7 +57,7 @@ SCHEMA = (
     Column("best_attempts", "pose", "f8", "rad, m", "best_attempt"),
     Column("best_attempt_errors", "pose", "f8", "m, rad"),
 )
-"""All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
+"""All columns. Conversion to tables, JSON and messages goes through this list."""
 
 _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
 
