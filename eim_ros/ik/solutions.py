@@ -233,7 +233,8 @@ class Solutions:
     def expert(self) -> npt.NDArray[np.uint32]:
         """Component (n,) of the model that proposed each row.
 
-        It is `NO_EXPERT` for uniform seeds, continuation and closed forms.
+        Rows found by continuation have the expert of the nearest row from a seed. It is `NO_EXPERT` for uniform seeds,
+        traced curves and closed forms.
         """
         if self._expert is None:
             self._expert = np.full(len(self._q), NO_EXPERT, np.uint32)

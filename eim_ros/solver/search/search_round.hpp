@@ -77,7 +77,23 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound
     return within_limits(std::move(seeds), task, continuous);
 }
 
-// Adds solutions from seeds and from continuation. Only `verify_rows` decides which ones are kept.
+// Index of the row before `end` that is nearest to row i, by the sum of the squared differences of the joints.
+inline Index nearest(const Task& task, const Configurations& rows, Index i, Index end) {
+    Index best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (Index k = 0; k < end; ++k) {
+        double sum = 0.0;
+        for (int j = 0; j < rows.n_joints; ++j) {
+            const double away = difference(rows.row(i)[j], rows.row(k)[j], task.bounds.wraps[j]);
+            sum += away * away;
+        }
+        if (sum < least) least = sum, best = k;
+    }
+    return best;
+}
+
+// Adds solutions from seeds and from continuation, which have the expert of the nearest solution from a seed. Only
+// `verify_rows` decides which ones are kept.
 template <int N>
 inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const SearchRound& round,
                          Configurations given, const bool* continuous, Found& found) {
@@ -101,7 +117,10 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     const Index n_seeded = rows.size();
     if (round.fewest_roots <= n_seeded && (found.n_remote > 0 || !round.has_continued)) {
         spread_over<N>(chain, task, round.spread, round.seed, round.n_wanted, rows);
-        found.experts.resize(rows.size(), kNoExpert);
+        for (Index i = n_seeded; i < rows.size(); ++i) {
+            found.experts.push_back(mixture.n_components() > 0 ? found.experts[nearest(task, rows, i, n_seeded)]
+                                                               : kNoExpert);
+        }
     }
     rows.resize(rows.size());
     verify_rows<N>(chain, task, rows, n_known);
