@@ -30,9 +30,7 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(result.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
-    "names", ["eim_ros.ik", "eim_ros.kinematics", "eim_ros.learning.models, eim_ros.core, eim_ros.core"]
-)
+@pytest.mark.parametrize("names", ["eim_ros.ik", "eim_ros.kinematics", "eim_ros.learning.models, eim_ros.core"])
 def test_import_needs_nothing_heavy(names: str) -> None:
     assert not modules_after(f"import {names}") & (HEAVY | {"pinocchio"})
 

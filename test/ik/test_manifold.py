@@ -52,7 +52,7 @@ def test_what_is_said_to_be_complete_leaves_no_solution_out(name: str) -> None:
 
 
 def test_components_are_those_that_links_of_solutions_tell() -> None:
-    """Far from singular poses, components well apart are those that links of 0.12 rad connect in a dense answer."""
+    """Far from singular poses, components well apart are those that links of 0.04 rad connect in a dense answer."""
     sampler = sampler_of("panda")
     agreed = 0
     for index, pose in enumerate(poses_of(sampler.robot, 12, 23)):

@@ -174,7 +174,7 @@ def test_what_collides_has_no_share_of_slices() -> None:
 def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     robot = iiwa_on_a_turning_joint()
     pose = robot.fk(robot.random(1, np.random.default_rng(1)))[0]
-    answer = Sampler(robot).draw(pose, 5000, "uniform", timeout=0.02, seed=0)
+    answer = Sampler(robot).draw(pose, 5000, "uniform", timeout=0.001, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert np.isnan(answer.effective_sample_size) or answer.effective_sample_size < 2500.0
     if len(answer) == 5000:

@@ -1,4 +1,4 @@
-"""Short names of a robot, and names that it does not have."""
+"""Values of one configuration and of many, fresh random numbers, and names that a robot does not have."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from eim_ros.kinematics import Robot
 ROBOT = Robot("panda")
 
 
-def test_short_names_are_the_long_ones() -> None:
+def test_one_configuration_has_no_axis_of_rows() -> None:
     q = ROBOT.random(seed=np.random.default_rng(0))
     assert q.shape == (7,)
     assert ROBOT.within_limits(q).all()
-    np.testing.assert_array_equal(ROBOT.fk(q), ROBOT.fk(q))
+    np.testing.assert_array_equal(ROBOT.fk(q), ROBOT.fk(q[None])[0])
     assert np.array_equal(ROBOT.limits.lower, ROBOT.lower)
 
 
