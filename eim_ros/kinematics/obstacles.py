@@ -175,6 +175,7 @@ def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
     across = np.hypot(local[:, 0], local[:, 1])
     if isinstance(shape, Cylinder):
         return np.asarray((across <= shape.radius) & (beyond == 0.0))
+    assert isinstance(shape, Capsule)
     return np.asarray(np.hypot(across, beyond) <= shape.radius)
 
 

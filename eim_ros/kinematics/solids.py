@@ -24,7 +24,7 @@ import numpy as np
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.deadlines import NEVER, Effort, check_time
 from eim_ros.core.errors import MeshError
-from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
+from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
 
 AT_ONCE = 200_000  # maximum number of triangles times points per call, which limits memory
 MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
@@ -193,6 +193,7 @@ def _of_primitive(shape: Shape) -> Solid:
         edges = np.full(3, 2.0 * float(shape.radius))
         geometry = coal.Sphere(float(shape.radius))
     else:
+        assert isinstance(shape, (Capsule, Cylinder))
         edges = np.array([2.0 * shape.radius, 2.0 * shape.radius, shape.length])
         kind = coal.Cylinder if isinstance(shape, Cylinder) else coal.Capsule
         geometry = kind(float(shape.radius), float(shape.length))

@@ -227,7 +227,12 @@ def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadl
 
 
 def fill_constraints(message: Any, constraints: Constraints) -> None:
-    """Copy constraints into an `IKConstraints`; raise `ConstraintError` for capsules, which have no message."""
+    """Copy constraints into an `IKConstraints`.
+
+    Raise `ConstraintError` for conditions on links and for capsules, which a message cannot contain.
+    """
+    if constraints.links:
+        raise ConstraintError("a request cannot hold conditions on links: solve without a service", constraints.links)
     message.position_only = bool(constraints.position_only)
     message.position_tolerance = constraints.position_tolerance
     message.orientation_tolerance = constraints.orientation_tolerance
@@ -273,4 +278,5 @@ def _primitive(shape: Shape) -> SolidPrimitive:
         return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())
     if isinstance(shape, Sphere):
         return SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[float(shape.radius)])
+    assert isinstance(shape, Cylinder)
     return SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[float(shape.length), float(shape.radius)])

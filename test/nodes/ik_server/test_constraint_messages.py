@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose
@@ -9,7 +11,7 @@ from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.core.errors import EimError
-from eim_ros.ik import Constraints, ErrorCode
+from eim_ros.ik import Constraints, ErrorCode, LinkPosition
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
@@ -58,6 +60,34 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     assert (cylinder.radius, cylinder.length) == (0.25, 2.0)
     for obstacle, original in zip(read.obstacles, wanted.obstacles, strict=True):
         np.testing.assert_allclose(obstacle.pose, original.pose, rtol=0, atol=1e-15)
+
+
+EXAMPLES = {
+    "limits": {"a": (-1.0, 0.5)},
+    "fixed": {"c": 0.25},
+    "self_collision": True,
+    "obstacles": (Sphere((1.0, 2.0, 3.0), 0.5),),
+    "tolerances": (0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
+    "links": (LinkPosition("elbow", [Sphere((0.0, 0.0, 0.5), 0.1)]),),
+    "clearance": 0.05,
+    "position_only": True,
+    "position_tolerance": 1e-3,
+    "orientation_tolerance": 1e-2,
+    "allowed_collisions": (("hand", "arm"),),
+    "branch": {"elbow": "up"},
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Constraints)])
+def test_each_field_is_sent_or_refused(name: str) -> None:
+    message, without = IKConstraints(), IKConstraints()
+    fill_constraints(without, Constraints())
+    try:
+        fill_constraints(message, Constraints(**{name: EXAMPLES[name]}))
+    except EimError as error:
+        assert name == "links", error
+    else:
+        assert message != without
 
 
 def test_capsule_has_no_message() -> None:
