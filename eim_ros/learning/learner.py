@@ -134,6 +134,8 @@ class Prepared(Generic[StateT]):
     start: MixtureOfExperts | None = None
     # function that returns True if no further iteration is possible from a state; see `run_loop`
     exhausted: Callable[[StateT], bool] | None = None
+    # function that returns True if the run returns its initial model, see `run_loop`
+    unchanged: Callable[[History], bool] | None = None
     validation: Pairs | None = None  # data that end the run
 
     def validated(self, validation_data: Any, patience: int) -> Prepared[Any]:
@@ -149,7 +151,7 @@ class Prepared(Generic[StateT]):
         data = data.to(model.device)
         state = ValidatedState(self.state, model, mean_log_prob(model, data))
         algorithm: Any = Validated(self.algorithm, data, patience)
-        return Prepared(algorithm, state, self.n_iterations, self.data, self.start, self.exhausted, data)
+        return Prepared(algorithm, state, self.n_iterations, self.data, self.start, self.exhausted, validation=data)
 
 
 class Learner(ABC, Generic[ConfigT, StateT]):
@@ -264,6 +266,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             run,
             identity="" if run.checkpoint is None else self._identity(prepared, origin),
             exhausted=prepared.exhausted,
+            unchanged=prepared.unchanged,
         )
         return self._finished(
             FitResult(

@@ -41,6 +41,10 @@ Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
 NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
+UNCHANGED_MESSAGE = (
+    "EIM changed nothing: the model is the one that it started from, by default a fit by EM, because the density ratio "
+    "shows no difference to the data that exceeds its noise"
+)
 OUTLIER = 100.0  # a fall of the objective by this many standard errors is an outlier
 ResultT = TypeVar("ResultT")
 
@@ -62,6 +66,7 @@ class Status(str, Enum):
     STOPPED = "stopped"
     NON_FINITE = "non_finite"
     INTERRUPTED = "interrupted"
+    UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True)
@@ -333,9 +338,10 @@ class LoopResult(Generic[StateT]):
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, STOPPED by a callback, INTERRUPTED or NON_FINITE. NON_FINITE means that either the
-        parameters or the objective became infinite or NaN. If the parameters did, the model before the last step is
-        kept. The objective is minus infinity if the target density is zero at samples of the model.
+        CONVERGED, MAX_ITERATIONS, STOPPED by a callback, INTERRUPTED, NON_FINITE or UNCHANGED. UNCHANGED means that EIM
+        ended as usual, but returns its start. NON_FINITE means that either the parameters or the objective became
+        infinite or NaN. If the parameters did, the model before the last step is kept. The objective is minus infinity
+        if the target density is zero at samples of the model.
     history : History
     state : State
         Final state, which allows the run to be continued. `state.kept` is the model.
@@ -344,6 +350,11 @@ class LoopResult(Generic[StateT]):
     status: Status
     history: History
     state: StateT
+
+    @property
+    def message(self) -> str:
+        """Meaning of the status UNCHANGED for the user; empty for other statuses."""
+        return UNCHANGED_MESSAGE if self.status is Status.UNCHANGED else ""
 
 
 @dataclass(frozen=True)
@@ -496,6 +507,7 @@ def run_loop(
     *,
     identity: str = "",
     exhausted: Callable[[StateT], bool] | None = None,
+    unchanged: Callable[[History], bool] | None = None,
 ) -> LoopResult[StateT]:
     """Run an algorithm until it converges or reaches its maximum number of iterations.
 
@@ -514,6 +526,8 @@ def run_loop(
     exhausted : callable, optional
         Function that returns True if no further iteration is possible from a state, for example because the maximum
         number of evaluations of the target is reached.
+    unchanged : callable, optional
+        Function that returns True if a complete run returns its initial model, according to the history.
 
     Returns
     -------
@@ -580,6 +594,8 @@ def run_loop(
                 checkpoint.save(complete, history, state.iteration)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    if status in (Status.CONVERGED, Status.MAX_ITERATIONS) and unchanged is not None and unchanged(history):
+        status = Status.UNCHANGED
     if status is not Status.INTERRUPTED and not math.isfinite(record.get("elbo", 0.0)):
         status = Status.NON_FINITE
     if checkpoint is not None:

@@ -78,7 +78,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         self.fitted_ = FittedModel(result.mixture_of_experts, conditional=False)
         self.weights_, self.means_ = self.fitted_.weights.numpy(), self.fitted_.means.numpy()
         self.covariances_ = self._covariances(self.fitted_.covariances.numpy())
-        self.converged_ = result.status is Status.CONVERGED
+        self.converged_ = result.status in (Status.CONVERGED, Status.UNCHANGED)
         self.n_iter_ = len(result.history.records)
         return self
 

@@ -230,7 +230,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     Notes
     -----
     To learn from samples, `fit` accepts a start of any family. By default, EM is run from several k-means starts, and
-    the best fit is used; models with networks use `neural_start`. If the number of components adapts, the history
+    the best fit is used; models with networks use `neural_start`. The fit ends with UNCHANGED if it returns its start,
+    because the updates sum to at most 1e-4 nat or were not kept. If the number of components adapts, the history
     records `n_components` after each iteration and the numbers `added` and `deleted` in it.
 
     To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
@@ -326,13 +327,15 @@ class EIM(Learner[EIMConfig, EIMState]):
             found = closest_start(found, reference, shuffled.context, generator)
         found = self._restricted(found, shuffled.context)
         ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
+        iteration = EIMIteration.from_samples(self.config, inputs, shuffled)
         return Prepared(
-            EIMIteration.from_samples(self.config, inputs, shuffled),
+            iteration,
             EIMState(
                 found, found, ratio, generator, 0, AdaptationState.first(found, self.config.adaptation.delete_after)
             ),
             self.config.n_iterations,
             checked,
+            unchanged=iteration.unchanged,
         )
 
     def _for_target(

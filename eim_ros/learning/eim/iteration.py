@@ -25,7 +25,7 @@ from eim_ros.learning.ratio.choice import DELTA, RatioDemand, smoothed
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import ExactRatio
-from eim_ros.learning.run import History, on_plateau, rests
+from eim_ros.learning.run import NEGLIGIBLE, History, on_plateau, rests
 
 QUIET_EXACT_ITERATIONS = 3  # successive changes below the tolerance that end a run with a known density
 # The model has converged if the KL of the updates, averaged over the last iterations, is below this share of its bound.
@@ -199,6 +199,18 @@ class EIMIteration:
         experts = sum(record.get("expert_kl", math.inf) for record in last) / QUIET_ITERATIONS
         gating = sum(record.get("gating_kl", 0.0) for record in last) / QUIET_ITERATIONS
         return experts < REST * self.config.m_step.kl_bound and gating <= REST * self.config.m_step.gating.kl_bound
+
+    def unchanged(self, history: History) -> bool:
+        """Return whether the updates that led to the kept model changed nothing.
+
+        This is so if no update was kept, or if the sum of their KLs is negligible.
+        """
+        kept = [number for number, record in enumerate(history.records) if record.get("kept", 0.0) > 0.0]
+        names = ("expert_kl", "gating_kl", "added", "deleted")
+        records = history.records[: kept[-1] + 1] if kept else ()
+        return (
+            bool(history.records) and sum(record.get(name, 0.0) for record in records for name in names) <= NEGLIGIBLE
+        )
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """Return the new model, or the kept one if it is closer to p under the current ratio.

@@ -107,7 +107,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._n_trained += int(result.success)
         self._n_failed += int(not result.success)
         if result.success:
-            self.get_logger().info(f"wrote {result.model}: {result.status}")
+            self.get_logger().info(f"wrote {result.model}: {result.status}. {result.message}".removesuffix(". "))
         else:
             self.get_logger().warning(f"no model: {result.message}")
         return result

@@ -43,7 +43,7 @@ class Outcome:
     """Outcome of a training."""
 
     success: bool
-    message: str = ""  # cause of a failure; empty after a success
+    message: str = ""  # cause of a failure, or the meaning of the status, such as that EIM changed nothing
     model: str = ""  # path of the model that was written; empty if there is none
     status: str = ""  # status of the learner
     metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
@@ -128,7 +128,11 @@ class TrainingProcess:
             cause = " ".join(self._complaints[-MOST_COMPLAINTS:]).removeprefix("eim train: ")
             return Outcome(False, cause or f"the training ended with exit code {code} and no word")
         status = str(record.get("status", ""))
-        message = "" if code == 0 else f"the fit ended as {status}; the last finite model was written"
+        message = (
+            str(record.get("message", ""))
+            if code == 0
+            else f"the fit ended as {status}; the last finite model was written"
+        )
         return Outcome(code == 0, message, str(self._output), status, _metrics(record))
 
     def _close(self) -> None:

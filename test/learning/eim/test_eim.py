@@ -85,6 +85,22 @@ def test_data_that_come_later_continue_the_fit(ratio):
     assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
 
 
+def test_run_whose_density_ratio_finds_nothing_says_that_it_changed_nothing():
+    model = GaussianMixture(torch.zeros(1), torch.zeros(1, 2), torch.eye(2)[None]).to(dtype=torch.float64)
+    data = model.sample(500, generator_of(0))
+    inputs = KnownInputs(torch.zeros(2).double(), torch.ones(2).double(), MixtureOfExperts.from_mixture(model))
+    config = small_eim_config(n_components=1, **{"ratio.estimator": "plug-in"})
+    known = EIM(config, inputs).fit(data, model, generator=generator_of(1))  # the ratio is exactly 1
+    assert known.status is Status.UNCHANGED
+    assert known.message.startswith("EIM changed nothing")
+    assert known.record()["status"] == "unchanged"
+    torch.testing.assert_close(known.means, model.means, rtol=0.0, atol=0.0)
+    elsewhere = GaussianMixture(model.log_weights, model.means + 1.0, model.scale_trils)
+    moved = EIM(config, inputs).fit(data, elsewhere, generator=generator_of(1))
+    assert moved.status is not Status.UNCHANGED
+    assert moved.message == ""
+
+
 @pytest.mark.parametrize("ratio", ["network", "plug-in"])
 def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best_model(ratio):
     settings, start = BRANCH_LEARNERS["network" if ratio == "network" else "plug-in density"]
@@ -174,8 +190,18 @@ def test_degenerate_data_give_a_finite_model(name, ratio, surrogate):
         n_components=min(2, len(sample)), **{"ratio.estimator": ratio, "m_step.surrogate": surrogate}
     )
     result = EIM(config).fit((context, sample), generator=generator_of(11))
-    assert result.status is Status.MAX_ITERATIONS
+    assert result.status in (Status.MAX_ITERATIONS, Status.UNCHANGED)
     assert torch.isfinite(result.mixture_of_experts.log_prob(context, sample)).all()
+
+
+@dataclass(frozen=True)
+class KnownInputs(StandardisedInputs):
+    """Inputs that know the density of the data."""
+
+    density: MixtureOfExperts
+
+    def known_log_density(self, context, sample, iteration):
+        return self.density.log_prob(context, sample)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,14 @@ def test_outcome_tells_model_status_and_figures(motions: str, tmp_path: Path) ->
     assert process.progress.phase == "writing"
 
 
+def test_outcome_tells_that_eim_changed_nothing(motions: str, tmp_path: Path) -> None:
+    process = start(motions, tmp_path / "m.safetensors", algorithm="eim")
+    assert process.wait(PATIENCE)
+    outcome = process.outcome()
+    assert (outcome.success, outcome.status) == (True, "unchanged")
+    assert outcome.message.startswith("EIM changed nothing")
+
+
 @pytest.mark.parametrize(
     ("words", "settings", "reason"),
     [
