@@ -58,7 +58,9 @@ def import_motions(
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower" and "upper" (None for an unknown limit).
+        [s], "context_names", "labels", "lower", "upper" and "limits". The limits are those of the robot (None for a
+        joint without limits), or the range of each joint in the recording if the robot is unknown. "limits" is "robot"
+        or "recording".
     reports : list of BagReport
         One for each bag.
 
@@ -113,7 +115,8 @@ def import_motions(
             told.n_used, told.duration = 1, piece.duration
     if not motions or names is None:
         raise bags.nothing_left(reports, "motion")
-    lower, upper = _limits(selection, len(names))
+    samples = np.array(motions)
+    lower, upper = _limits(selection, samples.reshape(-1, len(names)))
     description = {
         "task": "motion",
         "source": "bags",
@@ -124,8 +127,9 @@ def import_motions(
         "labels": labels,
         "lower": lower,
         "upper": upper,
+        "limits": "robot" if selection.robot else "recording",
     }
-    return DataSet(np.array(contexts).reshape(len(motions), -1), np.array(motions), description), reports
+    return DataSet(np.array(contexts).reshape(len(motions), -1), samples, description), reports
 
 
 def _no_motion(segment: Segment, form: MotionForm) -> str:
@@ -168,10 +172,11 @@ def _out_of_limits(segment: Segment, selection: Selection) -> str:
     return f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
 
 
-def _limits(selection: Selection, n_joints: int) -> tuple[list[Any], list[Any]]:
+def _limits(selection: Selection, positions: FloatArray) -> tuple[list[Any], list[Any]]:
+    """Return the limits of the robot, or the range of the positions (n, n_joints) if the robot is unknown."""
     robot = selection.robot
     if robot is None:
-        return [None] * n_joints, [None] * n_joints
+        return positions.min(axis=0).tolist(), positions.max(axis=0).tolist()
     bounds = [
         [None if is_continuous else float(limit) for limit, is_continuous in zip(limits, robot.continuous, strict=True)]
         for limits in (robot.lower, robot.upper)

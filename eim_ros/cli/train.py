@@ -154,17 +154,20 @@ class Train:
         record = outcome.model.training
         if self.json:
             last = outcome.result.history.records[-1] if outcome.result.history.records else {}
-            print(to_json({"output": self.output, **record, "last": last}))
+            print(to_json({"output": self.output, **record, "message": outcome.result.message, "last": last}))
         else:
             ended = f"{outcome.status.value.replace('_', ' ')} after {iterations} iterations"
             if outcome.status is Status.MAX_ITERATIONS:
                 ended = f"did all {iterations} iterations without convergence (run.initial continues from it)"
             print(f"wrote {self.output}: {ended}, {record['cpu_seconds']} s of CPU")
+            if outcome.result.message:
+                print(outcome.result.message)
         return 0 if outcome.status is not Status.NON_FINITE else 1
 
     def _trained(
         self, config: FitConfig, run: RunSettings, data_set: DataSet, robot: Robot | None, options: RunOptions
     ) -> TrainingRun | MotionTrainingRun:
+        from eim_ros.core.data_set import DataSet
         from eim_ros.ik import IKModel, Training
         from eim_ros.motion import Demonstrations, MotionTraining
 
@@ -184,6 +187,7 @@ class Train:
                     f"{', '.join(robot.joint_names)}",
                     robot.name,
                 )
+            data_set = DataSet(data_set.context, data_set.sample, {**data_set.description, **_limits(robot, names)})
         learner: Any = learner_of(config)
         return MotionTraining(config.motion, learner, self.seed, run.device).run(data_set, run=options)  # type: ignore[union-attr]  # by task
 
@@ -194,6 +198,17 @@ class Train:
         if run.progress == "json":
             return JsonProgress(n_iterations)
         return ProgressBar(n_iterations, enabled=not self.quiet)
+
+
+def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
+    """Return the limits of a robot's joints as the description of a data set has them."""
+    order = [robot.joint_names.index(name) for name in names]
+    limits = {"lower": robot.lower, "upper": robot.upper}
+    described = {
+        side: [None if robot.continuous[joint] else float(values[joint]) for joint in order]
+        for side, values in limits.items()
+    }
+    return {**described, "limits": "robot"}
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eim_ros.motion.blend import ProductTarget, WeighedConfigurations, blended, weigh
 from eim_ros.motion.demonstrations import Demonstrations
-from eim_ros.motion.distribution import MotionDistribution, MotionSamples, ViaPoint
+from eim_ros.motion.distribution import MotionDistribution, MotionSamples, TaskPoint, ViaPoint
 from eim_ros.motion.prior import MotionPrior, MotionScores
 from eim_ros.motion.representation import Basis, Representation
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
@@ -22,6 +22,7 @@ __all__ = [  # in the order of the reference, the most important first
     "MotionTrainingRun",
     "ProductTarget",
     "Representation",
+    "TaskPoint",
     "ViaPoint",
     "WeighedConfigurations",
     "blended",

@@ -22,7 +22,7 @@ from eim_ros.core.checks import is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import triangular_factor
-from eim_ros.motion.distribution import LEAST_DEVIATION, MotionDistribution, observed
+from eim_ros.motion.distribution import LEAST_DEVIATION, RECORDING, ROBOT, MotionDistribution, observed
 from eim_ros.motion.representation import Representation
 
 MOST_PAIRS = 1000  # maximum number of components of a blend
@@ -231,7 +231,9 @@ def blended(
     factors = triangular_factor(projection @ pairs.scale_trils)
     mixture = GaussianMixture(pairs.log_weights, pairs.means @ projection.mT, factors)
     lower, upper = np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper)
-    return MotionDistribution(first.representation, mixture, lower, upper, log_evidence)
+    limits = RECORDING if first.limits == second.limits == RECORDING else ROBOT
+    tasks = (*first.tasks, *second.tasks)
+    return MotionDistribution(first.representation, mixture, lower, upper, log_evidence, limits, tasks)
 
 
 def _pairs(first: GaussianMixture, second: GaussianMixture) -> GaussianMixture:

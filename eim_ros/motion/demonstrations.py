@@ -13,6 +13,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import expect
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
+from eim_ros.motion.distribution import LIMITS, RECORDING, ROBOT
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,9 @@ class Demonstrations:
     context_names : tuple of str
         Names of the columns of the context.
     lower, upper : (n_joints,)
-        Joint limits [rad] or [m]; infinite if unlimited or unknown.
+        Joint limits [rad] or [m]; infinite if unlimited.
+    limits : str
+        "robot", or "recording" if the limits are unknown. They are then the range of the motions.
 
     Examples
     --------
@@ -51,13 +54,14 @@ class Demonstrations:
     context_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
+    limits: str = ROBOT
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, rows: npt.NDArray[np.int64]) -> Demonstrations:
         parts = (self.context[rows], self.positions[rows], self.joint_names, self.durations[rows])
-        return Demonstrations(*parts, self.context_names, self.lower, self.upper)
+        return Demonstrations(*parts, self.context_names, self.lower, self.upper, self.limits)
 
     @classmethod
     def from_data_set(cls, data_set: DataSet) -> Demonstrations:
@@ -91,14 +95,27 @@ class Demonstrations:
             )
         if n == 0:
             raise DataError("the data set is empty", 0)
+        positions = data_set.sample.reshape(n, n_points, len(names))
+        lower, upper = (
+            _limits(description.get("lower"), names, -np.inf),
+            _limits(description.get("upper"), names, np.inf),
+        )
+        limits = description.get("limits")
+        if limits is None:  # older data sets
+            limits = ROBOT if description.get("robot") or np.isfinite([lower, upper]).any() else RECORDING
+        if limits not in LIMITS:
+            raise DataError(f"limits of the data set must be one of {', '.join(LIMITS)}, got {limits!r}", limits)
+        if limits == RECORDING:
+            lower, upper = positions.min(axis=(0, 1)), positions.max(axis=(0, 1))
         return cls(
             data_set.context,
-            data_set.sample.reshape(n, n_points, len(names)),
+            positions,
             names,
             _durations(description.get("durations"), n),
             _context_names(description, data_set.context.shape[1]),
-            _limits(description.get("lower"), names, -np.inf),
-            _limits(description.get("upper"), names, np.inf),
+            lower,
+            upper,
+            limits,
         )
 
 

@@ -24,7 +24,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.motion.distribution import LIMIT_TOLERANCE, MotionDistribution, ViaPoint
+from eim_ros.motion.distribution import LIMIT_TOLERANCE, LIMITS, RECORDING, ROBOT, MotionDistribution, ViaPoint
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 
 RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
@@ -77,6 +77,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
         "context_names": list(prior.context_names),
         "lower": finite(prior.lower),
         "upper": finite(prior.upper),
+        "limits": prior.limits,
         "mean_duration": prior.mean_duration,
         "training": prior.training,
     }
@@ -100,6 +101,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
         "context_scale": values["context_scale"],
         "lower": np.array([-np.inf if value is None else float(value) for value in document["lower"]]),
         "upper": np.array([np.inf if value is None else float(value) for value in document["upper"]]),
+        "limits": document.get("limits", ROBOT),  # older files do not have it
         "mean_duration": float(document["mean_duration"]),
         "calibration": Calibration(calibration["log_prob"], calibration["residual"]),
         "training": dict(document.get("training") or {}),
@@ -118,7 +120,7 @@ def check_parts(prior: MotionPrior) -> None:
         "mixture": (prior.mixture.n_dims, prior.mixture.n_context) == (latent.n_latent, n_context),
         "number of latent coordinates": 1 <= latent.n_latent <= n_weights,
         "context": prior.context_center.shape == prior.context_scale.shape == (n_context,),
-        "joint limits": prior.lower.shape == prior.upper.shape == (n_joints,),
+        "joint limits": prior.lower.shape == prior.upper.shape == (n_joints,) and prior.limits in LIMITS,
         "calibration": prior.calibration.log_prob.shape == prior.calibration.residual.shape
         and len(prior.calibration) > 0,
         "mean duration": np.isfinite(prior.mean_duration) and prior.mean_duration > 0.0,
@@ -166,12 +168,15 @@ class MotionPrior:
     context_center, context_scale : Tensor (n_context,)
         Mean and scale for standardising contexts.
     lower, upper : (n_joints,)
-        Joint limits [rad] or [m]; infinite if unknown.
+        Joint limits [rad] or [m]; infinite for joints without limits.
     mean_duration : float
         Mean duration of the demonstrations [s].
     calibration : Calibration
     training : dict
         JSON-compatible record of the training.
+    limits : str
+        Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of the
+        recording limits the motions that are drawn, but not via points and motions to score.
 
     Examples
     --------
@@ -200,6 +205,7 @@ class MotionPrior:
     mean_duration: float
     calibration: Calibration
     training: dict[str, Any] = field(default_factory=dict)
+    limits: str = ROBOT
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -229,10 +235,11 @@ class MotionPrior:
                 batch, log_weights=batch.log_weights[0], means=batch.means[0], scale_trils=factors
             )
             lifted = self.latent.lifted(latent)
-            return MotionDistribution(self.representation, lifted, self.lower, self.upper).condition(via_points)
+            everywhere = MotionDistribution(self.representation, lifted, self.lower, self.upper, limits=self.limits)
+            return everywhere.condition(via_points)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
-        """Compute how likely motions are.
+        """Compute how likely motions are, under the distribution before it is truncated to the joint limits.
 
         Parameters
         ----------
@@ -264,6 +271,8 @@ class MotionPrior:
         """Raise `JointStateError` if a position (n, n_joints) is not finite or exceeds the joint limits."""
         if not np.isfinite(positions).all():
             raise JointStateError(f"{label}positions must be finite", positions)
+        if self.limits == RECORDING:
+            return
         beyond = (positions < self.lower - LIMIT_TOLERANCE) | (positions > self.upper + LIMIT_TOLERANCE)
         if beyond.any():
             point, joint = (int(index) for index in np.argwhere(beyond)[0])

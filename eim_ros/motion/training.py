@@ -37,6 +37,7 @@ from eim_ros.learning.ratio import StandardisedInputs
 from eim_ros.learning.run import RunOptions, Status
 from eim_ros.learning.starts import k_means, mixture_of_clusters
 from eim_ros.motion.demonstrations import Demonstrations
+from eim_ros.motion.distribution import RECORDING
 from eim_ros.motion.prior import Calibration, MotionPrior
 from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
@@ -49,6 +50,7 @@ MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the l
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 N_COMPONENTS = 10  # default number of experts
+RANGE_MARGIN = 5.0  # margin around the range of a recording, in units of the noise floor
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
@@ -141,6 +143,11 @@ class MotionTrainingRun:
     @property
     def status(self) -> Status:
         return self.result.status
+
+    @property
+    def message(self) -> str:
+        """Meaning of the status, see `LoopResult.message`."""
+        return self.result.message
 
 
 @dataclass(frozen=True)
@@ -249,7 +256,7 @@ class MotionTraining:
         latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
         center, scale = _standardisation(torch.from_numpy(motions.context))
         context = (torch.from_numpy(motions.context) - center) / scale
-        return _Problem(everything, representation, latent, center, scale, context, weights)
+        return _Problem(everything, representation, latent, center, scale, context, weights, config.noise_floor)
 
     def _fit_linear(
         self, problem: _Problem, shrinkage: tuple[float, float, float], run: RunOptions
@@ -311,6 +318,7 @@ class _Problem:
     context_scale: Tensor
     context: Tensor  # (n, n_context), standardised
     weights: Tensor  # (n, n_weights)
+    noise_floor: float  # [rad or m]
 
     @property
     def latent_coordinates(self) -> Tensor:
@@ -330,6 +338,8 @@ class _Problem:
 
     def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
         """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
+        # motions often start and end in one position, at an end of the range, and have noise of this size there
+        margin = RANGE_MARGIN * self.noise_floor if self.everything.limits == RECORDING else 0.0
         durations = self.everything.durations[np.isfinite(self.everything.durations)]
         return MotionPrior(
             representation=self.representation,
@@ -338,8 +348,9 @@ class _Problem:
             context_names=self.everything.context_names,
             context_center=self.context_center,
             context_scale=self.context_scale,
-            lower=self.everything.lower,
-            upper=self.everything.upper,
+            lower=self.everything.lower - margin,
+            upper=self.everything.upper + margin,
+            limits=self.everything.limits,
             mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
             calibration=Calibration(torch.zeros(1), torch.zeros(1)),
             training=training,

@@ -113,7 +113,7 @@ def test_motions_of_all_bags_are_written_and_what_was_dropped_is_told(
 ) -> None:
     outcome = eim("import", *bags, "--output", tmp_path / "d.npz", "--points", 20, "--context", "start")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.endswith(f"wrote 4 motions to {tmp_path / 'd.npz'}\n")
+    assert f"wrote 4 motions to {tmp_path / 'd.npz'}\njoint limits: the range of the recording" in outcome.out
     assert outcome.out.count("dropped segment 'way 2' of 0.02 s: 3 joint states within 0.020 s") == 2
     data_set = load_data_set(tmp_path / "d.npz")
     assert data_set.sample.shape == (4, 60)
@@ -132,6 +132,7 @@ def test_json_tells_of_each_bag_and_segment(eim: Command, bags: list[Path], tmp_
     description = load_data_set(tmp_path / "d.npz").description
     assert description["lower"] == pytest.approx(list(ROBOT.lower))
     assert description["robot"]["name"] == "planar3"
+    assert description["limits"] == answer["limits"] == "robot"
 
 
 def test_pairs_are_a_data_set_that_training_takes(eim: Command, bags: list[Path], tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import re
 import signal
 import subprocess
@@ -207,6 +209,25 @@ def test_settings_as_words_are_those_of_the_flags(eim: Command, tmp_path: Path, 
     by_flags = eim(*words, "--experts", 3, "--iterations", 2).json
     assert by_words["config"] == by_flags["config"]
     assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags beat words
+
+
+def test_eim_that_changes_nothing_says_so(eim: Command, tmp_path: Path, motions: Path) -> None:
+    words = (*train(motions, tmp_path / "m"), "--quiet", "--experts", 2)
+    assert eim(*words).out.splitlines()[1].startswith("EIM changed nothing: the model is the one that it started from")
+    assert eim(*words, "--json").json["status"] == "unchanged"
+
+
+def test_limits_are_those_of_the_given_robot(eim: Command, tmp_path: Path) -> None:
+    data_set, names = two_ways(60, 0), ["joint_3", "joint_1", "joint_2"]
+    unknown = {"lower": [None] * 3, "upper": [None] * 3, "joint_names": names}
+    save_data_set(tmp_path / "d.npz", dataclasses.replace(data_set, description={**data_set.description, **unknown}))
+    words = (*train(tmp_path / "d.npz", tmp_path / "m"), "--algorithm", "em", *FAST_MOTION)
+    assert eim(*words).code == 0
+    assert MotionPrior.load(tmp_path / "m").limits == "recording"
+    assert eim(*words, "--robot", "planar3").code == 0
+    prior = MotionPrior.load(tmp_path / "m")
+    assert prior.limits == "robot"
+    assert prior.upper.tolist() == pytest.approx([math.pi] * 3)
 
 
 def test_progress_for_a_program_are_lines_of_json_in_the_order_of_the_phases(tmp_path: Path, motions: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -137,14 +136,6 @@ def test_via_point_beyond_the_limits_is_refused(prior: MotionPrior) -> None:
 def test_bad_motion_is_refused_with_its_cause(prior: MotionPrior, change: object, reason: str) -> None:
     with pytest.raises(EimError, match=reason):
         prior.score(change(positions_of(two_ways(2, 3))), [1.0])
-
-
-def test_samples_beyond_the_limits_are_marked(prior: MotionPrior) -> None:
-    tight = dataclasses.replace(prior, upper=np.array([np.inf, 0.75, np.inf]))
-    samples = tight.condition([1.0]).sample(200, generator())
-    beyond = (samples.positions[:, :, 1] > 0.75).any(axis=1)
-    assert (samples.valid == ~beyond).all()
-    assert 0 < beyond.sum() < 200
 
 
 def test_file_gives_the_same_prior_back(either: MotionPrior, tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ def test_record_says_how_the_prior_was_made() -> None:
     assert run.model.mean_duration == pytest.approx(2.0, abs=0.1)
 
 
+def test_eim_that_returns_its_start_says_so() -> None:
+    run = MotionTraining(learner=EIMConfig(n_components=2)).run(two_ways(60, 0))
+    assert run.status is Status.UNCHANGED  # few motions: the known density is as good as the ratio
+    assert run.message.startswith("EIM changed nothing")
+    assert run.model.training["status"] == "unchanged"
+    assert MotionTraining(learner=EM).run(two_ways(60, 0)).message == ""
+
+
 @pytest.mark.parametrize("config", [EM, EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})])
 def test_seed_decides_the_prior(config: object) -> None:
     first, again, other = (MotionTraining(learner=config, seed=seed).run(two_ways(60, 0)).model for seed in (1, 1, 2))
