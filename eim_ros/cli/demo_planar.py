@@ -35,6 +35,7 @@ FIRST_X, LAST_X, HEIGHT = 4.0, 7.0, 5.0  # [m] the lines go from -HEIGHT to HEIG
 N_POINTS = 30  # number of points of an imported motion
 N_NEW_LINES = 3
 N_OWN_MOTIONS = 200  # number of motions drawn from each prior for each new line
+REACHED = 0.05  # [m] distance within which a motion of the prior is to end
 EVERY = 5  # each fifth motion is held out from the training of the priors
 PRIOR_EXPERTS, PRIOR_LATENT = 5, 30  # numbers of experts and latent coordinates of a motion prior
 
@@ -98,8 +99,9 @@ class DemoPlanar:
         _print(table)
         print(f"5. A motion prior of {PRIOR_EXPERTS} experts from the same recording")
         prior = _prior(arm, motions, lines, folder / "prior.safetensors", self.seed)
-        told = f"its own motions end {prior['distance']:.2f} m from the new lines"
-        print(f"   log density of held-out motions {prior['log_density']:.2f} nat; {told}")
+        print(f"   log density of held-out motions {prior['log_density']:.2f} nat")
+        told = f"{prior['reaching_distance']:.2f} m if they are drawn to reach them (median)"
+        print(f"   its own motions end {prior['distance']:.2f} m from the new lines (mean), {told}")
 
         from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 
@@ -236,14 +238,14 @@ def _print(table: Table) -> None:
 def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, seed: int) -> dict[str, float]:
     """Train a motion prior by EM on most motions, write it, and return its figures.
 
-    `log_density` is the mean log density of the other motions [nat], and `distance` the mean distance to a new line at
-    the end of sampled motions [m].
+    `log_density` is the mean log density of the other motions [nat]. `distance` is the mean distance to a new line at
+    the end of sampled motions [m], and `reaching_distance` the median if they are drawn to reach the line.
     """
     import torch
 
     from eim_ros.learning import EMConfig
     from eim_ros.learning.run import Status
-    from eim_ros.motion import MotionConfig, MotionTraining
+    from eim_ros.motion import MotionConfig, MotionTraining, TaskPoint
 
     is_new = np.arange(len(motions)) % EVERY == 0
     known, new = _rows(motions, ~is_new), _rows(motions, is_new)
@@ -253,11 +255,21 @@ def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, s
         raise KeyboardInterrupt
     outcome.model.save(output)
     scores = outcome.model.score(new.sample.reshape(len(new), N_POINTS, -1), new.context)
-    generator, distances = torch.Generator().manual_seed(seed), []
-    for x in lines:
-        ends = outcome.model.condition([x]).sample(N_OWN_MOTIONS, generator).positions[:, -1]
-        distances.append(_line(x).distance(arm.tip(torch.from_numpy(ends))).numpy())
-    return {"log_density": float(scores.log_prob.mean()), "distance": float(np.concatenate(distances).mean())}
+    generator, distances, reaching = torch.Generator().manual_seed(seed), [], []
+    for line in map(_line, lines):
+
+        def distance(q: FloatArray, line: PlanarTask = line) -> FloatArray:
+            return np.asarray(line.distance(arm.tip(torch.from_numpy(q))).numpy())
+
+        own = outcome.model.condition([float(line.start[0])])
+        distances.append(distance(own.sample(N_OWN_MOTIONS, generator).positions[:, -1]))
+        own = own.reaching(TaskPoint(distance, REACHED))
+        reaching.append(distance(own.sample(N_OWN_MOTIONS, generator).positions[:, -1]))
+    return {
+        "log_density": float(scores.log_prob.mean()),
+        "distance": float(np.concatenate(distances).mean()),
+        "reaching_distance": float(np.median(np.concatenate(reaching))),
+    }
 
 
 def _rows(motions: DataSet, chosen: npt.NDArray[np.bool_]) -> DataSet:

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.cli.flags import count, flag, json_flag, report, seed_flag, threads_flag
-from eim_ros.cli.options import use_threads
+from eim_ros.cli.options import Arm, use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.core.files import check_outputs
 
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
-    from eim_ros.motion import MotionDistribution, MotionPrior, MotionSamples, ViaPoint
+    from eim_ros.kinematics import Robot
+    from eim_ros.motion import MotionDistribution, MotionPrior, MotionSamples, TaskPoint, ViaPoint
 
 LARGEST_SEED = 2**31
+TOLERANCE = 0.05  # [m] of the tip
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotionSample:
-    """Draw motions for a context, through via points."""
+    """Draw motions within the joint limits for a context, through via points, to lines that the tip reaches."""
 
+    arm: Arm
     model: str = flag(text="Motion prior from eim train --task motion.", metavar="FILE")
     context: tuple[float, ...] | None = flag(None, "Values of the context, in the order of the data set's columns.")
     via: tuple[tuple[str, ...], ...] = flag(
@@ -30,6 +33,12 @@ class MotionSample:
         "Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-5).",
         repeated=True,
         metavar="PHASE JOINT=VALUE[:DEVIATION] ...",
+    )
+    reach: tuple[str, ...] = flag(
+        (),
+        "Coordinate of the tip of --robot at the end of the motion [m], and its tolerance (default: 0.05).",
+        repeated=True,
+        metavar="AXIS=VALUE[:TOLERANCE]",
     )
     samples: int = count(10, "Number of motions.", short="-n")
     points: int | None = count(None, "Number of points of each motion (default: as in the demonstrations).")
@@ -57,8 +66,9 @@ class MotionSample:
             raise ConfigurationError(
                 f"--duration must be a positive number of seconds, got {self.duration}", self.duration
             )
+        inputs = {"--model": self.model, "--blend": self.blend, "--robot": self.arm.file}
         outputs = {"--output": self.output, "--trajectories": self.trajectories}
-        check_outputs(outputs, {"--model": self.model, "--blend": self.blend})
+        check_outputs(outputs, inputs)
         if () in self.via:
             raise ConfigurationError("--via: expected a value")
         import torch
@@ -77,7 +87,7 @@ class MotionSample:
         if self.blend:
             second = MotionPrior.load(self.blend).condition(self.blend_context or ())
             given = blended(given, second, self.blend_phases)
-        given = given.condition([_via_point(words) for words in self.via])
+        given = given.condition([_via_point(words) for words in self.via]).reaching(*self._tasks(prior))
         seed = secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed
         samples = given.sample(self.samples, torch.Generator().manual_seed(seed), n_points)
         if self.output:
@@ -86,6 +96,23 @@ class MotionSample:
             write_trajectories(self.trajectories, prior.joint_names, samples.positions, duration)
         figures = _sampled(prior, given, samples, duration, seed)
         return report(self.json, figures, _lines(prior, given, samples, duration))
+
+    def _tasks(self, prior: MotionPrior) -> list[TaskPoint]:
+        """Return the tasks of --reach."""
+        robot = self.arm.find()
+        if not self.reach and robot is None:
+            return []
+        if robot is None or not self.reach:
+            raise ConfigurationError(
+                "--reach needs --robot, whose tip it is about, and --robot is for --reach", self.reach
+            )
+        if set(robot.joint_names) != set(prior.joint_names):
+            raise JointStateError(
+                f"the prior is of joints {', '.join(prior.joint_names)}, robot '{robot.name}' has "
+                f"{', '.join(robot.joint_names)}",
+                robot.name,
+            )
+        return [_task(robot, prior.joint_names, word) for word in self.reach]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +181,21 @@ def _via_point(words: tuple[str, ...]) -> ViaPoint:
     return ViaPoint(phase, tuple(names), tuple(positions), tuple(deviations))
 
 
+def _task(robot: Robot, joint_names: tuple[str, ...], word: str) -> TaskPoint:
+    import numpy as np
+
+    from eim_ros.motion import TaskPoint
+
+    axis, _, rest = word.partition("=")
+    value, _, tolerance = rest.partition(":")
+    try:
+        row, coordinate, allowed = "xyz".index(axis or "?"), float(value), float(tolerance or TOLERANCE)
+    except ValueError as error:
+        raise ConfigurationError(f"--reach is x, y or z =VALUE or =VALUE:TOLERANCE, got {word!r}", word) from error
+    order = [joint_names.index(name) for name in robot.joint_names]
+    return TaskPoint(lambda q: np.abs(robot.fk(q[:, order])[:, row, 3] - coordinate), allowed)
+
+
 def _sampled(
     prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float, seed: int
 ) -> dict[str, Any]:
@@ -197,10 +239,10 @@ def _data_set(
 
 
 def _lines(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float) -> Iterator[str]:
-    n_valid = int(samples.valid.sum())
+    n_valid, reaching = int(samples.valid.sum()), " and reaching the goal" if given.tasks else ""
     yield (
-        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, {n_valid} within limits; "
-        f"log density of the via points {given.log_evidence:.2f} nat"
+        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, {n_valid} within limits"
+        f"{reaching}; log density of the via points {given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"
     yield f"{heading}  first and last value of {', '.join(prior.joint_names)}"

@@ -204,7 +204,9 @@ class MotionDistribution:
         phases = self._phases(n_points)
         weights, component, valid = self._drawn(n_samples, generator, phases)
         positions = self.representation.positions(weights.numpy(), phases)
-        log_prob = np.where(valid, self._log_truncated(weights).numpy(), -np.inf)
+        log_prob = np.full(n_samples, -np.inf)
+        if valid.any():
+            log_prob[valid] = self._log_truncated(weights[torch.from_numpy(valid)]).numpy()
         return MotionSamples(positions, log_prob, component.numpy(), valid)
 
     def _drawn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from cli.command import Command
 from motion.demonstrated import JOINTS, N_POINTS, two_ways
 
 from eim_ros.core.data_set import load_data_set, save_data_set
+from eim_ros.kinematics import Robot
 from eim_ros.learning import EMConfig
 from eim_ros.motion import MotionPrior, MotionTraining
+
+REACH = ("--reach", "x=2.8:0.02", "--robot", "planar3")
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,22 @@ def test_via_points_and_points_are_as_asked_for(eim: Command, sample: tuple) -> 
     assert positions.shape == (10, 11, 3)
     np.testing.assert_allclose(positions[:, 5, 2], 0.9, atol=6e-3)
     np.testing.assert_allclose(positions[:, -1, 0], 1.02, atol=6e-3)
+
+
+def test_tip_reaches_a_plane_at_the_end(eim: Command, tmp_path: Path) -> None:
+    robot, names = Robot("planar3"), ["joint_3", "joint_1", "joint_2"]
+    data_set = two_ways(60, 0, context=False)
+    data_set = dataclasses.replace(data_set, description={**data_set.description, "joint_names": names})
+    MotionTraining(learner=EMConfig(n_components=2)).run(data_set).model.save(tmp_path / "prior")
+    words = ("motion", "sample", "--model", tmp_path / "prior", "--seed", 3, "-n", 40, "--json")
+    free, reaching = (np.array(eim(*words, *more).json["positions"])[:, -1] for more in ((), REACH))
+    order = [names.index(name) for name in robot.joint_names]
+    away = [np.abs(robot.fk(ends[:, order])[:, 0, 3] - 2.8) for ends in (free, reaching)]
+    assert np.median(away[0]) > 0.05
+    assert away[1].max() <= 0.02
+    eim(*words, *REACH[:2]).refused("--reach needs --robot")
+    eim(*words, "--robot", "planar3", "--reach", "w=1").refused("--reach is x, y or z")
+    eim(*words, "--robot", "planar5", *REACH[:2]).refused("robot 'planar5' has joint_1")
 
 
 def test_samples_become_a_data_set_that_can_be_scored(eim: Command, sample: tuple, prior: Path, tmp_path: Path) -> None:
