@@ -26,7 +26,7 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
-from eim_ros.motion import Basis, MotionConfig, MotionPrior, MotionTraining, ViaPoint
+from eim_ros.motion import Basis, MotionConfig, MotionPrior, MotionTraining, TaskPoint, ViaPoint
 from eim_ros.planar.arm import planar_urdf
 
 NONSENSE = {
@@ -146,6 +146,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         MODEL.mixture.sample,
         {"context": torch.zeros(2, 3, dtype=torch.float64), "generator": None},
     ),
+    "TaskPoint": (TaskPoint, {"distance": len, "tolerance": 0.1, "phase": 0.5}),
     "ViaPoint": (ViaPoint, {"phase": 0.5, "joint_names": ("a",), "positions": (0.0,), "standard_deviations": ()}),
     "Basis": (Basis, {"kind": "gaussian", "n_functions": 5, "width": 0.7}),
     "MotionPrior.load": (MotionPrior.load, {"path": "none"}),
