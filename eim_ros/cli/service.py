@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from eim_ros.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from eim_ros.cli.options import RequestSettings
-    from eim_ros.cli.sample import Operation
+    from eim_ros.cli.options import RequestSettings, Source
     from eim_ros.ik import Constraints
 
 PATIENCE = 5.0  # time after the timeout of a request for requests that arrived earlier [s]
@@ -29,6 +28,22 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
     "follow": ("FollowIK", "follow_ik", {}),
 }  # operation: type and name of the service, and fields of its request that no keyword sets
+
+
+class Operation(Protocol):
+    """The part of a verb that a request needs."""
+
+    operation: ClassVar[str]
+
+    @property
+    def source(self) -> Source:
+        """The robot and the model."""
+        ...
+
+    @property
+    def service(self) -> str | None:
+        """Name of the node."""
+        ...
 
 
 def ask(
