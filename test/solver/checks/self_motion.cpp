@@ -206,9 +206,8 @@ CHECK(rounds_keep_solutions_only) {
         const Task task = reachable(chain, 0.25, q);
         for (const double tolerance : {-1.0, 0.01}) {
             Found found(d);
-            SearchRound round{40,      40,        1.0,
-                              true,    tolerance, false,
-                              1,       100,       {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
+            SearchRound round{40,      40, 1.0, tolerance,
+                              false,   1,  100, {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
                               kEffort, 0.5};
             for (int i = 0; i < 3; ++i, round.seed += 0.1, round.has_continued = true) {
                 const int before = found.size();
@@ -232,7 +231,7 @@ CHECK(rounds_that_find_nothing_keep_the_best_attempt) {
         Task task = reachable(chain, 0.25);
         task.target[0][3] = 50.0;
         Found found(chain.n_joints);
-        const SearchRound round{40, 0, 1.0, false, -1.0, false, 1, 0, {0.45, -1.0, 1}, kEffort, 0.5};
+        const SearchRound round{40, 0, 1.0, -1.0, false, 1, 0, {0.45, -1.0, 1}, kEffort, 0.5};
         const bool turns[kMostJoints] = {};
         const Experts none(0, chain.n_joints, 0, 1, nullptr, nullptr, nullptr);
         search_round<N>(chain, task, {none, 1, nullptr, nullptr}, round, {chain.n_joints}, turns, found);
