@@ -40,6 +40,7 @@ from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
 LARGER = 16  # factor of these numbers if all answers are kept: each block waits for busy Python threads some times
 LARGEST_SEED = 2**63
+BUSY, PAUSE = 0.01, 1e-4  # [s]: other threads of Python never get the lock that is only released for microseconds
 NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
 
@@ -300,10 +301,14 @@ class _Work:
         places = itertools.count()
 
         def work() -> None:
+            paused = time.perf_counter()
             while (place := next(places)) < len(numbers):
                 answers[place] = answered(place)
                 if answers[place] is None:
                     break
+                if time.perf_counter() - paused > BUSY:
+                    time.sleep(PAUSE)
+                    paused = time.perf_counter()
 
         n_threads = min(self._n_threads, len(numbers))
         if n_threads == 1:
