@@ -33,7 +33,7 @@ from eim_ros.ik.capability import PartWork
 from eim_ros.kinematics import Box, Robot
 
 UNLIMITED = 1e6  # [s]
-LEAST_SECONDS = 0.3  # [s]: duration of a batch beside a counter, much longer than the interpreter's interval of 5 ms
+LEAST_SECONDS = 0.3  # [s]: least duration of a batch next to a counter, many times the 5 ms of the interpreter
 TABLE = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "ur5e": lambda: Sampler("ur5e"),
@@ -109,7 +109,7 @@ class Counter(threading.Thread):
 
 
 def counted(work: Callable[[], Any]) -> tuple[float, float]:
-    """Return counts per second beside a call, and the wall time of the call [s]."""
+    """Return the counts per second during a call, and the wall time of the call [s]."""
     counter = Counter()
     counter.start()
     _, seconds = timed(work)

@@ -11,7 +11,7 @@ The expert demonstrates motions of the planar arm to the line of `planar_simulat
     reaching     draws within the limits that end within 0.05 m of the line
 
 Accepted is the share of the motions of the mixture that remain. Executed is the share of the drawn motions that the
-simulator does not refuse. Distances are those of the tip to the line at the end of the drawn motions.
+simulator does not refuse. The distance is from the tip to the line at the end of a motion [m].
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def import_motions(
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower", "upper" and "limits". The limits are those of the robot (None for a
-        joint without limits), or the range of each joint in the recording if the robot is unknown. "limits" is "robot"
+        [s], "context_names", "labels", "lower", "upper" and "limits". The limits come from the robot (None for a joint
+        without limits), or from the range of each joint in the recording if the robot is unknown. "limits" is "robot"
         or "recording".
     reports : list of BagReport
         One for each bag.

@@ -177,8 +177,8 @@ class Import:
             raise ConfigurationError(f"--joints {text}: expected different names, separated by commas", joints)
         if joints and robot and joints != robot.joint_names:
             raise ConfigurationError(
-                f"--joints {text} differ from the joints of robot '{robot.name}', {','.join(robot.joint_names)}; "
-                "give one of the two",
+                f"--joints {text} are not the joints of robot '{robot.name}', {','.join(robot.joint_names)}; "
+                "leave out --joints or --robot",
                 joints,
             )
         cuts = self.segments

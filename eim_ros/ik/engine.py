@@ -38,9 +38,13 @@ from eim_ros.ik.strategies import STRATEGIES, find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
-LARGER = 16  # factor of these numbers if all answers are kept: each block waits for busy Python threads some times
+# Blocks are this many times larger if all answers are kept: between two blocks, NumPy releases the interpreter's lock
+# several times, and another Python thread may keep it for 5 ms each time.
+KEPT_BLOCKS = 16
 LARGEST_SEED = 2**63
-BUSY, PAUSE = 0.01, 1e-4  # [s]: other threads of Python never get the lock that is only released for microseconds
+# [s]: time between two pauses, and their length. Without them, other Python threads starve beside collision checks,
+# because the lock is released for some microseconds only.
+PAUSE_EVERY, PAUSE = 0.01, 1e-4
 NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
 
@@ -68,8 +72,8 @@ class Engine:
 
     def __init__(self, setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> None:
         self._setup, self._prior, self._aim = setup, prior, aim
-        self._source = prior.without_model() if isinstance(aim, Spread) and not aim.from_model else prior
-        self._solver = _prepared(setup, self._source, aim, order)
+        self._seeding = prior.without_model() if isinstance(aim, Spread) and not aim.from_model else prior
+        self._solver = _prepared(setup, self._seeding, aim, order)
 
     def answer(
         self,
@@ -100,11 +104,11 @@ class Engine:
         """Return the answers for several poses, with a second pass for those that timed out."""
         work = _Work.of(self, asked)
         numbers = np.arange(len(asked.poses))
-        found = Solutions.concatenate(work.blocks(numbers, LARGER * self._block_size))
+        found = Solutions.concatenate(work.blocks(numbers, KEPT_BLOCKS * self._block_size))
         late = np.flatnonzero(found.error_codes == ErrorCode.TIMED_OUT)
         if not len(late) or time.perf_counter() >= asked.deadline:
             return found
-        again = Solutions.concatenate(work.blocks(late, LARGER * self._block_size))
+        again = Solutions.concatenate(work.blocks(late, KEPT_BLOCKS * self._block_size))
         was_begun = (again.n_valid > 0) | ~np.isnan(again.best_attempt_errors[:, 0])
         is_better = was_begun & (again.n_valid >= found.n_valid[late])
         numbers[late[is_better]] = found.n_poses + np.flatnonzero(is_better)
@@ -153,7 +157,7 @@ class Engine:
             densities = Densities(prior, pose[None])
         elif prior.evaluator.n_experts:
             densities = (prior.density(prior.contexts(pose, position_only, robot, setup.constraints, seed)),)
-        if densities is not None and self._source is prior:
+        if densities is not None and self._seeding is prior:
             conditional = densities[0].conditional
         options = conditional, seed, deadline, until_deadline
         try:
@@ -306,7 +310,7 @@ class _Work:
                 answers[place] = answered(place)
                 if answers[place] is None:
                     break
-                if time.perf_counter() - paused > BUSY:
+                if time.perf_counter() - paused > PAUSE_EVERY:
                     time.sleep(PAUSE)
                     paused = time.perf_counter()
 

@@ -483,7 +483,7 @@ class Prior:
 
 
 class Densities(Sequence[ConditionalDensity]):
-    """Densities given poses (m, 4, 4), made when they are read."""
+    """Densities of a prior given poses (m, 4, 4) of the tip [m]. Each is made when it is read."""
 
     def __init__(self, prior: Prior, poses: FloatArray) -> None:
         self.prior, self.poses = prior, poses

@@ -73,15 +73,6 @@ def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] |
     return list(itertools.chain.from_iterable(each))
 
 
-def _chosen(
-    densities: Sequence[ConditionalDensity | None] | None, index: IntArray
-) -> Sequence[ConditionalDensity | None] | None:
-    """Return the densities of some poses."""
-    if isinstance(densities, Densities):
-        return Densities(densities.prior, densities.poses[index])
-    return None if densities is None else [densities[i] for i in index]
-
-
 class Solutions:
     """Configurations for one or several poses.
 
@@ -417,6 +408,11 @@ class Solutions:
     def poses(self, indices: Sequence[int] | IntArray) -> Solutions:
         """Return the answers to several poses, in this order."""
         index = np.asarray(indices, dtype=np.int64)
+        densities = self._densities
+        if isinstance(densities, Densities):
+            densities = densities[index]
+        elif densities is not None:
+            densities = [densities[i] for i in index]
         counts = self.n_per_pose[index]
         firsts = (np.cumsum(self.n_per_pose) - self.n_per_pose)[index]
         rows = np.arange(counts.sum()) + np.repeat(firsts - (np.cumsum(counts) - counts), counts)
@@ -425,7 +421,7 @@ class Solutions:
             counts=counts,
             outcomes=tuple([self._outcomes[i] for i in index]),
             times=self.times[index],
-            densities=_chosen(self._densities, index),
+            densities=densities,
         )
 
     def _slices(self) -> list[slice]:

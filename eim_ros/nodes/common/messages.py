@@ -108,7 +108,7 @@ def trajectory_points(times: Iterable[float], positions: np.ndarray) -> list[Joi
 
 
 def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
-    """Return what is wrong with names that must be those of the joints in any order; empty if nothing is."""
+    """Return why names are not the joint names in some order; empty if they are."""
     if len(set(names)) != len(names):
         return f"names a joint twice: {', '.join(names)}"
     if unknown := sorted(set(names) - set(joint_names)):

@@ -27,7 +27,7 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
         return Robot.quietly(settings.robot, tip, base=base)
     if not description:
         raise ConfigurationError(
-            "no robot: give one of the parameters robot, robot_description, use_robot_description_topic", ""
+            "no robot: set the parameter robot, robot_description or use_robot_description_topic", ""
         )
     check_description(description)
     return Robot.quietly(description.lstrip(), tip, base=base)

@@ -56,7 +56,7 @@ class PendingResponse:
     arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
     # sends a response to the client, or drops it if the client has left; may be called from any thread
     respond: Callable[[Any], None] = lambda response: None
-    # tells whether the client is still there
+    # returns whether the client is still there
     is_awaited: Callable[[], bool] = lambda: True
 
     def send(self) -> None:

@@ -2,7 +2,7 @@
 
 `configure` loads the model, or only the robot. `activate` starts serving. In all other states, services answer that the
 node is not active. Requests, transitions and the loading of another model run on separate threads, so that the
-executor's thread is always free. During an exchange of models, each request is answered by one of the two models.
+executor's thread is always free. While the model is replaced, each request uses either the old or the new one.
 
 Model file, robot, base link and tip link must match. Without a model, all solutions of the robot have equal weight.
 """

@@ -42,9 +42,14 @@ inline constexpr Index kFewRows = 64;  // rows that take less than 1 ms
 
 // Calls function<N>() without the interpreter's lock, see Unlocked.
 template <class Function>
-inline void run_unlocked(const Chain& chain, Function function, bool is_short = false) {
+inline void run_unlocked(const Chain& chain, bool is_short, Function function) {
     Unlocked unlocked(is_short);
     for_kind(chain, function);
+}
+
+template <class Function>
+inline void run_unlocked(const Chain& chain, Function function) {
+    run_unlocked(chain, false, function);
 }
 
 // Index of the first of the poses (n, 4, 4) that is not a rigid transform, or n.
@@ -98,15 +103,12 @@ inline Converted<double> kinematics(const Chain& chain, const Converted<double>&
     const Index n = q.shape(0), size = shape[0] * shape[1];
     Converted<double> result({n, shape[0], shape[1]});
     double* out = result.mutable_data();
-    run_unlocked(
-        chain,
-        [&]<int N>() {
-            for_packs<N>(chain, q.data(), n, [&](auto& at, Index first, int n_lanes) {
-                if constexpr (WithJacobian) differentiate<N>(chain, at);
-                for (int lane = 0; lane < n_lanes; ++lane) write(at, lane, out + (first + lane) * size);
-            });
-        },
-        n <= kFewRows);
+    run_unlocked(chain, n <= kFewRows, [&]<int N>() {
+        for_packs<N>(chain, q.data(), n, [&](auto& at, Index first, int n_lanes) {
+            if constexpr (WithJacobian) differentiate<N>(chain, at);
+            for (int lane = 0; lane < n_lanes; ++lane) write(at, lane, out + (first + lane) * size);
+        });
+    });
     return result;
 }
 
@@ -135,9 +137,8 @@ inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<do
     expect(n_rows == 3 || n_rows == 6, "a Jacobian has 3 rows of the position, and 6 in all");
     Converted<double> result(Shape{q.shape(0)});
     double* out = result.mutable_data();
-    run_unlocked(
-        chain, [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); },
-        q.shape(0) <= kFewRows);
+    run_unlocked(chain, q.shape(0) <= kFewRows,
+                 [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); });
     return result;
 }
 
@@ -154,14 +155,14 @@ inline Converted<double> skeletons(const Chain& chain, const Converted<double>& 
 
 inline py::tuple verify(const Chain& chain, const Task& task, const Converted<double>& q) {
     Rows rows(rows_of(chain, q));
-    run_unlocked(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); }, rows.size() <= kFewRows);
+    run_unlocked(chain, rows.size() <= kFewRows, [&]<int N>() { verify_rows<N>(chain, task, rows); });
     return py::make_tuple(errors_of(rows), converged_of(rows));
 }
 
 inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions& effort,
                         const Converted<double>& seeds) {
     Rows rows(rows_of(chain, seeds));
-    run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); }, rows.size() <= kFewRows);
+    run_unlocked(chain, rows.size() <= kFewRows, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); });
     return tuple_of(rows);
 }
 

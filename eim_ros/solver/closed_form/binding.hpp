@@ -47,8 +47,8 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
     double total = 0.0;
-    run_unlocked(
-        chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources).n; }, true);
+    run_unlocked(chain, true,
+                 [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources).n; });
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 

@@ -22,13 +22,10 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
            "a cost needs a value of each joint");
     Configurations rows = rows_of(chain, solutions);
     const Cost cost{preferred.data(), weights.data(), continuous.data(), chain.n_joints};
-    run_unlocked(
-        chain,
-        [&]<int N>() {
-            Descent<N> descent(chain, task, cost);
-            for (Index i = 0; i < rows.size(); ++i) descent.run(rows.row(i));
-        },
-        rows.size() <= kFewRows);
+    run_unlocked(chain, rows.size() <= kFewRows, [&]<int N>() {
+        Descent<N> descent(chain, task, cost);
+        for (Index i = 0; i < rows.size(); ++i) descent.run(rows.row(i));
+    });
     return positions_of(rows);
 }
 
@@ -52,17 +49,16 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
     Rows valid({chain.n_joints});
     const std::vector<double> ones(n_joints, 1.0);
     const Cost cost{reference.data(), ones.data(), continuous.data(), chain.n_joints};
-    run_unlocked(
-        chain, [&]<int N>() { valid = nearest_on_curves<N>(chain, task, effort, cost, std::move(rows)); },
-        positions.shape(0) <= kFewRows);
+    run_unlocked(chain, positions.shape(0) <= kFewRows,
+                 [&]<int N>() { valid = nearest_on_curves<N>(chain, task, effort, cost, std::move(rows)); });
     return with_distances(valid, cost);
 }
 
 inline bool is_surely_nearest_at(const Chain& chain, const Converted<double>& q, double distance, bool position_only) {
     expect_shape(q, "a configuration", {chain.n_joints});
     bool is_nearest = false;
-    run_unlocked(
-        chain, [&]<int N>() { is_nearest = is_surely_nearest<N>(chain, q.data(), distance, position_only); }, true);
+    run_unlocked(chain, true,
+                 [&]<int N>() { is_nearest = is_surely_nearest<N>(chain, q.data(), distance, position_only); });
     return is_nearest;
 }
 

@@ -35,20 +35,23 @@ class ClockListenerGuard {
     double began_;
 };
 
-// Work without Python objects, for which the interpreter's lock is released: at once, or only after a while if the work
-// is probably short. To get the lock back from a thread that is busy in Python takes 5 ms.
+// Work without Python objects, for which the interpreter's lock is released: at once, or after kShort if the work is
+// probably short, because a busy Python thread keeps the lock for 5 ms (sys.getswitchinterval) once it has it.
 class Unlocked : ClockListener {
    public:
     explicit Unlocked(bool is_short = false) : listening_(is_short ? this : nullptr) {
-        is_short ? void(end_ = steady_seconds() + kShort) : release();
+        if (is_short) {
+            end_ = steady_seconds() + kShort;
+        } else {
+            released_.emplace();
+        }
     }
 
    private:
     static constexpr double kShort = 2e-3;  // [s]
 
-    void release() { released_.emplace(); }
     void hear(double now) override {
-        if (!released_ && now > end_) release();
+        if (!released_ && now > end_) released_.emplace();
     }
     void skip(double seconds) override { end_ += seconds; }
 

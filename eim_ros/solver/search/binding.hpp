@@ -68,25 +68,21 @@ inline py::tuple search_poses(const Chain& chain, const Task& task, const Search
     const Configurations first = rows_of(chain, near);
     const Conditions allowed = conditions_of(conditions);
     std::vector<SearchResult> found(std::size_t(m), SearchResult(chain.n_joints));
-    run_unlocked(
-        chain,
-        [&]<int N>() {
-            for_poses(
-                m, 1, n_threads, deadline,
-                [&](Index i, double end) {
-                    Task one = task;
-                    std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
-                    SearchOptions own = options;
-                    own.patience = patience.at(targets.data() + 16 * i), own.deadline = end;
-                    const Mixture mixture{experts, int(contexts.shape(1)),
-                                          log_weights.data() + i * log_weights.shape(1),
-                                          contexts.data() + i * contexts.shape(1) * experts.n_context};
-                    found[std::size_t(i)] =
-                        Search<N>(chain, one, mixture, own, first, continuous.data(), allowed).run(seeds.data()[i]);
-                },
-                [&](Index i) { found[std::size_t(i)].is_late = true; });
-        },
-        m == 1 && options.n <= kFewRows);
+    run_unlocked(chain, m == 1 && options.n <= kFewRows, [&]<int N>() {
+        for_poses(
+            m, 1, n_threads, deadline,
+            [&](Index i, double end) {
+                Task one = task;
+                std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
+                SearchOptions own = options;
+                own.patience = patience.at(targets.data() + 16 * i), own.deadline = end;
+                const Mixture mixture{experts, int(contexts.shape(1)), log_weights.data() + i * log_weights.shape(1),
+                                      contexts.data() + i * contexts.shape(1) * experts.n_context};
+                found[std::size_t(i)] =
+                    Search<N>(chain, one, mixture, own, first, continuous.data(), allowed).run(seeds.data()[i]);
+            },
+            [&](Index i) { found[std::size_t(i)].is_late = true; });
+    });
     Rows rows({chain.n_joints});
     std::vector<std::uint32_t> sources;
     std::vector<std::int64_t> counts, n_restarts;
@@ -115,7 +111,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOpt
     const Batch batch{targets.data(), numbers.data(),     patience.data(), n,       n_wanted,
                       n_threads,      distinct_tolerance, effort,          deadline};
     BatchRows found{Rows({chain.n_joints}), {}, {}, {}};
-    run_unlocked(chain, [&]<int N>() { found = solve_batch<N>(chain, task, batch); }, n == 1 && n_wanted <= kFewRows);
+    run_unlocked(chain, n == 1 && n_wanted <= kFewRows, [&]<int N>() { found = solve_batch<N>(chain, task, batch); });
     const Rows& rows = found.rows;
     return py::make_tuple(positions_of(rows), errors_of(rows), flags_of(rows.converged), copy_of(found.counts, {n}),
                           flags_of(found.outcomes), copy_of(found.attempts, {n}));

@@ -60,9 +60,9 @@ inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, con
                                    double deadline) {
     Rows rows({chain.n_joints});
     bool in_time = false;
-    run_unlocked(
-        chain, [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).divided(n, spacing, deadline, in_time); },
-        true);
+    run_unlocked(chain, true, [&]<int N>() {
+        rows = CurveSolutions<N>(chain, task, motions).divided(n, spacing, deadline, in_time);
+    });
     return timely_tuple(rows, !in_time);
 }
 
@@ -72,10 +72,9 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const 
     Rows rows({chain.n_joints});
     bool in_time = false;
     const Conditions allowed = conditions_of(conditions);
-    run_unlocked(
-        chain,
-        [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).even(n, spacing, deadline, allowed, in_time); },
-        true);
+    run_unlocked(chain, true, [&]<int N>() {
+        rows = CurveSolutions<N>(chain, task, motions).even(n, spacing, deadline, allowed, in_time);
+    });
     return timely_tuple(rows, !in_time);
 }
 
@@ -84,10 +83,9 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
     bool is_late = false;
-    run_unlocked(
-        chain,
-        [&]<int N>() { rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late); },
-        true);
+    run_unlocked(chain, true, [&]<int N>() {
+        rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late);
+    });
     return timely_tuple(rows, is_late);
 }
 
@@ -104,12 +102,9 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     const Configurations all = rows_of(chain, equivalents);
     Rows rows({chain.n_joints});
     bool in_time = false;
-    run_unlocked(
-        chain,
-        [&]<int N>() {
-            rows = CurveSolutions<N>(chain, task, motions).nearest(all, distance, effort, most, n, deadline, in_time);
-        },
-        true);
+    run_unlocked(chain, true, [&]<int N>() {
+        rows = CurveSolutions<N>(chain, task, motions).nearest(all, distance, effort, most, n, deadline, in_time);
+    });
     return timely_tuple(rows, !in_time);
 }
 
@@ -153,19 +148,16 @@ inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const Ste
     const CurveRequest request{n,    spacing,      confidence, effort, reference.is_none() ? nullptr : &distance,
                                &all, start.row(0), form};
     std::vector<CurveAnswer> answers(std::size_t(m), CurveAnswer{Rows({chain.n_joints})});
-    run_unlocked(
-        chain,
-        [&]<int N>() {
-            for_poses(
-                m, 1, n_threads, deadline,
-                [&](Index i, double end) {
-                    Task one = task;
-                    std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
-                    answers[std::size_t(i)] = answer_on_curves<N>(chain, one, request, seeds.data()[i], end);
-                },
-                [&](Index i) { answers[std::size_t(i)].missed_share = std::numeric_limits<double>::quiet_NaN(); });
-        },
-        m == 1);
+    run_unlocked(chain, m == 1, [&]<int N>() {
+        for_poses(
+            m, 1, n_threads, deadline,
+            [&](Index i, double end) {
+                Task one = task;
+                std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
+                answers[std::size_t(i)] = answer_on_curves<N>(chain, one, request, seeds.data()[i], end);
+            },
+            [&](Index i) { answers[std::size_t(i)].missed_share = std::numeric_limits<double>::quiet_NaN(); });
+    });
     Rows rows({chain.n_joints});
     std::vector<double> table, components;
     const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };

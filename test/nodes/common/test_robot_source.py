@@ -27,7 +27,7 @@ def test_robot_is_found_by_each_source(tmp_path: Path, source: str) -> None:
 @pytest.mark.parametrize(
     ("given", "description", "error", "reason"),
     [
-        ({}, "", ConfigurationError, "no robot: give one of the parameters robot, robot_description"),
+        ({}, "", ConfigurationError, "no robot: set the parameter robot, robot_description"),
         ({}, "panda.urdf", ConfigurationError, "no URDF text"),
         ({"robot": "no_such_robot"}, "", RobotError, "no_such_robot"),
         ({"robot": "panda", "tip_link": "no_such_link"}, "", RobotError, "no_such_link"),
