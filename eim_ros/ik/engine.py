@@ -321,4 +321,8 @@ class _Work:
             with ThreadPoolExecutor(n_threads) as pool:
                 for ended in [pool.submit(work) for _ in range(n_threads)]:
                     ended.result()
-        return Solutions.concatenate(self._not_begun(1) if each is None else each for each in answers)
+        begun = [each for each in answers if each is not None]
+        if len(begun) == len(answers):
+            return Solutions.concatenate(begun)
+        found = Solutions.concatenate([*begun, self._not_begun(len(answers) - len(begun))])
+        return found.poses(np.argsort(np.argsort([each is None for each in answers], kind="stable")))

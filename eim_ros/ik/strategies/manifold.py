@@ -188,11 +188,13 @@ class CurveSolver:
         n_rows, n_components, missed_share, is_nearest, has_searched, in_time, is_too_fine = line
         if is_nearest:
             return self._nearest
+        if math.isnan(missed_share):
+            return None
         problem, spacing = self._problem, self._problem.max_spacing
         if is_too_fine and spacing is not None:
             check_spacing(spacing, float(np.ceil(components[:, 0] / spacing).sum()), problem.n)
         lengths, closed, traced = components.T
-        if math.isnan(missed_share) or not (n_rows and n_components and traced.all()):
+        if not (n_rows and n_components and traced.all()):
             return None
         wants_all = isinstance(problem.aim, Covering) or problem.order.reference is not None
         timed_out = (wants_all and not has_searched and is_late) or not in_time

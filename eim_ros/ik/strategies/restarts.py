@@ -42,6 +42,7 @@ SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; 
 MOST_MEASURED = 1000  # number of solutions whose singular values are computed
 N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
 PROPOSED_AT_ONCE = 8192  # proposals between two checks of the deadline
+NOTHING_BEGUN = Outcome(ErrorCode.TIMED_OUT, (NOT_BEGUN, None))
 
 
 class RawProposals:
@@ -355,12 +356,13 @@ class _Searched:
         owners = np.repeat(np.arange(m), self.counts)
         kept = self.valid & (np.arange(len(self.q)) - firsts[owners] < n)
         n_kept = np.bincount(owners[kept], minlength=m)
-        is_special = (n_kept < n) | self.late
+        is_begun = self.counts > 0
+        is_special = is_begun & ((n_kept < n) | self.late)
         if self.expert is not None and self.problem.is_sampled:
             is_special[owners[kept & (self.expert == NO_EXPERT)]] = True
         if remark:
             success = Outcome(success.code, (success.message + remark, None))
-        outcomes = [success] * m
+        outcomes = [success if begun else NOTHING_BEGUN for begun in is_begun.tolist()]
         for i in np.flatnonzero(is_special).tolist():
             rows = slice(int(firsts[i]), int(firsts[i] + self.counts[i]))
             outcomes[i] = self._outcome(i, rows, int(n_kept[i]), remark)
@@ -368,19 +370,16 @@ class _Searched:
         return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
 
     def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
-        """Return the outcome of a pose with `n_valid` solutions. Its message is made when it is read."""
+        """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is made when it is read."""
         if n_valid:
             is_late = bool(self.late[i])
             code = ErrorCode.TIMED_OUT if is_late else ErrorCode.SUCCESS
             return Outcome(code, lambda: self._told(i, rows, is_late, None, remark))
-        is_begun = rows.start < rows.stop
-        is_proven = is_begun and not self.problem.setup.is_within_reach(self.batch.poses[i])
+        is_proven = not self.problem.setup.is_within_reach(self.batch.poses[i])
         is_late = bool(self.late[i]) and not is_proven  # a proof does not depend on the search
         code = ErrorCode.TIMED_OUT if is_late else ErrorCode.NO_IK_SOLUTION
-        attempt = None
-        if is_begun:
-            position_error, orientation_error = self.errors[:, rows.start].tolist()
-            attempt = self.q[rows.start], position_error, orientation_error
+        position_error, orientation_error = self.errors[:, rows.start].tolist()
+        attempt = self.q[rows.start], position_error, orientation_error
         n_total = 0.0 if is_proven else None
         told = functools.partial(self._told, i, rows, is_late, n_total, "")
         return Outcome(code, told, math.nan if n_total is None else n_total, attempt=attempt)
@@ -388,8 +387,6 @@ class _Searched:
     def _told(self, i: int, rows: slice, is_late: bool, n_total: float | None, remark: str) -> Told:
         """Return message and report of a pose."""
         report = None if n_total is None else grant_points(0, None, is_exact=True)
-        if rows.start == rows.stop:
-            return NOT_BEGUN, report
         expert = np.full(self.counts[i], NO_EXPERT, np.uint32) if self.expert is None else self.expert[rows]
         found = Candidates(self.q[rows], self.errors[0, rows], self.errors[1, rows], self.valid[rows], expert)
         result = Found(found, timed_out=is_late, n_total=n_total, n_restarts=int(self.n_restarts[i]))
