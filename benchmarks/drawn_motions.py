@@ -86,7 +86,7 @@ def main() -> None:
     for name, given in kinds.items():
         samples = given.sample(N_DRAWN, torch.Generator().manual_seed(args.seed), N_POINTS)
         away, executed = distance(samples.positions[:, -1]), n_executed(samples.positions, prior.mean_duration)
-        shares = f"{given.acceptance:9.4f} {executed / N_DRAWN:9.2f}"
+        shares = f"{given.acceptance_rate:9.4f} {executed / N_DRAWN:9.2f}"
         lines.append(f"{name:12} {shares} {np.median(away):20.3f} {(away <= 0.1).mean():13.2f}")
     table = "\n".join(lines) + "\n"
     print(table, end="")

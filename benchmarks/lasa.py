@@ -145,7 +145,7 @@ class OfWeights:
 
 def ours(learner: EMConfig | EIMConfig, motions: FloatArray, seed: int) -> OfWeights:
     names = list(representation(motions.shape[2]).joint_names)
-    about = {"task": "motion", "joint_names": names, "n_points": N_POINTS, "limits": "robot"}  # which are none
+    about = {"task": "motion", "joint_names": names, "n_points": N_POINTS, "limits_source": "robot"}  # which are none
     data = DataSet(np.zeros((len(motions), 0)), motions.reshape(len(motions), -1), about)
     return OfWeights(MotionTraining(learner=learner, seed=seed).run(data).model.condition())
 

@@ -59,7 +59,7 @@ class Motions:
             "labels": [],
             "lower": [None] * ARM.n_links,
             "upper": [None] * ARM.n_links,
-            "limits": "robot",
+            "limits_source": "robot",
         }
         return DataSet(self.context.numpy(), self.positions.flatten(1).numpy(), description)
 

@@ -58,9 +58,9 @@ def import_motions(
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower", "upper" and "limits". The limits come from the robot (None for a joint
-        without limits), or from the range of each joint in the recording if the robot is unknown. "limits" is "robot"
-        or "recording".
+        [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits come from the robot (None for a
+        joint without limits), or from the range of each joint in the recording if the robot is unknown; the source is
+        "robot" or "recording".
     reports : list of BagReport
         One for each bag.
 
@@ -127,7 +127,7 @@ def import_motions(
         "labels": labels,
         "lower": lower,
         "upper": upper,
-        "limits": "robot" if selection.robot else "recording",
+        "limits_source": "robot" if selection.robot else "recording",
     }
     return DataSet(np.array(contexts).reshape(len(motions), -1), samples, description), reports
 

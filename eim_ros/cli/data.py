@@ -159,11 +159,11 @@ class Import:
         what = "pairs" if self.task == "ik" else "motions"
         about = data_set.description if self.task == "motion" else data_set.description["robot"]
         answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
-        answer |= {"limits": about["limits"]} if self.task == "motion" else {}
+        answer |= {"limits_source": about["limits_source"]} if self.task == "motion" else {}
         answer |= {"joint_names": about["joint_names"], "bags": [bag.to_json() for bag in reports]}
         told = [line for bag in reports for line in lines(bag, what)]
         told.append(f"wrote {len(data_set)} {what} to {self.output}")
-        if data_set.description.get("limits") == "recording":
+        if data_set.description.get("limits_source") == "recording":
             told.append("joint limits: the range of the recording; give --robot for those of the robot")
         return report(self.json, answer, told)
 

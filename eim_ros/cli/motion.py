@@ -231,7 +231,7 @@ def _data_set(
         "labels": [],
         "lower": [float(x) if np.isfinite(x) else None for x in prior.lower],
         "upper": [float(x) if np.isfinite(x) else None for x in prior.upper],
-        "limits": prior.limits,
+        "limits_source": prior.limits_source,
         "seed": seed,
     }
     contexts = np.tile(np.array(context, dtype=np.float64), (n, 1)).reshape(n, -1)

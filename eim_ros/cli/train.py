@@ -208,7 +208,7 @@ def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
         side: [None if robot.continuous[joint] else float(values[joint]) for joint in order]
         for side, values in limits.items()
     }
-    return {**described, "limits": "robot"}
+    return {**described, "limits_source": "robot"}
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:

@@ -231,9 +231,9 @@ def blended(
     factors = triangular_factor(projection @ pairs.scale_trils)
     mixture = GaussianMixture(pairs.log_weights, pairs.means @ projection.mT, factors)
     lower, upper = np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper)
-    limits = RECORDING if first.limits == second.limits == RECORDING else ROBOT
+    source = RECORDING if first.limits_source == second.limits_source == RECORDING else ROBOT
     tasks = (*first.tasks, *second.tasks)
-    return MotionDistribution(first.representation, mixture, lower, upper, log_evidence, limits, tasks)
+    return MotionDistribution(first.representation, mixture, lower, upper, log_evidence, source, tasks)
 
 
 def _pairs(first: GaussianMixture, second: GaussianMixture) -> GaussianMixture:

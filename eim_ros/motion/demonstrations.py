@@ -13,7 +13,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import expect
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
-from eim_ros.motion.distribution import LIMITS, RECORDING, ROBOT
+from eim_ros.motion.distribution import LIMITS_SOURCES, RECORDING, ROBOT
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Demonstrations:
         Names of the columns of the context.
     lower, upper : (n_joints,)
         Joint limits [rad] or [m]; infinite if unlimited.
-    limits : str
+    limits_source : str
         "robot", or "recording" if the limits are unknown. They are then the range of the motions.
 
     Examples
@@ -54,14 +54,14 @@ class Demonstrations:
     context_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
-    limits: str = ROBOT
+    limits_source: str = ROBOT
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, rows: npt.NDArray[np.int64]) -> Demonstrations:
         parts = (self.context[rows], self.positions[rows], self.joint_names, self.durations[rows])
-        return Demonstrations(*parts, self.context_names, self.lower, self.upper, self.limits)
+        return Demonstrations(*parts, self.context_names, self.lower, self.upper, self.limits_source)
 
     @classmethod
     def from_data_set(cls, data_set: DataSet) -> Demonstrations:
@@ -100,12 +100,14 @@ class Demonstrations:
             _limits(description.get("lower"), names, -np.inf),
             _limits(description.get("upper"), names, np.inf),
         )
-        limits = description.get("limits")
-        if limits is None:  # older data sets
-            limits = ROBOT if description.get("robot") or np.isfinite([lower, upper]).any() else RECORDING
-        if limits not in LIMITS:
-            raise DataError(f"limits of the data set must be one of {', '.join(LIMITS)}, got {limits!r}", limits)
-        if limits == RECORDING:
+        source = description.get("limits_source")
+        if source is None:  # older data sets
+            source = ROBOT if description.get("robot") or np.isfinite([lower, upper]).any() else RECORDING
+        if source not in LIMITS_SOURCES:
+            raise DataError(
+                f"limits_source of the data set must be one of {', '.join(LIMITS_SOURCES)}, got {source!r}", source
+            )
+        if source == RECORDING:
             lower, upper = positions.min(axis=(0, 1)), positions.max(axis=(0, 1))
         return cls(
             data_set.context,
@@ -115,7 +117,7 @@ class Demonstrations:
             _context_names(description, data_set.context.shape[1]),
             lower,
             upper,
-            limits,
+            source,
         )
 
 

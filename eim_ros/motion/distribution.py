@@ -41,7 +41,7 @@ HOPELESS = 50_000  # motions that are drawn before giving up if none of them res
 MOST_TRIES = 1000  # motions that are drawn for each requested one
 MANY_ACCEPTED = 1000  # motions within limits and tasks after which their share is known to about 3 %
 ROBOT, RECORDING = "robot", "recording"
-LIMITS = (ROBOT, RECORDING)
+LIMITS_SOURCES = (ROBOT, RECORDING)
 """Sources of joint limits: the robot, or the range of the recorded motions."""
 
 
@@ -136,7 +136,7 @@ class MotionDistribution:
     log_evidence : float
         Log density [nat] of the via points before conditioning on them, without regard to the limits; 0 without via
         points.
-    limits : str
+    limits_source : str
         "robot", or "recording" if the limits of the robot are unknown and the range of the recording replaces them.
     tasks : tuple of TaskPoint
 
@@ -161,7 +161,7 @@ class MotionDistribution:
     lower: FloatArray
     upper: FloatArray
     log_evidence: float = 0.0
-    limits: str = ROBOT
+    limits_source: str = ROBOT
     tasks: tuple[TaskPoint, ...] = ()
 
     @property
@@ -169,7 +169,7 @@ class MotionDistribution:
         return self.mixture.n_components
 
     @cached_property
-    def acceptance(self) -> float:
+    def acceptance_rate(self) -> float:
         """Share of the motions of the mixture that respect the limits and fulfil the tasks.
 
         It is estimated from at most 50 000 motions with a fixed seed, to about 3 % of its value if it is above 0.02.
@@ -277,10 +277,10 @@ class MotionDistribution:
             raise DataError(f"via points must be a list of ViaPoint, got {via_points!r}", via_points)
         for point in via_points:
             expect(point, ViaPoint, "a via point", DataError)
-            if self.limits == ROBOT:
+            if self.limits_source == ROBOT:
                 self._check_limits(point)
         mixture, log_evidence = condition_on(via_points, self.mixture, self.representation)
-        lower, upper = (self.lower, self.upper) if self.limits == ROBOT else self._widened(via_points)
+        lower, upper = (self.lower, self.upper) if self.limits_source == ROBOT else self._widened(via_points)
         log_evidence += self.log_evidence
         return replace(self, mixture=mixture, lower=lower, upper=upper, log_evidence=log_evidence)
 
@@ -311,7 +311,7 @@ class MotionDistribution:
         """Return the log density (n,) [nat] of weights (n, n_weights).
 
         It is minus infinity for motions that exceed the limits or miss a task. The normalisation is as exact as
-        `acceptance`.
+        `acceptance_rate`.
         """
         accepted = torch.from_numpy(self._accepts(weights.detach().numpy(), self.representation.grid))
         return self._log_truncated(weights).masked_fill(~accepted, -torch.inf)
@@ -320,7 +320,7 @@ class MotionDistribution:
         """Return the log density (n,) [nat] of weights (n, n_weights) that respect limits and tasks."""
         model = MixtureOfExperts.from_mixture(self.mixture)
         # a motion that was found although the estimate found none is one of fewer than that many
-        acceptance = max(self.acceptance, 1.0 / HOPELESS)
+        acceptance = max(self.acceptance_rate, 1.0 / HOPELESS)
         return model.log_prob(weights.new_zeros(len(weights), 0), weights) - math.log(acceptance)
 
     def marginal(self, phase: float) -> GaussianMixture:

@@ -24,7 +24,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.motion.distribution import LIMIT_TOLERANCE, LIMITS, RECORDING, ROBOT, MotionDistribution, ViaPoint
+from eim_ros.motion.distribution import LIMIT_TOLERANCE, LIMITS_SOURCES, RECORDING, ROBOT, MotionDistribution, ViaPoint
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 
 RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
@@ -77,7 +77,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
         "context_names": list(prior.context_names),
         "lower": finite(prior.lower),
         "upper": finite(prior.upper),
-        "limits": prior.limits,
+        "limits_source": prior.limits_source,
         "mean_duration": prior.mean_duration,
         "training": prior.training,
     }
@@ -101,7 +101,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
         "context_scale": values["context_scale"],
         "lower": np.array([-np.inf if value is None else float(value) for value in document["lower"]]),
         "upper": np.array([np.inf if value is None else float(value) for value in document["upper"]]),
-        "limits": document.get("limits", ROBOT),  # older files do not have it
+        "limits_source": document.get("limits_source", ROBOT),  # older files do not have it
         "mean_duration": float(document["mean_duration"]),
         "calibration": Calibration(calibration["log_prob"], calibration["residual"]),
         "training": dict(document.get("training") or {}),
@@ -120,7 +120,7 @@ def check_parts(prior: MotionPrior) -> None:
         "mixture": (prior.mixture.n_dims, prior.mixture.n_context) == (latent.n_latent, n_context),
         "number of latent coordinates": 1 <= latent.n_latent <= n_weights,
         "context": prior.context_center.shape == prior.context_scale.shape == (n_context,),
-        "joint limits": prior.lower.shape == prior.upper.shape == (n_joints,) and prior.limits in LIMITS,
+        "joint limits": prior.lower.shape == prior.upper.shape == (n_joints,) and prior.limits_source in LIMITS_SOURCES,
         "calibration": prior.calibration.log_prob.shape == prior.calibration.residual.shape
         and len(prior.calibration) > 0,
         "mean duration": np.isfinite(prior.mean_duration) and prior.mean_duration > 0.0,
@@ -174,7 +174,7 @@ class MotionPrior:
     calibration : Calibration
     training : dict
         JSON-compatible record of the training.
-    limits : str
+    limits_source : str
         Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of the
         recording limits the motions that are drawn, but not via points and motions to score.
 
@@ -205,7 +205,7 @@ class MotionPrior:
     mean_duration: float
     calibration: Calibration
     training: dict[str, Any] = field(default_factory=dict)
-    limits: str = ROBOT
+    limits_source: str = ROBOT
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -235,7 +235,9 @@ class MotionPrior:
                 batch, log_weights=batch.log_weights[0], means=batch.means[0], scale_trils=factors
             )
             lifted = self.latent.lifted(latent)
-            everywhere = MotionDistribution(self.representation, lifted, self.lower, self.upper, limits=self.limits)
+            everywhere = MotionDistribution(
+                self.representation, lifted, self.lower, self.upper, limits_source=self.limits_source
+            )
             return everywhere.condition(via_points)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
@@ -271,7 +273,7 @@ class MotionPrior:
         """Raise `JointStateError` if a position (n, n_joints) is not finite or exceeds the joint limits."""
         if not np.isfinite(positions).all():
             raise JointStateError(f"{label}positions must be finite", positions)
-        if self.limits == RECORDING:
+        if self.limits_source == RECORDING:
             return
         beyond = (positions < self.lower - LIMIT_TOLERANCE) | (positions > self.upper + LIMIT_TOLERANCE)
         if beyond.any():

@@ -339,7 +339,7 @@ class _Problem:
     def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
         """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
         # motions often start and end in one position, at an end of the range, and have noise of this size there
-        margin = RANGE_MARGIN * self.noise_floor if self.everything.limits == RECORDING else 0.0
+        margin = RANGE_MARGIN * self.noise_floor if self.everything.limits_source == RECORDING else 0.0
         durations = self.everything.durations[np.isfinite(self.everything.durations)]
         return MotionPrior(
             representation=self.representation,
@@ -350,7 +350,7 @@ class _Problem:
             context_scale=self.context_scale,
             lower=self.everything.lower - margin,
             upper=self.everything.upper + margin,
-            limits=self.everything.limits,
+            limits_source=self.everything.limits_source,
             mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
             calibration=Calibration(torch.zeros(1), torch.zeros(1)),
             training=training,

@@ -66,7 +66,7 @@ def test_segments_become_motions_whoever_wrote_the_bag(tmp_path: Path, write: Wr
     assert description["labels"] == ["a", "b"]
     assert description["n_points"] == 30
     recorded = data_set.sample.reshape(-1, 2)  # no robot is given, so the limits are the range of the recording
-    assert description["limits"] == "recording"
+    assert description["limits_source"] == "recording"
     assert (description["lower"], description["upper"]) == (recorded.min(0).tolist(), recorded.max(0).tolist())
     assert np.allclose(description["durations"], [0.99, 1.99])
     assert [segment.n_messages for segment in report.segments] == [100, 200]

@@ -132,7 +132,7 @@ def test_json_tells_of_each_bag_and_segment(eim: Command, bags: list[Path], tmp_
     description = load_data_set(tmp_path / "d.npz").description
     assert description["lower"] == pytest.approx(list(ROBOT.lower))
     assert description["robot"]["name"] == "planar3"
-    assert description["limits"] == answer["limits"] == "robot"
+    assert description["limits_source"] == answer["limits_source"] == "robot"
 
 
 def test_pairs_are_a_data_set_that_training_takes(eim: Command, bags: list[Path], tmp_path: Path) -> None:

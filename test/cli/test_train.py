@@ -223,10 +223,10 @@ def test_limits_are_those_of_the_given_robot(eim: Command, tmp_path: Path) -> No
     save_data_set(tmp_path / "d.npz", dataclasses.replace(data_set, description={**data_set.description, **unknown}))
     words = (*train(tmp_path / "d.npz", tmp_path / "m"), "--algorithm", "em", *FAST_MOTION)
     assert eim(*words).code == 0
-    assert MotionPrior.load(tmp_path / "m").limits == "recording"
+    assert MotionPrior.load(tmp_path / "m").limits_source == "recording"
     assert eim(*words, "--robot", "planar3").code == 0
     prior = MotionPrior.load(tmp_path / "m")
-    assert prior.limits == "robot"
+    assert prior.limits_source == "robot"
     assert prior.upper.tolist() == pytest.approx([math.pi] * 3)
 
 

@@ -38,7 +38,7 @@ def at_rest(lower: float, upper: float, *tasks: TaskPoint) -> MotionDistribution
 @pytest.mark.parametrize("n_points", [2, 7, 40])
 def test_all_points_of_all_motions_are_within_the_limits(prior: MotionPrior, n_points: int) -> None:
     tight = dataclasses.replace(prior, upper=np.array([np.inf, 0.7, np.inf])).condition([1.0])
-    assert tight.acceptance < 0.7  # otherwise the limits would not matter
+    assert tight.acceptance_rate < 0.7  # otherwise the limits would not matter
     samples = tight.sample(200, generator(), n_points)
     assert samples.valid.all()
     assert samples.positions[:, :, 1].max() <= 0.7
@@ -81,7 +81,7 @@ def test_range_of_the_recording_limits_motions_if_the_robot_is_unknown(tmp_path:
     data_set = without_limits(two_ways(60, 0))
     MotionTraining(learner=EMConfig(n_components=2)).run(data_set).model.save(tmp_path / "prior")
     prior, recorded = MotionPrior.load(tmp_path / "prior"), positions_of(data_set)
-    assert prior.limits == "recording"
+    assert prior.limits_source == "recording"
     samples = prior.condition([1.0]).sample(200, generator())
     assert samples.valid.all()
     margin = 0.005 + 1e-12  # five times the noise floor
@@ -100,7 +100,7 @@ def test_simulator_executes_all_motions_of_a_prior() -> None:
     shown = [reaching_motion(arm, start, goal) for goal in goals]
     prior = MotionTraining(learner=EMConfig(n_components=2)).run(motion_data_set(arm, shown, {})).model
     given = prior.condition()
-    assert given.acceptance < 0.9  # otherwise the limits would not matter
+    assert given.acceptance_rate < 0.9  # otherwise the limits would not matter
     samples = given.sample(100, generator(), 50)
     simulator = PlanarSimulator(arm, point_task((1.0, 0.0)), start=start.numpy())
     times = np.linspace(0.0, 2.0 * prior.mean_duration, 50)
@@ -112,7 +112,7 @@ def test_simulator_executes_all_motions_of_a_prior() -> None:
 def test_motions_fulfil_a_task_at_its_phase(prior: MotionPrior) -> None:
     task = TaskPoint(lambda q: np.abs(q[:, 0] - q[:, 2] - 0.5), tolerance=0.02, phase=0.5)
     given = prior.condition([1.0]).reaching(task)
-    assert given.acceptance < 0.5
+    assert given.acceptance_rate < 0.5
     positions = given.sample(100, generator(), 41).positions[:, 20]
     assert np.abs(positions[:, 0] - positions[:, 2] - 0.5).max() <= 0.02
 
