@@ -482,9 +482,7 @@ FIGURES = [
     ),
     Figure("docs/explanation/random_draws.md", "over {} poses are in", ["distribution.txt: ...solutions, {} poses"]),
     # docs/how_to
-    Figure(
-        "docs/how_to/batches.md", "about {} µs per pose for the Panda", ["batch.txt: solve_batch, 1 thread CPU {}"]
-    ),
+    Figure("docs/how_to/batches.md", "about {} µs per pose for the Panda", ["batch.txt: solve_batch, 1 thread CPU {}"]),
     Figure(
         "docs/how_to/paths.md",
         "Lines of {} poses take {} s for the Panda and {} s for the iiwa in the median",
