@@ -5,8 +5,9 @@ second measure of each problem: the MMD to samples of the target, the number of 
 their mean squared error. The seed determines the target, the start and the algorithm. A row therefore equals the result
 of `python -m experiments vi` with the same target, algorithm, budget and seed.
 
-All algorithms of a problem have the same number of evaluations of the target. It is a share of those in a long run,
-chosen so that all rows take about half an hour on one core. The paper gives no numbers of evaluations.
+All algorithms of a problem have the same number of evaluations of the target. In the short runs, it is a share of those
+in a long run, chosen so that all rows take about half an hour on one core. Three algorithms also have long runs on some
+problems, which take hours. The paper gives no numbers of evaluations.
 
 A problem is a target with its settings and the paper's figures for it. Most are from "A unified perspective on natural
 gradient variational inference with Gaussian mixture models" (sections 4.1 to 4.3, table 8). Their settings are those
@@ -34,7 +35,7 @@ from eim_ros.learning.models import GaussianMixture
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED, write_figure
 from experiments import targets
-from experiments.gmmvi_tables import ELBO, TABLE_2, TABLE_4, TABLE_5, details, page
+from experiments.gmmvi_tables import ELBO, LONG, LONG_RUNS, SHORT, TABLE_2, TABLE_4, TABLE_5, details, of_run, page
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import panel_figure
 from experiments.table import ResultTable, Row, mean_and_error
@@ -66,7 +67,7 @@ class Problem:
     n_evaluations : int
         Evaluations of the target in a long run.
     share : float
-        Share of these evaluations in the experiment.
+        Share of these evaluations in a short run.
     words : tuple of str
         Algorithms of the experiment.
     settings : mapping
@@ -310,16 +311,21 @@ class GMMVIExperimentConfig(Settings):
         choices=tuple(PROBLEMS),
     )
     algorithms: tuple[str, ...] = option((), "seven-letter words of the paper; none: those of each problem's tables")
+    long: tuple[str, ...] = option(
+        ("breast-cancer", "planar4", "gmm20", "stm20"),
+        f"problems with long runs by {', '.join(LONG_RUNS)}",
+        choices=tuple(PROBLEMS),
+    )
     budget: float = option(1.0, "factor on the evaluations of each problem", minimum=1e-6)
     n_test_samples: int = option(2_000, "number of model samples for the evaluation", minimum=2)
 
 
 def _cells(config: GMMVIExperimentConfig) -> list[Cell]:
     given = [GMMVIConfig.named(word).word for word in config.algorithms]  # raises for unknown words before any fit
+    short = [(target, word, SHORT) for target in config.targets for word in given or PROBLEMS[target].words]
+    long = [(target, word, LONG) for target in config.long for word in LONG_RUNS]
     return [
-        {"target": target, "method": word, "estimator": "known"}
-        for target in config.targets
-        for word in given or PROBLEMS[target].words
+        {"target": target, "method": word, "estimator": "known", "run": run} for target, word, run in (*short, *long)
     ]
 
 
@@ -327,7 +333,8 @@ def _measure(config: GMMVIExperimentConfig, cell: Cell, seed: int) -> Outcome:
     problem = PROBLEMS[str(cell["target"])]
     generator = torch.Generator().manual_seed(seed)
     target = problem.make(generator)
-    n_evaluations = math.ceil(config.budget * problem.share * problem.n_evaluations)
+    share = 1.0 if cell["run"] == LONG else problem.share
+    n_evaluations = math.ceil(config.budget * share * problem.n_evaluations)
     settings = problem.config(str(cell["method"]), n_evaluations)
     result, seconds = timed(lambda: GMMVI(target, settings).fit(generator=generator))
     model = completed(result)
@@ -397,8 +404,8 @@ def _report(table: ResultTable) -> list[str]:
         f"{'target':<16} {'algorithm':<9} seeds {'-ELBO [nat]':>12} {'3 sigma':>8} {'paper':>7} {'found':>10} "
         f"{'components':>10} {'evaluations':>11} {'CPU [s]':>8}"
     ]
-    for target, word in dict.fromkeys((row["target"], row["method"]) for row in table.rows):
-        rows = table.where(target=target, method=word)
+    for target, word, run in dict.fromkeys((row["target"], row["method"], row["run"]) for row in table.rows):
+        rows = table.where(target=target, method=word, run=run)
         elbo, error = mean_and_error(rows, "elbo")
         published = PROBLEMS[target].published.get(word)
         lines.append(
@@ -449,18 +456,21 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     -------
     list of Path
     """
-    targets = table.distinct("target")
+    short = of_run(table, SHORT)
+    targets = short.distinct("target")
     figure, panels = panel_figure(len(targets), 4.2, 3.2)
     for axes, name in zip(panels, targets, strict=True):
-        _draw_target(axes, name, table.where(target=name))
+        _draw_target(axes, name, short.where(target=name))
     figure.supxlabel(
         f"dot: a run; line: the paper's mean; triangle: runs over {SHOWN:g} nat above the best, with the least of them",
         fontsize=9,
         color=MUTED,
     )
     paths = [write_figure(figure, folder / "gmmvi.png")]
-    if all("curve" in row for row in table.rows):
-        paths.append(_draw_curves(table, folder / "gmmvi_curves.png"))
+    for run, stem in ((SHORT, "gmmvi_curves"), (LONG, "gmmvi_long_curves")):
+        part = of_run(table, run)
+        if part.rows and all("curve" in row for row in part.rows):
+            paths.append(_draw_curves(part, folder / f"{stem}.png"))
     return paths
 
 

@@ -26,6 +26,8 @@ NAMES = {
 }
 TABLE_5 = ("SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX")
 TABLE_8 = ("SAMTRUX", "SAMTROX", "SAMTRON", "SAMYRUX", "SAMYROX", "SAMYRON", "SEPYFUX", "SEPYRUX", "ZAMTRUX")
+LONG_RUNS = ("SAMTRON", "SAMYRON", "SEPYFUX")
+SHORT, LONG = "short", "long"
 OTHERS_OF_TABLE_8 = tuple(word for word in TABLE_8 if word not in TABLE_5)
 
 
@@ -113,12 +115,20 @@ QUALITY = {
 
 
 def page(table: ResultTable) -> list[str]:
-    """Return table 5, as Markdown."""
-    return _elbo_table(table, "5", TABLE_5)
+    """Return table 5, as Markdown, of the short runs and of the long ones."""
+    short, long = of_run(table, SHORT), of_run(table, LONG)
+    lines = _elbo_table(short, "5, short runs", TABLE_5)
+    return [*lines, "", *_elbo_table(long, "5, long runs", LONG_RUNS)] if long.rows else lines
+
+
+def of_run(table: ResultTable, run: str) -> ResultTable:
+    """Return the table with the rows of the short or the long runs."""
+    return table.with_rows(table.where(run=run))
 
 
 def details(table: ResultTable) -> list[str]:
     """Return the reasons for differences and the other tables, as Markdown."""
+    table = of_run(table, SHORT)
     return [
         "# GMMVI next to its paper",
         "",

@@ -11,7 +11,7 @@ from experiments.table import ResultTable
 
 SMALL = {
     "adversarial": "n_dims=2 n_components=2 methods=EIM,GAN n_samples=200 n_iterations=1 n_steps=1 n_test_samples=100",
-    "gmmvi": "targets=gmm20,stm20,banana algorithms=samtron,SEPYFUX budget=0.02 n_test_samples=100",
+    "gmmvi": "targets=gmm20,stm20,banana long=banana algorithms=samtron,SEPYFUX budget=0.02 n_test_samples=100",
     "kinematics": "n_components=2 n_samples=200 n_validation=50 n_test=50 em_iterations=2 ours.n_iterations=1 "
     "ours.hidden_layers=4",
     "line-reaching": "n_components=1 n_samples=150 n_validation=50 n_test=50 n_iterations=1 n_links=3 line_x=2.0 "

@@ -13,12 +13,12 @@ from experiments.gmmvi_tables import details, evaluations_needed, page
 from experiments.harness import run_experiment
 from experiments.table import Header, ResultTable
 
-SMALL = GMMVIExperimentConfig(targets=("gmm20",), algorithms=("sepyfux",), budget=0.015, n_test_samples=100)
+SMALL = GMMVIExperimentConfig(targets=("gmm20",), algorithms=("sepyfux",), long=(), budget=0.015, n_test_samples=100)
 
 
 def test_a_row_is_of_the_problem_the_algorithm_and_the_seed():
     (cell,) = EXPERIMENT.cells(SMALL)
-    assert cell == {"target": "gmm20", "method": "SEPYFUX", "estimator": "known"}
+    assert cell == {"target": "gmm20", "method": "SEPYFUX", "estimator": "known", "run": "short"}
     figures = EXPERIMENT.measure(SMALL, cell, 3).figures
     assert figures == EXPERIMENT.measure(SMALL, cell, 3).figures
     assert figures["elbo"] != EXPERIMENT.measure(SMALL, cell, 4).figures["elbo"]
@@ -81,7 +81,7 @@ def test_wrong_word_is_told_before_the_work(tmp_path):
 
 
 def test_report_has_the_papers_figure_beside_the_mean_of_the_seeds():
-    common = {"target": "planar4", "method": "ZAMTRUX", "estimator": "known", "modes": 4, "components": 100}
+    common = {"target": "planar4", "method": "ZAMTRUX", "run": "short", "modes": 4, "components": 100}
     rows = tuple(
         {**common, "seed": seed, "elbo": elbo, "found": 4, "evaluations": 500, "cpu_seconds": 1.0}
         for seed, elbo in enumerate((-12.0, -13.0))
@@ -116,7 +116,7 @@ def test_every_problem_can_be_begun_by_every_algorithm_of_the_experiment(name, w
 
 def planar_table(**elbos):
     """Three seeds of each algorithm, with values 0.1 nat apart."""
-    common = {"target": "planar4", "estimator": "known", "evaluations": 360_000, "share": 0.03, "mmd": 0.02}
+    common = {"target": "planar4", "run": "short", "evaluations": 360_000, "share": 0.03, "mmd": 0.02}
     rows = tuple(
         {
             **common,
@@ -151,7 +151,7 @@ def test_evaluations_needed_are_those_before_the_first_good_point():
 
 def drawn(tmp_path, **elbos):
     rows = tuple(
-        {"target": "planar4", "method": word, "estimator": "known", "seed": 0, "elbo": elbo}
+        {"target": "planar4", "method": word, "run": "short", "seed": 0, "elbo": elbo}
         for word, elbo in elbos.items()
     )
     (path,) = draw(ResultTable(Header("gmmvi", {}, {}), rows), tmp_path)
