@@ -55,8 +55,8 @@ from experiments.baselines.others import (
     fit_by_em,
     fit_by_variational_bayes,
 )
-from experiments.harness import Cell, Experiment, Outcome, Pairs, paired, pairs_in_words
-from experiments.pictures import DEFAULTS, METHOD_COLOURS, method_label
+from experiments.harness import GIVEN_START, START, Cell, Experiment, Outcome, Pairs, paired, pairs_in_words
+from experiments.pictures import DEFAULTS, METHOD_COLOURS, THESIS, method_label
 from experiments.random_mixtures import random_mixture
 from experiments.report import Claim, Finding, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error, summary
@@ -69,15 +69,20 @@ ADVERSARIAL = {
     "WGAN-GP": "critic",
 }
 OTHERS = {
+    GIVEN_START: "none",
+    THESIS: "network",
     "VIPS": "known",
+    f"{DEFAULTS}{START}": EIMConfig().ratio.estimator,
     DEFAULTS: EIMConfig().ratio.estimator,
     "EM": "none",
     "MDN": "none",
     "scikit-learn EM": "none",
     "scikit-learn VB": "none",
 }
-REFERENCES = tuple(name for name in OTHERS if name != DEFAULTS)
+REFERENCES = ("VIPS", "EM", "MDN", "scikit-learn EM", "scikit-learn VB")
+OF_EIM = ("EIM", THESIS, DEFAULTS)
 METHODS = tuple(dict.fromkeys(("EIM", DEFAULTS, "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
+N_VALUES = 1000  # samples per component for a surrogate of values, which has 231 coefficients in 20 dimensions
 WEIGHTS = ("gumbel", "mutual-information")
 RATIOS = ("network", "plug-in", "residual", "known")
 
@@ -159,12 +164,12 @@ def _report(table: ResultTable) -> list[str]:
     """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
-        if method not in ("EIM", DEFAULTS):
+        if method not in OF_EIM:
             continue
         eim = {"method": method, "estimator": ratio}
         variants = [{"method": name, "estimator": ratio} for name in EIM_VARIANTS if name != "EIM"]
         for group in ([{"method": name} for name in ADVERSARIAL], variants, [{"method": name} for name in REFERENCES]):
-            if method == DEFAULTS and group is variants:
+            if method != "EIM" and group is variants:
                 continue
             pairs = {other["method"]: paired(table, "kl", ("n_dims", "n_components"), eim, other) for other in group}
             lines += pairs_in_words(f"{method} ({ratio})", pairs)
@@ -178,6 +183,8 @@ EXPERIMENT = Experiment(
     _cells,
     _measure,
     _report,
+    figures={"kl": "KL(model || target) [nat]"},
+    by=("n_dims", "n_components"),
 )
 
 
@@ -223,13 +230,18 @@ def _fitted(
         )
         weights = _weights(config, str(cell["weights"]))
         return fit_adversarially(of_game, _game(config, method), weights, train, start, generator).mixture
+    if method == GIVEN_START:
+        return start
     if method == "VIPS":
         vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations, plateau_window=0)
         model = completed(GMMVI(problem.target, vips).fit(start=start, generator=generator))
-    elif method == DEFAULTS:
-        model = completed(
-            EIM(EIMConfig(n_components=start.n_components, plateau_window=0)).fit(train, generator=generator)
-        )
+    elif method == THESIS:
+        settings = {**_eim_settings(config, start), "ratio.validation_share": 0.0, "m_step.n_samples": N_VALUES}
+        model = completed(EIM(EIMConfig.thesis(**settings)).fit(train, start, generator=generator))
+    elif method in (DEFAULTS, f"{DEFAULTS}{START}"):
+        iterations = {} if method == DEFAULTS else {"n_iterations": 0}
+        defaults = EIMConfig(n_components=start.n_components, plateau_window=0).replace(**iterations)
+        model = completed(EIM(defaults).fit(train, generator=generator))
     elif method == "EM":
         model = completed(EM(EMConfig(n_components=start.n_components)).fit(train, start))
     elif method == "MDN":
@@ -289,6 +301,7 @@ NO_MATTER = 1.5  # largest factor between means that count as equal
 
 
 SETUPS = (
+    Setup("network", THESIS),
     Setup("network", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
     Setup("plug-in", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
     Setup(EIMConfig().ratio.estimator, DEFAULTS),
@@ -443,16 +456,19 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     pairs = list(dict.fromkeys((row["method"], row["estimator"]) for row in table.rows))
-    eim = [_Series(*pair) for pair in pairs if pair[0] in ("EIM", DEFAULTS)]
+    eim = [_Series(*pair) for pair in pairs if pair[0] in OF_EIM]
     games = [_Series(*pair) for pair in pairs if pair[0] in ADVERSARIAL]
     variants = [
-        _Series(*pair) for method in (*EIM_VARIANTS, DEFAULTS, "EM", "VIPS") for pair in pairs if pair[0] == method
+        _Series(*pair)
+        for method in (*EIM_VARIANTS, THESIS, DEFAULTS, "EM", "VIPS")
+        for pair in pairs
+        if pair[0] == method
     ]
     panels = []
     for way in ("none", *WEIGHTS):
         rows = [row for row in table.rows if (row["n_components"] == 1) == (way == "none")]
         if any(row["method"] in ADVERSARIAL and row["weights"] == way for row in rows):
-            chosen = [row for row in rows if row["method"] in ("EIM", DEFAULTS) or row["weights"] == way]
+            chosen = [row for row in rows if row["method"] in OF_EIM or row["weights"] == way]
             panels.append((TITLES[way], chosen))
     paths = [_draw(folder / "adversarial.png", panels, [*eim, *games])] if panels else []
     counts = sorted(table.distinct("n_components"))

@@ -44,6 +44,24 @@ EXPERIMENTS = {
 about the experiment, it also defines `CLAIMS` and `SETUPS`, the rows of EIM that they are checked for."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
+START = ", start"  # end of the name of a method whose row is the start of the method, without any iteration
+GIVEN_START = "start"  # row of a start that all methods share
+
+
+def of_start(cell: Cell) -> tuple[str, bool]:
+    """Return the name of a cell's method, and whether the cell is its start."""
+    method = str(cell["method"])
+    return method.removesuffix(START), method.endswith(START) or method == GIVEN_START
+
+
+def with_starts(cells: Sequence[Cell], methods: Sequence[str]) -> list[Cell]:
+    """Return cells, each preceded by its start if its method is one of `methods`."""
+    found: list[Cell] = []
+    for cell in cells:
+        if cell["method"] in methods:
+            found.append({**cell, "method": f"{cell['method']}{START}"})
+        found.append(cell)
+    return found
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -103,6 +121,10 @@ class Experiment(Generic[SettingsT]):
         Function from a table to lines of Markdown. The report writes them to the table's folder, and links to them.
     source : str
         Word for the publication that the experiment belongs to.
+    figures : mapping of str to str
+        Columns by which results are compared with their starts, with names and units for readers.
+    by : tuple of str
+        Columns that distinguish the problems of this comparison.
     """
 
     name: str
@@ -114,6 +136,8 @@ class Experiment(Generic[SettingsT]):
     page: Callable[[ResultTable], list[str]] | None = None
     details: Callable[[ResultTable], list[str]] | None = None
     source: str = "thesis"
+    figures: Mapping[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.

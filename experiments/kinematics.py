@@ -36,8 +36,8 @@ from eim_ros.learning.ratio import FeatureInputs
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, INK, new_figure, write_figure
 from experiments.bounds import BoundsConfig
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, method_label
+from experiments.harness import GIVEN_START, Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, THESIS, method_label
 from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, n_seeds, paired_means
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
@@ -83,7 +83,11 @@ class KinematicsConfig(Settings):
     n_test: int = option(5000, "samples for testing", minimum=10)
     em_iterations: int = option(100, "maximum number of EM iterations", minimum=1)
     start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
-    learners: tuple[str, ...] = option(("EIM", OURS), "rows of EIM: with the settings of the thesis, with ours")
+    learners: tuple[str, ...] = option(
+        (THESIS, "EIM", OURS),
+        "rows of EIM: as in the thesis, with its bounds, with ours",
+        choices=(THESIS, "EIM", OURS),
+    )
     ratios: tuple[str, ...] = option(
         ("network", "plug-in", KNOWN), "density ratio estimators of EIM, ours", choices=(*RATIO_ESTIMATORS, KNOWN)
     )
@@ -102,9 +106,9 @@ class KinematicsConfig(Settings):
 def _cells(config: KinematicsConfig) -> list[Cell]:
     cells: list[Cell] = []
     for robot, count in itertools.product(config.robots, config.n_components):
-        methods = [("EM", "none")]
-        if "EIM" in config.learners and robot == THESIS_ROBOT:
-            methods.append(("EIM", "network"))
+        methods = [("EM", "none"), (GIVEN_START, "none")]
+        if robot == THESIS_ROBOT:
+            methods += [(learner, "network") for learner in (THESIS, "EIM") if learner in config.learners]
         if OURS in config.learners:
             methods += [(OURS, ratio) for ratio in config.ratios]
         cells += [
@@ -115,11 +119,11 @@ def _cells(config: KinematicsConfig) -> list[Cell]:
 
 def _measure(config: KinematicsConfig, cell: Cell, seed: int) -> Outcome:
     data = _data(config, str(cell["robot"]), seed)
-    ratio, count = str(cell["estimator"]), int(cell["n_components"])
+    method, ratio, count = str(cell["method"]), str(cell["estimator"]), int(cell["n_components"])
     generator = torch.Generator().manual_seed(1_000_003 * seed + count)
     models: list[MixtureOfExperts] = []
     fit = config.ours if cell["method"] == OURS else config.thesis
-    model, seconds = timed(lambda: _fitted(config, fit, ratio, count, data, generator, models))
+    model, seconds = timed(lambda: _fitted(config, fit, method, ratio, count, data, generator, models))
     chosen = [models[index] for index in _evenly(len(models))]
     points = [_figures(data, one, data.test, seed, N_CURVE) for one in chosen]
     curves = {column: [round(point[name], 4) for point in points] for name, column in CURVES.items()}
@@ -132,6 +136,8 @@ EXPERIMENT = Experiment(
     KinematicsConfig,
     _cells,
     _measure,
+    figures={"rmse_position": "RMSE of raw samples [m]"},
+    by=("robot", "n_components"),
 )
 
 
@@ -157,13 +163,14 @@ def _data(config: KinematicsConfig, name: str, seed: int) -> _Data:
 def _fitted(
     config: KinematicsConfig,
     fit: FitConfig,
+    method: str,
     ratio: str,
     n_components: int,
     data: _Data,
     generator: torch.Generator,
     models: list[MixtureOfExperts],
 ) -> MixtureOfExperts:
-    """Fit a model by EIM, or by EM if `ratio` is "none".
+    """Fit the model of a method.
 
     The start of EIM and the model after each iteration are appended to `models`.
     """
@@ -171,17 +178,19 @@ def _fitted(
     def keep(state: Any, record: dict[str, float]) -> None:
         models.append(state.model)
 
-    n_iterations = config.em_iterations if ratio == "none" else config.start_iterations
+    n_iterations = config.em_iterations if method == "EM" else config.start_iterations
     em = EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
-    if ratio == "none":
+    if method == "EM":
         return _mixture(completed(em.fit(data.train, generator=generator, run=RunOptions(callbacks=[keep]))))
     start = _mixture(completed(em.fit(data.train, generator=generator)))
     models.append(start)
-    learner = _learner(config, fit, ratio, n_components, data)
+    if method == GIVEN_START:
+        return start
+    learner = _learner(config, fit, method, ratio, n_components, data)
     return _mixture(completed(learner.fit(data.both, start, generator=generator, run=RunOptions(callbacks=[keep]))))
 
 
-def _learner(config: KinematicsConfig, fit: FitConfig, ratio: str, n_components: int, data: _Data) -> EIM:
+def _learner(config: KinematicsConfig, fit: FitConfig, method: str, ratio: str, n_components: int, data: _Data) -> EIM:
     """Return EIM with a density ratio estimator.
 
     It returns its last model, because a blurred ratio cannot identify the best one.
@@ -217,6 +226,8 @@ def _learner(config: KinematicsConfig, fit: FitConfig, ratio: str, n_components:
         "ratio.batch_size": fit.batch_size,
         "ratio.n_epochs": fit.n_epochs,
     }
+    if method == THESIS:
+        return EIM(EIMConfig.thesis(**{**shared, **network, "m_step.n_samples": N_VALUES}))
     return EIM(EIMConfig.from_mapping({"ratio.estimator": ratio, **shared, **network}), inputs)
 
 
@@ -242,9 +253,10 @@ def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: 
     return evaluate(IKModel(model, data.robot, "position"), some, seed)
 
 
+N_VALUES = 400  # samples per expert for a surrogate of values, which has 66 coefficients
 HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
 FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
-SETUPS = (Setup("network"), *(Setup(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
+SETUPS = (Setup("network", THESIS), Setup("network"), *(Setup(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
 BY = ("robot", "n_components")
 
 
@@ -347,7 +359,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _draw_robot(table: ResultTable, robot: str, path: Path) -> Path:
-    rows = table.where(robot=robot)
+    rows = [row for row in table.where(robot=robot) if row["method"] != GIVEN_START]
     methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
     most = max(row["n_components"] for row in rows)
     figure = new_figure(12.0, 7.4)

@@ -31,12 +31,12 @@ from eim_ros.learning.run import FitResult, completed, timed
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, line_task
 from eim_ros.planar.picture import draw_arms, draw_task
 from eim_ros.view.style import FAINT, INK, MUTED, new_figure, write_figure
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import DEFAULTS, METHOD_COLOURS, RATIO_LINES, method_label
+from experiments.harness import Cell, Experiment, Outcome, of_start, with_starts
+from experiments.pictures import DEFAULTS, METHOD_COLOURS, RATIO_LINES, THESIS, method_label
 from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 
-LEARNERS = ("EM", "EIM", "EIM + tip", DEFAULTS)
+LEARNERS = ("EM", THESIS, "EIM", "EIM + tip", DEFAULTS)
 EXPERT = "expert"  # name of the row with the test data
 NEAR = 0.1  # [m] distance to the line within which a sample counts as near
 N_BINS = 50  # number of histogram bins along the line
@@ -55,7 +55,7 @@ class LineReachingConfig(Settings):
     n_links: int = option(10, "number of 1 m links of the robot", minimum=2)
     line_x: float = option(5.0, "x coordinate of the line", unit="m")
     line_height: float = option(7.0, "the line reaches from -line_height to line_height", unit="m", minimum=0.1)
-    n_iterations: int = option(600, "number of EIM iterations", minimum=1)
+    n_iterations: int = option(600, "number of EIM iterations", minimum=0)
     em_iterations: int = option(100, "iterations of EM at most", minimum=1)
     kl_bound: float = option(0.005, "maximum KL divergence of a component's update", unit="nat", minimum=0.0)
     weights_kl_bound: float = option(0.005, "maximum KL divergence of the weights' update", unit="nat", minimum=0.0)
@@ -141,33 +141,40 @@ def _mixture(
     n_components: int,
     generator: torch.Generator,
 ) -> GaussianMixture:
+    learner, is_start = of_start({"method": learner})
     if learner == "EM":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
         return _completed(EM(em_config).fit(data.train, generator=generator))
     if learner == DEFAULTS:
+        defaults = EIMConfig(n_components=n_components, plateau_window=0)
         return _completed(
-            EIM(EIMConfig(n_components=n_components, plateau_window=0)).fit(data.both, generator=generator)
+            EIM(defaults.replace(n_iterations=0) if is_start else defaults).fit(data.both, generator=generator)
         )
 
     def tip(context: Tensor, sample: Tensor) -> Tensor:
         return data.task.normal_coordinate(data.arm.tip(sample)).unsqueeze(-1)
 
+    settings = {
+        "n_components": n_components,
+        "n_iterations": 0 if is_start else config.n_iterations,
+        "ratio.hidden_layers": config.hidden_layers,
+        "ratio.dropout": config.dropout,
+        "ratio.validation_share": config.n_validation / len(data.both),
+        "m_step.kl_bound": config.kl_bound,
+        "m_step.entropy_loss_bound": config.entropy_loss_bound,
+        "m_step.gating.kl_bound": config.weights_kl_bound,
+        "m_step.gating.entropy_loss_bound": config.weights_entropy_loss_bound,
+    }
+    if learner == THESIS:
+        return _completed(EIM(EIMConfig.thesis(**settings)).fit(data.both, generator=generator))
     eim_config = EIMConfig.from_mapping(
         {
-            "n_components": n_components,
-            "n_iterations": config.n_iterations,
+            **settings,
             "plateau_window": 0,
             "start.n_starts": 1,
             "ratio.estimator": ratio,
-            "ratio.hidden_layers": config.hidden_layers,
-            "ratio.dropout": config.dropout,
-            "ratio.evidence": 0.0,  # as in the thesis, the network is always used
-            "ratio.validation_share": config.n_validation / len(data.both),
+            "ratio.evidence": 0.0,  # the network is used if it has the smaller held-out loss
             "ratio.reference.factors": REFERENCE_FACTORS,
-            "m_step.kl_bound": config.kl_bound,
-            "m_step.entropy_loss_bound": config.entropy_loss_bound,
-            "m_step.gating.kl_bound": config.weights_kl_bound,
-            "m_step.gating.entropy_loss_bound": config.weights_entropy_loss_bound,
         }
     )
     inputs = FeatureInputs.from_data(data.train[:, :0], data.train, tip) if learner == "EIM + tip" else None
@@ -199,7 +206,12 @@ BY = ("n_components",)
 MUCH_CLOSER = 0.5  # largest share of EM's distance that counts as reaching the line while EM misses it
 
 
-SETUPS = (Setup("network", others=("EIM + tip",)), Setup("plug-in"), Setup("residual", DEFAULTS))
+SETUPS = (
+    Setup("network", THESIS),
+    Setup("network", others=("EIM + tip",)),
+    Setup("plug-in"),
+    Setup("residual", DEFAULTS),
+)
 
 
 def _closer_than_em(table: ResultTable, setup: Setup) -> Finding | None:
@@ -303,7 +315,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     arm, task = line_reaching_arm(LineReachingConfig.from_mapping(table.settings))
-    rows = [row for row in table.rows if row["method"] != EXPERT]
+    rows = [row for row in table.rows if row["method"] != EXPERT and not of_start(row)[1]]
     methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
     counts = sorted({row["n_components"] for row in rows})
     shown = _some(counts)
@@ -392,11 +404,11 @@ def _cells(config: LineReachingConfig) -> list[Cell]:
     cells: list[Cell] = [{"method": EXPERT, "estimator": "none", "n_components": 0}]
     for count in config.n_components:
         for learner in config.learners:
-            ratios = {"EM": ("none",), DEFAULTS: ("residual",)}.get(learner, config.ratios)
+            ratios = {"EM": ("none",), DEFAULTS: ("residual",), THESIS: ("network",)}.get(learner, config.ratios)
             if learner == "EIM + tip":  # a plug-in density of the joints ignores the tip
                 ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
             cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
-    return cells
+    return with_starts(cells, ("EIM", THESIS, DEFAULTS))
 
 
 def _measure(config: LineReachingConfig, cell: Cell, seed: int) -> Outcome:
@@ -418,6 +430,8 @@ EXPERIMENT = Experiment(
     LineReachingConfig,
     _cells,
     _measure,
+    figures={"distance": "mean distance to the line [m]", "coverage": "coverage of the line"},
+    by=("n_components",),
 )
 
 

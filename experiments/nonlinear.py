@@ -41,14 +41,16 @@ from eim_ros.learning.models import (
 from eim_ros.learning.projections.neural import weigh_samples
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, INK, MUTED, new_figure, write_figure
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
+from experiments.harness import Cell, Experiment, Outcome, of_start, with_starts
+from experiments.pictures import METHOD_COLOURS, THESIS, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row, mean_and_error
 
 NEAR = 3.0  # distance within which a sample belongs to a mode [standard deviations]
 DEVIATION = 0.1
 COURSE = "EIM, early start"  # name of the row that records the course of a run
+THESIS_STARTS = {THESIS: "em", f"{THESIS}, random start": "random"}
+LONGER = 5  # factor on the number of iterations of these rows
 EARLY_STEPS = 10  # steps of L-BFGS before this run
 SHOWN = (1, 5, 10, 20, 30, 60)  # recorded iterations
 N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # contexts, and samples at each of them, that an iteration records
@@ -84,7 +86,7 @@ class NonlinearConfig(Settings):
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "number of samples for training, and of contexts for testing", minimum=100)
-    n_iterations: int = option(60, "number of EIM iterations", minimum=1)
+    n_iterations: int = option(60, "number of EIM iterations", minimum=0)
     em_iterations: int = option(20, "maximum number of EM iterations", minimum=1)
     start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
     course_iterations: int = option(60, "number of EIM iterations of the recorded course", minimum=1)
@@ -103,19 +105,25 @@ def _cells(config: NonlinearConfig) -> list[Cell]:
     ]
     if "sine" in config.targets and "network" in config.ratios:
         cells.append({"target": "sine", "method": COURSE, "estimator": "network"})
-    return cells
+    cells += [
+        {"target": name, "method": method, "estimator": "network"}
+        for method in THESIS_STARTS
+        for name in config.targets
+    ]
+    return with_starts(cells, ("EIM", *THESIS_STARTS))
 
 
 def _measure(config: NonlinearConfig, cell: Cell, seed: int) -> Outcome:
-    name, ratio = str(cell["target"]), str(cell["estimator"])
-    data = _data(config.n_samples, name, seed)
+    name = str(cell["target"])
+    in_thesis = of_start(cell)[0] in THESIS_STARTS
+    data = _data(2 * config.n_samples if in_thesis else config.n_samples, name, seed)  # with validation data
     generator = torch.Generator().manual_seed(_seed(name, seed) + 500_000)  # differs from the seed of the data
     if cell["method"] == COURSE:
         course = Course(config, _early_start(config, data, generator))
-        model, seconds = timed(lambda: _fitted(config, ratio, data, generator, course))
+        model, seconds = timed(lambda: _fitted(config, cell, data, generator, course))
         recorded = {"course": course.records}
     else:
-        model, seconds = timed(lambda: _fitted(config, ratio, data, generator))
+        model, seconds = timed(lambda: _fitted(config, cell, data, generator))
         recorded = {}
     return Outcome(seconds, {**_judged(config, TARGETS[name], model, generator), **_drawn(model), **recorded})
 
@@ -126,6 +134,8 @@ EXPERIMENT = Experiment(
     NonlinearConfig,
     _cells,
     _measure,
+    figures={"kl": "KL(model || target) [nat]", "on_one_mode": "share on one mode"},
+    by=("target",),
 )
 
 
@@ -200,13 +210,26 @@ def _family(config: NonlinearConfig) -> dict[str, Any]:
 
 def _fitted(
     config: NonlinearConfig,
-    ratio: str,
+    cell: Cell,
     data: tuple[Tensor, Tensor],
     generator: torch.Generator,
     course: Course | None = None,
 ) -> MixtureOfExperts:
-    """Fit the expert by EIM, or by EM if `ratio` is "none". A course sets the start and is recorded."""
-    if ratio == "none":
+    """Fit the expert of a cell. A course sets the start and is recorded."""
+    (method, is_start), ratio = of_start(cell), str(cell["estimator"])
+    if method in THESIS_STARTS:
+        thesis = {
+            "n_iterations": 0 if is_start else LONGER * config.n_iterations,
+            "start.kind": THESIS_STARTS[method],
+            "start.em_iterations": config.start_iterations,
+            "m_step.kl_bound": config.kl_bound,
+            "m_step.entropy_loss_bound": config.entropy_loss_bound,
+            "ratio.hidden_layers": config.hidden_layers,
+            "ratio.validation_share": 0.5,  # 5000 samples for training, 5000 for validation
+            **_family(config),
+        }
+        model = completed(EIM(EIMConfig.thesis(**thesis)).fit(data, generator=generator))
+    elif ratio == "none":
         em_config = EMConfig.from_mapping(
             {"n_iterations": config.em_iterations, "networks.iterations": 60, **_family(config)}
         )
@@ -214,7 +237,7 @@ def _fitted(
     else:
         eim_config = EIMConfig.from_mapping(
             {
-                "n_iterations": config.course_iterations if course else config.n_iterations,
+                "n_iterations": 0 if is_start else config.course_iterations if course else config.n_iterations,
                 "plateau_window": 0,
                 "start.em_iterations": config.start_iterations,
                 "m_step.kl_bound": config.kl_bound,
@@ -271,7 +294,13 @@ FAR = 0.15  # mean distance to the sine; 0.08 for samples of the target itself
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; where the modes cross, either may be the closest
 
 
-SETUPS = (Setup("network", others=(COURSE,)), Setup("plug-in"), Setup("residual"))
+SETUPS = (
+    Setup("network", THESIS),
+    Setup("network", f"{THESIS}, random start"),
+    Setup("network", others=(COURSE,)),
+    Setup("plug-in"),
+    Setup("residual"),
+)
 
 
 def _fits(target: str) -> Callable[[ResultTable, Setup], Finding | None]:
@@ -398,7 +427,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     -------
     list of Path
     """
-    rows = [row for row in table.rows if row["method"] != COURSE]
+    rows = [row for row in table.rows if row["method"] != COURSE and not of_start(row)[1]]
     courses = table.where(method=COURSE)
     targets = list(dict.fromkeys(row["target"] for row in rows))
     methods = sorted({(row["method"], row["estimator"]) for row in rows})

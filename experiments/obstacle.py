@@ -24,8 +24,8 @@ from eim_ros.learning.run import completed, timed
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.planar.picture import draw_arms, draw_task
 from eim_ros.view.style import INK, write_figure
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
+from experiments.harness import Cell, Experiment, Outcome, of_start, with_starts
+from experiments.pictures import METHOD_COLOURS, THESIS, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, mean_and_error
 
@@ -44,7 +44,7 @@ class ObstacleConfig(Settings):
     disc_x: float = option(3.5, "x coordinate of the disc's centre", unit="m")
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
     n_components: int = option(1, "components of the models", minimum=1)
-    n_iterations: int = option(100, "number of EIM iterations", minimum=1)
+    n_iterations: int = option(100, "number of EIM iterations", minimum=0)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
 
 
@@ -55,16 +55,16 @@ def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
 
 
 def _cells(config: ObstacleConfig) -> list[Cell]:
-    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
-    return [{"method": method, "estimator": ratio} for method, ratio in methods]
+    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios), (THESIS, "network")]
+    return with_starts([{"method": method, "estimator": ratio} for method, ratio in methods], ("EIM",))
 
 
 def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
     data = _data(config, seed)
-    ratio, seconds, sample = str(cell["estimator"]), 0.0, data
+    seconds, sample = 0.0, data
     if cell["method"] != EXPERT:
         generator = torch.Generator().manual_seed(1_000_003 * seed + 1)  # differs from the seed of the data
-        mixture, seconds = timed(lambda: _mixture(config, ratio, data, generator))
+        mixture, seconds = timed(lambda: _mixture(config, cell, data, generator))
         sample = mixture.sample(config.n_samples, generator)
     drawn = ((sample[:N_DRAWN] * 1e4).round() / 1e4).tolist()
     return Outcome(seconds, {**_judged(sample, *obstacle_arm(config)), "samples": drawn})
@@ -76,6 +76,7 @@ EXPERIMENT = Experiment(
     ObstacleConfig,
     _cells,
     _measure,
+    figures={"collisions": "share of samples that collide", "distance": "mean distance to the point [m]"},
 )
 
 
@@ -85,15 +86,19 @@ def _data(config: ObstacleConfig, seed: int) -> Tensor:
     return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
 
 
-def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.Generator) -> GaussianMixture:
-    """Fit a mixture by EIM, or by EM if `ratio` is "none"."""
-    if ratio == "none":
+def _mixture(config: ObstacleConfig, cell: Cell, data: Tensor, generator: torch.Generator) -> GaussianMixture:
+    """Fit the mixture of a cell."""
+    (method, is_start), ratio = of_start(cell), str(cell["estimator"])
+    if method == THESIS:
+        thesis = EIMConfig.thesis(n_components=config.n_components, n_iterations=config.n_iterations)
+        model = completed(EIM(thesis).fit(data, generator=generator))
+    elif ratio == "none":
         model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))
     else:
         eim_config = EIMConfig.from_mapping(
             {
                 "n_components": config.n_components,
-                "n_iterations": config.n_iterations,
+                "n_iterations": 0 if is_start else config.n_iterations,
                 "plateau_window": 0,
                 "start.n_starts": 1,
                 "ratio.estimator": ratio,
@@ -119,7 +124,7 @@ LEAST_ON_ONE_SIDE = 0.95  # share of the samples that counts as keeping to one w
 MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples; distance to the point [m], for a 10 m arm
 
 
-SETUPS = (Setup("network"), Setup("residual"), Setup("plug-in"))
+SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))
 
 
 def _solves_the_task(table: ResultTable, setup: Setup) -> Finding | None:
@@ -179,7 +184,8 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     arm, task = obstacle_arm(ObstacleConfig.from_mapping(table.settings))
-    rows = list({(row["method"], row["estimator"]): row for row in reversed(table.rows)}.values())[::-1]
+    results = [row for row in table.rows if not of_start(row)[1]]
+    rows = list({(row["method"], row["estimator"]): row for row in reversed(results)}.values())[::-1]
     figure, panels = panel_figure(len(rows), 3.6, 3.3)
     for axes, row in zip(panels, rows, strict=True):
         draw_task(axes, task)

@@ -17,6 +17,7 @@ MOST_COLUMNS = 3
 GAP = 0.08  # padding around each panel [inch]
 
 OURS, DEFAULTS = "EIM, ours", "EIM, defaults"  # rows with settings of this repository, or the defaults of the package
+THESIS = "EIM, thesis"  # rows with `EIMConfig.thesis`
 
 # Each method has one colour in all pictures, and each density ratio estimator one line style.
 METHOD_COLOURS = {
@@ -26,6 +27,8 @@ METHOD_COLOURS = {
     "EIM + tip": "#009E73",
     OURS: "#332288",
     DEFAULTS: "#AA4499",
+    THESIS: "#117733",
+    f"{THESIS}, random start": "#44AA99",
     "VIPS": "#1B1F27",
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",

@@ -24,7 +24,7 @@ import numpy as np
 from eim_ros.cli.flags import flag, json_flag
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
-from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, comparable, experiment_module, is_selection
+from experiments.harness import EXPERIMENTS, START, TABLE_NAME, Experiment, comparable, experiment_module, is_selection
 from experiments.pictures import method_label
 from experiments.table import ResultTable, Row, Value, summary
 
@@ -61,7 +61,7 @@ class Setup:
 
     def owns(self, row: Mapping[str, Value]) -> bool:
         """Return whether a row or cell belongs to this setup."""
-        method = row.get("method", self.method)
+        method = str(row.get("method", self.method)).removesuffix(START)
         return row["estimator"] == self.estimator and method in (self.method, *self.others)
 
 

@@ -28,8 +28,8 @@ from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGati
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, new_figure, write_figure
 from experiments.bounds import BoundsConfig
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, OURS, method_label
+from experiments.harness import GIVEN_START, Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS, OURS, THESIS, method_label
 from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row
 
@@ -66,7 +66,9 @@ class RobustnessConfig(Settings):
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     learners: tuple[str, ...] = option(
-        ("EIM", OURS), "rows of EIM: with the settings of the thesis, with ours", choices=("EIM", OURS)
+        (THESIS, "EIM", OURS),
+        "rows of EIM: as in the thesis, with its bounds, with ours",
+        choices=(THESIS, "EIM", OURS),
     )
     ratios: tuple[str, ...] = option(
         ("network", "plug-in", "residual"), "density ratio estimators of EIM, ours", choices=RATIO_ESTIMATORS
@@ -126,7 +128,9 @@ def reached_optimum(table: ResultTable, row: Row) -> bool:
 
 
 def _cells(config: RobustnessConfig) -> list[Cell]:
-    methods = [("EM", "none"), (K_MEANS, "none")]
+    methods = [(GIVEN_START, "none"), ("EM", "none"), (K_MEANS, "none")]
+    if THESIS in config.learners:
+        methods.append((THESIS, "network"))
     if "EIM" in config.learners:
         methods.append(("EIM", "network"))
     if OURS in config.learners:
@@ -140,14 +144,14 @@ def _cells(config: RobustnessConfig) -> list[Cell]:
 def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
     train, test, more = _data(config, seed)
     fit = config.ours if cell["method"] == OURS else config.thesis
-    ratio = str(cell["estimator"])
+    method, ratio = str(cell["method"]), str(cell["estimator"])
     generator = torch.Generator().manual_seed(1_000_003 * seed + int(cell["start"]))
     start: MixtureOfExperts | None = None
     if cell["method"] == OPTIMUM:
         start = _half_waves(config.noise)
     elif cell["method"] != K_MEANS:
         start = random_start(*train, config.n_components, generator)
-    model, seconds = timed(lambda: _fitted(config, fit, ratio, train, more, start, generator))
+    model, seconds = timed(lambda: _fitted(config, fit, method, ratio, train, more, start, generator))
     context = test[0][:N_DRAWN]
     drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     figures = {
@@ -179,6 +183,7 @@ EXPERIMENT = Experiment(
     _cells,
     _measure,
     _report,
+    figures={"log_likelihood": "log-likelihood [nat]"},
 )
 
 
@@ -196,16 +201,20 @@ def _data(config: RobustnessConfig, seed: int) -> tuple[Samples, Samples, Sample
 def _fitted(
     config: RobustnessConfig,
     fit: FitConfig,
+    method: str,
     ratio: str,
     train: Samples,
     more: Samples,
     start: MixtureOfExperts | None,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Fit a model by EIM, or by EM if `ratio` is "none"; without a start, EM uses k-means.
+    """Fit the model of a method, EM if `ratio` is "none"; without a start, EM uses k-means.
 
     The first of the samples `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
     """
+    if method == GIVEN_START:
+        assert start is not None
+        return start
     if ratio == "none":
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
         model = completed(EM(em_config).fit(train, start, generator=generator))
@@ -217,20 +226,17 @@ def _fitted(
                 torch.cat([first, second[: fit.n_validation]]) for first, second in zip(train, more, strict=True)
             )
             train = context, sample
-        eim_config = EIMConfig.from_mapping(
-            {
-                **shares,
-                "n_components": config.n_components,
-                "n_iterations": fit.n_iterations,
-                "plateau_window": 0,
-                "ratio.estimator": ratio,
-                **fit.m_step,
-                "m_step.gating.n_contexts": config.n_gating_contexts,
-                "ratio.hidden_layers": config.hidden_layers,
-                "ratio.dropout": config.dropout,
-                "ratio.reference.factors": (3.0, 5.0),
-            }
-        )
+        settings = {
+            **shares,
+            "n_components": config.n_components,
+            "n_iterations": fit.n_iterations,
+            **fit.m_step,
+            "m_step.gating.n_contexts": config.n_gating_contexts,
+            "ratio.hidden_layers": config.hidden_layers,
+            "ratio.dropout": config.dropout,
+        }
+        ours = {"plateau_window": 0, "ratio.estimator": ratio, "ratio.reference.factors": (3.0, 5.0)}
+        eim_config = EIMConfig.thesis(**settings) if method == THESIS else EIMConfig.from_mapping({**settings, **ours})
         model = completed(EIM(eim_config).fit(train, start, generator=generator))
     assert isinstance(model, MixtureOfExperts)
     return model
@@ -266,7 +272,11 @@ def _values(table: ResultTable, setup: Setup) -> tuple[np.ndarray, np.ndarray]:
     return values, values >= np.array([best[row["seed"]] for row in rows])
 
 
-SETUPS = (Setup("network"), *(Setup(ratio, OURS) for ratio in ("residual", "network", "plug-in")))
+SETUPS = (
+    Setup("network", THESIS),
+    Setup("network"),
+    *(Setup(ratio, OURS) for ratio in ("residual", "network", "plug-in")),
+)
 LOST = 0.01  # an expert whose mean weight is below this share is lost
 
 
@@ -359,7 +369,9 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     methods = [
-        key for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows) if key[0] != OPTIMUM
+        key
+        for key in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows)
+        if key[0] not in (OPTIMUM, GIVEN_START)
     ]
     figure = new_figure(3.2 * len(methods), 7.6)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.3, 1.0))[:, 0]

@@ -32,8 +32,8 @@ from eim_ros.learning.em import EM
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, INK, MUTED, write_figure
-from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label, panel_figure
+from experiments.harness import Cell, Experiment, Outcome, of_start, with_starts
+from experiments.pictures import METHOD_COLOURS, RATIO_LINES, THESIS, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 from experiments.traffic_data import VehicleTrack, read_ngsim, split_by_vehicle, synthetic_intersection, track_windows
@@ -196,14 +196,14 @@ def _cells(config: TrafficConfig) -> list[Cell]:
     data = NGSIM if config.ngsim else SYNTHETIC
     cells: list[Cell] = [{"data": data, "method": TEST_DATA, "estimator": "none", "n_components": 0}]
     for count in config.n_components:
-        methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
+        methods = [("EM", "none"), (THESIS, "network"), *(("EIM", ratio) for ratio in config.ratios)]
         cells += [{"data": data, "method": name, "estimator": ratio, "n_components": count} for name, ratio in methods]
-    return cells
+    return with_starts(cells, ("EIM", THESIS))
 
 
 def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
     data = _data(config, seed)
-    ratio, count = str(cell["estimator"]), int(cell["n_components"])
+    count = int(cell["n_components"])
     context, following = data.test
     if cell["method"] == TEST_DATA:
         rows = slice(0, N_DRAWN)
@@ -211,7 +211,7 @@ def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
             0.0, {"off_road": data.off_road, **_drawn(context[rows], following[rows]), **_drawn_road(data.road)}
         )
     generator = torch.Generator().manual_seed(1_000_003 * seed + count)
-    fit, seconds = timed(lambda: _fitted(config, ratio, count, data.train, generator))
+    fit, seconds = timed(lambda: _fitted(config, cell, data.train, generator))
     model = completed(fit)
     assert isinstance(model, MixtureOfExperts)
     sample = model.sample(context, torch.Generator().manual_seed(seed))
@@ -231,6 +231,8 @@ EXPERIMENT = Experiment(
     TrafficConfig,
     _cells,
     _measure,
+    figures={"off_road": "share of positions off the road"},
+    by=("n_components",),
 )
 
 
@@ -252,30 +254,29 @@ def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.G
 
 
 def _fitted(
-    config: TrafficConfig, ratio: str, n_components: int, train: tuple[Tensor, Tensor], generator: torch.Generator
+    config: TrafficConfig, cell: Cell, train: tuple[Tensor, Tensor], generator: torch.Generator
 ) -> FitResult[Any]:
-    """Fit a model by EIM, or by EM if `ratio` is "none"."""
+    """Fit the model of a cell."""
+    (method, is_start), ratio, n_components = of_start(cell), str(cell["estimator"]), int(cell["n_components"])
     if len(train[0]) < n_components:
         raise DataError(f"{n_components} experts need as many windows of tracks, got {len(train[0])}", len(train[0]))
     if ratio == "none":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
         return EM(em_config).fit(train, generator=generator)
-    eim_config = EIMConfig.from_mapping(
-        {
-            "n_components": n_components,
-            "n_iterations": config.n_iterations,
-            "plateau_window": config.plateau_window,
-            "ratio.estimator": ratio,
-            "m_step.kl_bound": config.kl_bound,
-            "m_step.gating.kl_bound": config.gating_kl_bound,
-            "m_step.entropy_loss_bound": config.entropy_loss_bound,
-            "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
-            "ratio.hidden_layers": config.hidden_layers,
-            "ratio.dropout": config.dropout,
-            "ratio.n_epochs": config.n_epochs,
-            "m_step.n_samples": config.n_expert_samples,
-        }
-    )
+    settings = {
+        "n_components": n_components,
+        "n_iterations": 0 if is_start else config.n_iterations,
+        "m_step.kl_bound": config.kl_bound,
+        "m_step.gating.kl_bound": config.gating_kl_bound,
+        "m_step.entropy_loss_bound": config.entropy_loss_bound,
+        "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
+        "m_step.n_samples": config.n_expert_samples,
+        "ratio.hidden_layers": config.hidden_layers,
+        "ratio.dropout": config.dropout,
+        "ratio.n_epochs": config.n_epochs,
+    }
+    ours = {"plateau_window": config.plateau_window, "ratio.estimator": ratio}
+    eim_config = EIMConfig.thesis(**settings) if method == THESIS else EIMConfig.from_mapping({**settings, **ours})
     return EIM(eim_config).fit(train, generator=generator)
 
 
@@ -304,7 +305,7 @@ def _drawn_road(road: RoadMap) -> dict[str, object]:
 MOST_OF_EM = 0.5  # largest ratio to EM's share that counts as "far fewer"
 
 
-SETUPS = (Setup("network"), Setup("residual"), Setup("plug-in"))
+SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))
 
 
 def _more_plausible(table: ResultTable, setup: Setup) -> Finding | None:
@@ -361,7 +362,8 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     -------
     list of Path
     """
-    methods = list(dict.fromkeys((r["method"], r["estimator"]) for r in table.rows if r["method"] != TEST_DATA))
+    rows = [row for row in table.rows if row["method"] != TEST_DATA and not of_start(row)[1]]
+    methods = list(dict.fromkeys((row["method"], row["estimator"]) for row in rows))
     truths = {row["seed"]: row for row in table.where(method=TEST_DATA)}
     truth = truths[min(truths)]
     figure, (left, first, *others) = panel_figure(2 + len(methods), 3.6, 3.8)

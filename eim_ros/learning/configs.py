@@ -128,7 +128,9 @@ class RatioConfig(Settings):
         0.1, "share of the pairs that is held out; 0: no early stopping", minimum=0.0, maximum=0.5
     )
     evidence: float = option(
-        2.0, "smallest gain in held-out loss, in standard errors, for which the network is used", minimum=0.0
+        2.0,
+        "smallest gain in held-out loss, in standard errors, for which the network is used; -1: it is always used",
+        minimum=-1.0,
     )
     reference: ReferenceConfig = ReferenceConfig()
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
@@ -191,6 +193,12 @@ class MStepConfig(Settings):
         choices=("full", "diagonal", "tied"),
     )
     n_samples: int = option(150, "samples per linear expert for its surrogate", minimum=2)
+    contexts: str = option(
+        "resampled",
+        "contexts y of a linear expert z: drawn from p(y) q(z|y), or drawn from p(y) and weighted by q(z|y)/q(z) "
+        "(thesis 4.3.2)",
+        choices=("resampled", "weighted"),
+    )
     surrogate: str = option(
         "gradient", "fit the quadratic surrogate to gradients or values of the ratio", choices=("gradient", "value")
     )
@@ -212,8 +220,26 @@ class GradientStepsConfig(Settings):
 
 @dataclass(frozen=True)
 class StartConfig(Settings):
-    """Settings of the start."""
+    """Settings of the start, if none is given to `fit`.
 
+    EIM keeps to the modes near its start, so the start is a part of the method. Its kinds, from the cheapest to the
+    most expensive:
+
+    - "random": experts at random points of the data, each with the covariance of all data, and equal weights.
+    - "k-means": the clusters of k-means (`initial_mixture_of_experts`).
+    - "em": the likeliest of several fits by EM from k-means, as in VIPS and most of the thesis' experiments.
+    - "closest": the fit by EM, or the subset of the components of the reference density that has the least reverse KL
+      to it. It costs nothing beyond the reference, which has more components than the model, each on one mode. The
+      start may then be all: compare the result with that of `n_iterations=0`. A single neural expert starts at the
+      branch of the data that is closest to a mixture of several. If the estimator is a network alone, there is no
+      reference, and linear experts start as with "em".
+    """
+
+    kind: str = option(
+        "closest",
+        "start: random; k-means; em, a fit by EM; or closest, see `StartConfig`",
+        choices=("closest", "em", "k-means", "random"),
+    )
     n_starts: int = option(8, "k-means starts; EM continues the one with the highest held-out likelihood", minimum=1)
     em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
 
@@ -284,6 +310,31 @@ class EIMConfig(FamilyConfig):
     def known_density(cls, **settings: Any) -> EIMConfig:
         """Return the defaults for a target with a known density; `settings` replace some of them."""
         preset = {"n_iterations": 1000, "start.n_starts": 10, "m_step.gating.gradient": "natural", "plateau_window": 20}
+        return cls.from_mapping(preset).replace(**settings)
+
+    @classmethod
+    def thesis(cls, **settings: Any) -> EIMConfig:
+        """Return the settings of the thesis, where they differ from the defaults; `settings` replace some of them.
+
+        The network alone estimates the ratio and is always used (4.3.1), contexts have importance weights (4.3.2),
+        quadratic surrogates are fitted to values of the ratio (4.1.2), the gating is refitted to the updated
+        probabilities (4.2.1), the bounds are those of most experiments (table B.1), and the last model is returned.
+        """
+        preset = {
+            "n_iterations": 300,
+            "plateau_window": 0,
+            "n_selection_samples": 0,
+            "ratio.estimator": "network",
+            "ratio.evidence": -1.0,
+            "m_step.kl_bound": 0.005,
+            "m_step.surrogate": "value",
+            "m_step.contexts": "weighted",
+            "m_step.n_samples": 1000,
+            "m_step.gating.update": "refit",
+            "m_step.gating.kl_bound": 0.005,
+            "start.kind": "em",
+            "start.n_starts": 1,
+        }
         return cls.from_mapping(preset).replace(**settings)
 
     @classmethod

@@ -163,6 +163,25 @@ class _Clustered:
         return self.units.original(MixtureOfExperts(gating, experts))
 
 
+def random_start(context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator) -> MixtureOfExperts:
+    """Return linear experts at random samples, without slopes, with the covariance of all samples and equal weights.
+
+    The data are contexts (n_samples, n_context) and samples (n_samples, n_dims).
+    """
+    data = random_rows(Pairs(context, sample), n_components, generator)
+    if len(data) < n_components:
+        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
+    whole = initial_mixture_of_experts(context[:, :0], sample, 1, generator).experts
+    assert isinstance(whole, LinearExperts)
+    blank = context.new_zeros(n_components, context.shape[1])
+    experts = LinearExperts(
+        blank.unsqueeze(1).expand(-1, sample.shape[1], -1).contiguous(),
+        data.sample,
+        whole.scale_trils.expand(n_components, -1, -1).contiguous(),
+    )
+    return MixtureOfExperts(SoftmaxGating(blank, blank.new_zeros(n_components)), experts)
+
+
 def branching_start(
     config: FamilyConfig,
     context: Tensor,

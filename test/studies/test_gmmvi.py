@@ -151,8 +151,7 @@ def test_evaluations_needed_are_those_before_the_first_good_point():
 
 def drawn(tmp_path, **elbos):
     rows = tuple(
-        {"target": "planar4", "method": word, "run": "short", "seed": 0, "elbo": elbo}
-        for word, elbo in elbos.items()
+        {"target": "planar4", "method": word, "run": "short", "seed": 0, "elbo": elbo} for word, elbo in elbos.items()
     )
     (path,) = draw(ResultTable(Header("gmmvi", {}, {}), rows), tmp_path)
     return imread(path)[..., :3]

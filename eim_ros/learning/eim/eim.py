@@ -37,7 +37,7 @@ follows:
 Linear experts start from a fit by EM, which is also a candidate for the density of the data. EM averages over modes
 that its components cannot represent separately. If the reference density has more components than the model, a subset
 of them may be a better start, because each of them already lies on a mode. The start with the smallest
-KL(model || reference) is chosen.
+KL(model || reference) is chosen. This start may already be as good as the result; `start.kind` offers others.
 
 Several neural experts start from a fit by EM with the same family. A single neural expert needs another start. EM would
 average over the branches of multi-modal data. A wide expert that covers all branches is also almost a stationary point
@@ -71,7 +71,13 @@ from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio,
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
 from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
 from eim_ros.learning.run import Status
-from eim_ros.learning.starts import closest_component, with_networks
+from eim_ros.learning.starts import (
+    branching_start,
+    closest_component,
+    initial_mixture_of_experts,
+    random_start,
+    with_networks,
+)
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
 MOST_BRANCHES = 4  # largest mixture that is tried for the start of a single neural expert
@@ -91,11 +97,13 @@ def neural_start(
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
+    kind: str = "closest",
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
     """Return a neural mixture fitted to the data, as an estimate of their density, and the start of EIM.
 
     Both are the same model, unless a single expert is requested and the data have several branches. The start has
-    `n_components` components. The data are shuffled; the held-out ones determine the number of branches.
+    `n_components` components. A single expert is then one branch, or EM's average over all of them if `kind` is "em".
+    The data are shuffled; the held-out ones determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -112,7 +120,7 @@ def neural_start(
         return result.mixture_of_experts
 
     few = training[:MOST_POINTS]
-    best = fitted(n_components, n_iterations, few, None)
+    start = best = fitted(n_components, n_iterations, few, None)
     if n_components == 1:
         for size in range(2, min(MOST_BRANCHES, len(few)) + 1):
             candidate = fitted(size, n_iterations, few, None)
@@ -123,6 +131,8 @@ def neural_start(
     best = fitted(best.n_components, min(MORE_ITERATIONS, n_iterations), training, best)
     if n_components == best.n_components:
         return best, best
+    if kind == "em":
+        return best, fitted(n_components, min(MORE_ITERATIONS, n_iterations), training, start)
     return best, closest_component(best, few.context, generator)
 
 
@@ -137,12 +147,24 @@ def start_of(
 
     A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
     a candidate with neural experts is fitted even if a start is given, unless the ratio needs no reference. Without a
-    given start, EM is run from several k-means starts, and the best fit is used. The candidate may be None.
+    given start, the settings choose one: random, k-means, or the best of several fits by EM. The candidate may be None.
     """
+    if given is None and config.start.kind in ("random", "k-means"):
+        given = cheap_start(config, data, generator)
     if given is None:
         return _fitted(config, data, generator)
     wants_neural = not config.is_linear and config.ratio.estimator != "network"
     return (_fitted(config, data, generator)[0] if wants_neural else None), given
+
+
+def cheap_start(config: EIMConfig, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
+    """Return a random start, or one from k-means clusters, of the family of the settings."""
+    context, sample, size = data.context, data.sample, config.n_components
+    if config.start.kind == "random":
+        return with_networks(random_start(context, sample, size, generator), config, context, generator)
+    if config.expert_kind == "neural":
+        return branching_start(config, context, sample, size, generator)
+    return with_networks(initial_mixture_of_experts(context, sample, size, generator), config, context, generator)
 
 
 def _fitted(
@@ -156,7 +178,8 @@ def _fitted(
     settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.start.em_iterations}
     training, held_out = data[: config.ratio.n_training(len(data))], data[config.ratio.held_out(len(data))]
     if not config.is_linear:
-        return neural_start(config, config.n_components, config.start.em_iterations, training, held_out, generator)
+        iterations = config.start.em_iterations
+        return neural_start(config, config.n_components, iterations, training, held_out, generator, config.start.kind)
     if config.start.n_starts == 1 or len(training) < config.n_components:
         return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
     first = best_fit(
@@ -213,7 +236,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Fields that replace those of `config`, for example `EIM(n_components=10, seed=3)`.
+        Fields that replace those of `config`, for example `EIM(n_components=10, seed=3)`. A kind of start can be named
+        directly, as in `EIM(start="em")`; see `StartConfig`.
 
     Raises
     ------
@@ -229,8 +253,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     Notes
     -----
-    To learn from samples, `fit` accepts a start of any family. By default, EM is run from several k-means starts, and
-    the best fit is used; models with networks use `neural_start`. The fit ends with UNCHANGED if it returns its start,
+    To learn from samples, `fit` accepts a start of any family. Otherwise, `start.kind` chooses one, see `StartConfig`.
+    With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if it returns its start,
     because the updates sum to at most 1e-4 nat or were not kept. If the number of components adapts, the history
     records `n_components` after each iteration and the numbers `added` and `deleted` in it.
 
@@ -283,6 +307,8 @@ class EIM(Learner[EIMConfig, EIMState]):
         seed: int = 0,
         **settings: Any,
     ) -> None:
+        if isinstance(settings.get("start"), str):
+            settings["start.kind"] = settings.pop("start")
         default = None if target is None else EIMConfig.known_density()
         super().__init__(default if config is None else config, seed=seed, **settings)
         self.inputs = inputs
@@ -323,7 +349,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0
         )
         reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
-        if given is None and reference is not None and self.config.is_linear:
+        if given is None and reference is not None and self.config.is_linear and self.config.start.kind == "closest":
             found = closest_start(found, reference, shuffled.context, generator)
         found = self._restricted(found, shuffled.context)
         ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
@@ -367,6 +393,8 @@ class EIM(Learner[EIMConfig, EIMState]):
         Several starts are needed because an I-projection cannot find modes far from all components. Networks start as
         copies of the fitted linear experts and gating.
         """
+        if self.config.start.kind in ("random", "k-means"):
+            return cheap_start(self.config, data, generator)
         settings = EMConfig(
             n_components=self.config.n_components,
             n_iterations=self.config.start.em_iterations,

@@ -166,7 +166,7 @@ def update_experts(
     experts = model.experts
     if not isinstance(experts, LinearExperts):
         return update_nonlinear_experts(config, model, ratio, context, generator, kl_weight, networks)
-    local = draw_contexts(model, context, config.n_samples, generator)
+    local, weight = _contexts(config, model, context, generator)
     shape = (model.n_components, config.n_samples, model.n_dims)
     residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
     mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
@@ -175,14 +175,14 @@ def update_experts(
     component = torch.arange(model.n_components, device=flat.device).repeat_interleave(config.n_samples)
     if config.surrogate == "gradient":
         gradient = ratio.gradient(flat, sample, component).reshape(shape)
-        surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
+        surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils, weight)
         lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # no gradient outside the target's support
     else:
         surrogate, lacking = None, torch.ones(model.n_components, dtype=torch.bool, device=flat.device)
     if bool(lacking.any()):
         mine = lacking.repeat_interleave(config.n_samples)
         value = ratio.log_ratio(flat[mine], sample[mine], component[mine]).reshape(-1, config.n_samples)
-        by_values = fit_to_values(residual[lacking], local[lacking], value)
+        by_values = fit_to_values(residual[lacking], local[lacking], value, None if weight is None else weight[lacking])
         surrogate = by_values if surrogate is None else surrogate.replaced(lacking, by_values)
     assert surrogate is not None
     update = project_experts(
@@ -200,6 +200,22 @@ def update_experts(
         "updated": float(solution.feasible.double().mean()),
     }
     return MixtureOfExperts(model.gating, update.experts), record
+
+
+def _contexts(
+    config: MStepConfig, model: MixtureOfExperts, context: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor | None]:
+    """Return contexts for each expert, (n_components, n_samples, n_context), and their weights, if they are not equal.
+
+    Contexts that are drawn from p(y) have the weights q(z|y)/q(z) (thesis 4.3.2).
+    """
+    if config.contexts == "resampled" or model.n_context == 0:
+        return draw_contexts(model, context, config.n_samples, generator), None
+    shape = (model.n_components * config.n_samples,)
+    rows = torch.randint(len(context), shape, generator=generator, device=context.device)
+    chosen = context[rows].reshape(model.n_components, config.n_samples, model.n_context)
+    log_weight = torch.stack([model.gating(own)[:, z] for z, own in enumerate(chosen)])
+    return chosen, (log_weight - log_weight.amax(-1, keepdim=True)).exp()
 
 
 def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:

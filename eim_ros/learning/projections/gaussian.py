@@ -77,7 +77,9 @@ class QuadraticSurrogate:
         return QuadraticSurrogate(*parts)
 
 
-def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> QuadraticSurrogate:
+def fit_to_gradients(
+    residual: Tensor, context: Tensor, gradient: Tensor, weight: Tensor | None = None
+) -> QuadraticSurrogate:
     """Fit surrogates to gradients of phi by least squares, C' grad_x phi = -R e + A y + b.
 
     With D + 1 columns, D = n_dims + n_context, this fit is smaller and more accurate than `fit_to_values`. Samples with
@@ -91,6 +93,9 @@ def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> Qua
         Contexts drawn for each expert.
     gradient : Tensor (n_components, n_samples, n_dims)
         C' grad_x phi, the gradient with respect to e.
+    weight : Tensor (n_components, n_samples), optional
+        Importance weights of the contexts, q(z|y)/q(z) up to a constant, if the contexts are drawn from p(y) (thesis
+        4.3.2). By default, the contexts are drawn for each expert and have equal weights.
 
     Examples
     --------
@@ -102,13 +107,13 @@ def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> Qua
     (2.0, 3.0)
     """
     n_dims = residual.shape[-1]
-    coefficients, intercept = _regress(torch.cat([residual, context], -1), gradient)
+    coefficients, intercept = _regress(torch.cat([residual, context], -1), gradient, weight)
     block = coefficients[:, :n_dims]
     linear = torch.cat([coefficients[:, n_dims:].mT, intercept.unsqueeze(-1)], -1)
-    return QuadraticSurrogate(-0.5 * (block + block.mT), linear, _context_moment(context))
+    return QuadraticSurrogate(-0.5 * (block + block.mT), linear, _context_moment(context, weight))
 
 
-def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> QuadraticSurrogate:
+def fit_to_values(residual: Tensor, context: Tensor, value: Tensor, weight: Tensor | None = None) -> QuadraticSurrogate:
     """Fit surrogates to values of phi by least squares on quadratic features of e and y (thesis 4.2.2).
 
     Samples with a non-finite value are ignored.
@@ -119,6 +124,8 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
         As in `fit_to_gradients`; n_samples should exceed (D + 1)(D + 2)/2 with D = n_dims + n_context.
     value : Tensor (n_components, n_samples)
         phi.
+    weight : Tensor (n_components, n_samples), optional
+        As in `fit_to_gradients`.
 
     Examples
     --------
@@ -139,7 +146,7 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
         [residual[..., row] * residual[..., column], cross, residual, local, local[..., y_row] * local[..., y_column]],
         -1,
     )
-    coefficients, _ = _regress(features, value.unsqueeze(-1))
+    coefficients, _ = _regress(features, value.unsqueeze(-1), weight)
     quadratic, cross_part, plain = coefficients.squeeze(-1)[:, : len(row) + n_dims * n_context + n_dims].split(
         [len(row), n_dims * n_context, n_dims], -1
     )
@@ -148,34 +155,43 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
     curvature = curvature + curvature.mT  # doubles the diagonal, since the coefficient of e_j^2 is -1/2 R_jj
     slope = cross_part.reshape(len(residual), n_dims, n_context)
     intercept = plain.unsqueeze(-1) - slope @ center.mT
-    return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context))
+    return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context, weight))
 
 
-def _context_moment(context: Tensor) -> Tensor:
+def _context_moment(context: Tensor, weight: Tensor | None) -> Tensor:
     extended = torch.cat([context, torch.ones_like(context[..., :1])], -1) if context.shape[-1] else None
     if extended is None:
         return torch.ones(len(context), 1, 1, dtype=context.dtype, device=context.device)
-    return extended.mT @ extended / context.shape[-2]
+    if weight is None:
+        return extended.mT @ extended / context.shape[-2]
+    return (extended * (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)).mT @ extended
 
 
-def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def _regress(columns: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Solve batched least squares with intercept on standardised columns, over the rows whose targets are finite.
 
     If some rows are not finite and the finite rows do not outnumber the columns, the result is NaN. If all rows are
     finite but too few, the ridge determines the result. Columns (n_components, n_samples, n_columns) and targets
     (n_components, n_samples, n_targets) give coefficients (n_components, n_columns, n_targets) and an intercept
-    (n_components, n_targets).
+    (n_components, n_targets). The rows may have weights (n_components, n_samples).
     """
     if not bool(torch.isfinite(target).all()):
+        if weight is not None:
+            weight = weight * torch.isfinite(target).all(-1)
         columns, target = _without_bad_rows(columns, target)
-    center = columns.mean(-2, keepdim=True)
     scale = columns.std(-2, keepdim=True, correction=0)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
-    standard = (columns - center) / scale
-    target_mean = target.mean(-2, keepdim=True)
+    if weight is None:
+        center, target_mean = columns.mean(-2, keepdim=True), target.mean(-2, keepdim=True)
+        standard, deviation = (columns - center) / scale, target - target_mean
+    else:
+        share = (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)
+        center, target_mean = share.mT @ columns, share.mT @ target
+        root = (share * columns.shape[-2]).sqrt()
+        standard, deviation = root * (columns - center) / scale, root * (target - target_mean)
     gram = standard.mT @ standard / columns.shape[-2]
     gram = gram + RIDGE * torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    moment = standard.mT @ (target - target_mean) / columns.shape[-2]
+    moment = standard.mT @ deviation / columns.shape[-2]
     factor, info = torch.linalg.cholesky_ex(gram)
     solution = torch.cholesky_solve(moment, factor)
     solution = torch.where((info == 0)[:, None, None], solution, torch.full_like(solution, torch.nan))

@@ -376,7 +376,12 @@ class NetworkRatio:
         return self.base.log_ratio(pairs.context, pairs.sample, component)
 
     def _helps(self, positive: PreparedPairs, negative: PreparedPairs) -> bool:
-        """Return whether the network lowers the held-out loss by more than `evidence` standard errors."""
+        """Return whether the network lowers the held-out loss by more than `evidence` standard errors.
+
+        If the setting is negative, this is not asked.
+        """
+        if self.config.evidence < 0.0:
+            return True
         with_network = self._objective(self.training.phi(positive), self.training.phi(negative))
         without = self._objective(positive.base, negative.base)
         gains = [alone - together for alone, together in zip(without, with_network, strict=True)]
