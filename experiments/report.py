@@ -24,9 +24,18 @@ import numpy as np
 from eim_ros.cli.flags import flag, json_flag
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
-from experiments.harness import EXPERIMENTS, START, TABLE_NAME, Experiment, comparable, experiment_module, is_selection
-from experiments.pictures import method_label
-from experiments.table import ResultTable, Row, Value, summary
+from experiments.harness import (
+    EXPERIMENTS,
+    GIVEN_START,
+    START,
+    TABLE_NAME,
+    Experiment,
+    comparable,
+    experiment_module,
+    is_selection,
+)
+from experiments.pictures import THESIS, method_label
+from experiments.table import ResultTable, Row, Value, mean_and_error, summary
 
 Pairs = dict[tuple[Value, ...], tuple[float, float]]
 
@@ -168,8 +177,12 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 *Plug-in* divides a density fitted to the data by EM by the density of the model, and *plug-in + network* corrects it by
 a classifier. *Known* uses the density of the target or the kinematics.
 
-With FULL settings, the row *EIM (classifier)* has the settings of the thesis (tables B.1 and B.2), and the tables list
-what differs. A seed counts if all rows of it are measured.
+*EIM, thesis* follows the thesis to the letter: a classifier that is always used, quadratic surrogates of its values,
+importance weights, a refitted gating, the bounds of tables B.1 and B.2, the last model, and a fit by EM as start. The
+thesis does not give its start, except in 6.2. *EIM* has the same bounds and networks, but gradients, direct updates of
+the gating, a check that the classifier helps, and the best model. Its start, from the plug-in density if there is one,
+may be most of the result: the first table of each section has both. The tables list what else differs. A seed counts if
+all rows of it are measured.
 """
 SOURCES = """## Sources
 
@@ -298,8 +311,8 @@ def _overview(sections: Sequence[Section]) -> str:
             continue
         findings = [one.findings(claim) for claim in one.claims]
         scores = {setup: _score(findings, setup) for setup in one.tables if setup}
-        thesis = " ".join(score for setup, score in scores.items() if setup.key == THESIS.key)
-        others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS.key and score)
+        thesis = " ".join(score for setup, score in scores.items() if setup.key == THESIS_SETUP.key)
+        others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS_SETUP.key and score)
         lines.append(
             f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {n_seeds(one.tables.values())} | "
             f"{thesis} | {others} |"
@@ -307,7 +320,7 @@ def _overview(sections: Sequence[Section]) -> str:
     return "\n".join([*lines, ""])
 
 
-THESIS = Setup("network")
+THESIS_SETUP = Setup("network", THESIS)
 
 
 def n_seeds(tables: Iterable[ResultTable]) -> str:
@@ -332,6 +345,7 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
         return "\n".join(lines)
     versions = _versions(table)
     lines += [_provenance(one, table) + (f" {versions}" if versions != usual_versions else ""), ""]
+    lines += starts_table(one, table)
     if one.claims:
         lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
         lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
@@ -353,6 +367,45 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
     for path in one.figures:
         lines += ["", f"![{experiment.name}]({path})"]
     return "\n".join([*lines, ""])
+
+
+def starts_table(one: Section, table: ResultTable) -> list[str]:
+    """Return a table of EM's result, and for each setup of its start, its result, as Markdown.
+
+    All are means over the seeds that have the row. A single number is a result whose start is not in the table.
+    """
+    experiment = one.experiment
+    problems = list(dict.fromkeys(_problem(experiment, row) for row in table.where(method="EM")))
+    names = [", ".join(f"{WORDS.get(name, name)} {value}" for name, value in problem) or "" for problem in problems]
+    lines = []
+    for column, text in experiment.figures.items():
+        lines += [f"| {text}: start → result | {' | '.join(names)} |", f"|---{'|---' * len(names)}|"]
+        for label, key in (("EM", {"method": "EM"}), *((setup.label, setup.key) for setup in one.tables if setup)):
+            cells = [_from_start(table, column, {**key, **dict(problem)}) for problem in problems]
+            lines += [f"| {label} | {' | '.join(cells)} |"] if any(cells) else []
+        lines.append("")
+    return lines
+
+
+WORDS = {"n_dims": "d =", "n_components": "k =", "robot": "", "target": ""}  # names of columns for readers
+
+
+def _problem(experiment: Experiment[Any], row: Row) -> tuple[tuple[str, Value], ...]:
+    return tuple((name, row[name]) for name in experiment.by)
+
+
+def _from_start(table: ResultTable, column: str, key: Mapping[str, Value]) -> str:
+    """Return the mean figures of a start and of its result, or an empty text without a result."""
+    rows = table.where(**key)
+    if not rows:
+        return ""
+    others = {name: value for name, value in key.items() if name not in ("method", "estimator")}
+    own = table.where(**{**key, "method": f"{key['method']}{START}"})
+    starts = own or (table.where(**others, method=GIVEN_START) if str(key["method"]).startswith("EIM") else [])
+    seeds = {row["seed"] for row in starts}
+    paired = [row for row in rows if row["seed"] in seeds] or rows
+    texts = [f"{mean_and_error(some, column)[0]:.3g}" for some in (starts, paired) if some]
+    return " → ".join(texts)
 
 
 def _provenance(one: Section, table: ResultTable) -> str:

@@ -148,6 +148,23 @@ def context_of(model: MixtureOfExperts) -> Tensor:
     return normal(generator_of(3), 300, model.n_context)
 
 
+@pytest.mark.parametrize("surrogate", ["gradient", "value"])
+def test_weighted_contexts_lead_to_the_experts_of_resampled_ones(surrogate):
+    """Importance weights and resampling estimate the same expectations (thesis 4.3.2)."""
+    target, model = random_mixture_of_experts(1, 2, 2, 1), random_mixture_of_experts(2, 2, 2, 1)
+    config = MStepConfig(n_samples=50_000, surrogate=surrogate, kl_bound=0.05)
+    ratio = ExactRatio(target, model)
+    by_way = [
+        update_experts(config.replace("contexts", way), model, ratio, context_of(model), generator_of(4))[0].experts
+        for way in ("resampled", "weighted")
+    ]
+    moved = float((by_way[0].weights - model.experts.weights).abs().max())
+    assert moved > 0.02
+    for name in ("weights", "biases", "scale_trils"):
+        one, other = (getattr(experts, name) for experts in by_way)
+        torch.testing.assert_close(one, other, rtol=0.0, atol=0.2 * moved)
+
+
 @pytest.mark.parametrize("kl_weight", [0.0, 1.0])
 @pytest.mark.parametrize("make", [random_mixture_of_experts, random_neural_mixture_of_experts])
 @pytest.mark.parametrize("n_context", [0, 1])

@@ -38,6 +38,36 @@ def test_quadratic_is_returned_exactly(fit, n_dims, n_context):
 
 
 @FITS
+def test_weighted_contexts_stand_for_repeated_ones(fit):
+    """A sample of weight 3 counts as three samples, and one of weight 0 as none, in the fit and in the moment."""
+    _, _, residual, context, value, gradient = quadratic(1, 2, 2, 1)
+    phi = gradient if fit is fit_to_gradients else value
+    phi = phi + normal(generator_of(2), *phi.shape)  # not quadratic, so that weights matter
+    weight = torch.arange(residual.shape[1]).remainder(4).expand(2, -1)
+    rows = torch.arange(residual.shape[1]).repeat_interleave(weight[0])
+    weighted = fit(residual, context, phi, weight.double())
+    repeated = fit(residual[:, rows], context[:, rows], phi[:, rows])
+    for name in ("curvature", "linear", "context_moment"):
+        torch.testing.assert_close(getattr(weighted, name), getattr(repeated, name), rtol=1e-6, atol=1e-6)
+
+
+@FITS
+def test_weighted_sample_without_a_finite_phi_is_left_out(fit):
+    _, _, residual, context, value, gradient = quadratic(3, 1, 2, 1)
+    phi = gradient if fit is fit_to_gradients else value
+    weight = normal(generator_of(4), 1, residual.shape[1]).exp()
+    bad = phi.clone()
+    bad[0, 5] = math.inf
+    others = torch.arange(residual.shape[1]) != 5
+    found, expected = (
+        fit(residual, context, bad, weight),
+        fit(*(one[:, others] for one in (residual, context, phi, weight))),
+    )
+    torch.testing.assert_close(found.curvature, expected.curvature, rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(found.linear, expected.linear, rtol=0.0, atol=1e-6)
+
+
+@FITS
 def test_fit_to_a_wave_has_its_mean_curvature_and_slope(fit):
     """phi = cos(e - 1): least squares under N(0, 1) give -E phi'' = cos(1) exp(-1/2) (Stein), and E phi'."""
     n = 200_000

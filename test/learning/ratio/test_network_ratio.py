@@ -67,6 +67,12 @@ def test_network_alone_says_nothing_where_held_out_pairs_cannot_be_told_apart():
     assert (ratio.gradient(data.context, data.sample) == 0.0).all()
 
 
+def test_network_is_used_without_evidence_if_none_is_asked_for():
+    data = samples(1000, MODEL)
+    report = network(data, evidence=-1.0, patience=1000, validation_share=0.0).fit(data, MODEL, 0, generator_of(6))
+    assert report.network_used and not report.collapsed
+
+
 @pytest.mark.parametrize("constant", [0.1, math.nan])
 def test_network_that_says_nothing_is_reported_as_collapsed(constant):
     data = samples(500)
