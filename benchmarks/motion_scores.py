@@ -5,7 +5,7 @@
 In the demonstrations, a planar arm of ten joints unfolds until its tip is on a line, and passes a disc on either side.
 The expert of `eim_ros.planar` draws the final configuration, and the motion towards it is random and smooth. Motions
 that touch the disc are rejected, so all demonstrations come from one posterior. The context is the tip's final position
-on the line. A prior is learned by EM and by EIM with the same settings. It scores new demonstrations and two kinds of
+on the line. A prior is learned by EM and by EIM with the same settings; "start" is EIM without iterations. It scores new demonstrations and two kinds of
 perturbed ones:
 
     bump A     new demonstrations with a smooth deviation of A rad (norm over joints), random in direction and time
@@ -137,6 +137,7 @@ def failures(motions: Motions) -> float:
 def measure(n: int, n_components: int, seeds: int) -> str:
     trained: dict[str, Callable[[], EMConfig | EIMConfig]] = {
         "EM": lambda: EMConfig(n_components=n_components),
+        "start": lambda: EIMConfig(n_components=n_components, n_iterations=0),
         "EIM": lambda: EIMConfig(n_components=n_components),
     }
     names = ["average", *(f"bump {amplitude:g}" for amplitude in AMPLITUDES)]

@@ -4,8 +4,9 @@
     python -m benchmarks.table_ways --picture docs/pictures/table_ways.png
 
 The data are config/demonstrations/panda_table.npz. The last 50 of 250 motions are held out. Both learners have their
-default settings; "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The seed is the
-seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
+default settings. "start" is the start of EIM, without any iteration. "EIM net" has the classifier of the thesis alone,
+so it starts at the fit by EM. "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The seed
+is the seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
 
 "collide" is the share of draws that touch post, table or the arm itself. "solved" is the same share of up to 20
 solutions per pose, to which `Sampler.sample` moves draws without knowing the obstacles. A draw counts as "left" or
@@ -55,7 +56,8 @@ N_HELD_OUT = 50 * N_POINTS  # rows at the end
 EVERY = N_POINTS // 2  # two poses of each motion are judged
 N_DRAWS = 20  # at each pose
 NEAR = 0.5  # [rad]
-ROWS = (("EM", 1), ("EIM", 1), ("EIM+kin", 1), ("EM", 2), ("EIM", 2), ("EIM+kin", 2), ("EM", 4), ("EM", 8))
+LEARNERS = ("EM", "start", "EIM", "EIM net", "EIM+kin")
+ROWS = (*((name, 1) for name in LEARNERS), *((name, 2) for name in LEARNERS), ("EM", 4), ("EM", 8))
 
 POSE = pose_from([0.56, 0.0, 0.22], [1.0, 0.0, 0.0, 0.0])  # of the picture
 TURN = Rotation.from_euler("ZX", [115.0, 58.0], degrees=True)  # the viewer looks from in front, above and the left
@@ -79,13 +81,18 @@ def data_sets() -> tuple[DataSet, DataSet]:
 
 
 def fitted(learner: str, n_experts: int, seed: int, data: DataSet) -> IKModel:
-    """Fit a model with default settings."""
-    if learner == "EM":
-        training = Training(EMConfig(n_components=n_experts), seed=seed)
-    elif learner == "EIM":
-        training = Training(EIMConfig(n_components=n_experts), seed=seed)
-    else:
+    """Fit the model of a row."""
+    if learner == "EIM+kin":
         training = Training(EIMConfig.kinematic(n_components=n_experts), seed=seed, smoothing=SmoothingConfig())
+    else:
+        eim = EIMConfig(n_components=n_experts)
+        configs = {
+            "EM": EMConfig(n_components=n_experts),
+            "start": eim.replace(n_iterations=0),
+            "EIM": eim,
+            "EIM net": eim.replace(**{"n_iterations": 300, "ratio.estimator": "network"}),
+        }
+        training = Training(configs[learner], seed=seed)
     return training.run(data, ROBOT).model
 
 
