@@ -35,9 +35,11 @@ StateT = TypeVar("StateT", bound=ExpertsState)
 
 VALIDATION = "validation_log_likelihood"  # name in the history
 VALIDATED = "validated."  # prefix of the tensors of the best model in a checkpoint
-SCIKIT_LEARN_NAMES = {
+NAMES_ELSEWHERE = {
     "covariance_type": "covariance",
     "max_iter": "n_iterations",
+    "n_clusters": "n_components",
+    "n_experts": "n_components",
     "n_init": "n_starts",
     "random_state": "seed",
     "reg_covar": "covariance_floor",
@@ -53,7 +55,10 @@ GIVEN_TO_FIT = {
     "device": "fit(data, generator=torch.Generator(device))",
     "sample_weight": "fit(data, sample_weight=...)",
     "validation_data": "fit(data, validation_data=...)",
-    **dict.fromkeys(("n_dims", "dim", "num_dimensions"), "fit(start=random_start(n_dims=..., n_components=...))"),
+    **dict.fromkeys(
+        ("n_dims", "dim", "num_dimensions"),
+        "fit(start=random_start(n_dims=..., n_components=...)), or to GMMVI, as in GMMVI(target, n_dims=2)",
+    ),
 }
 """Settings of other libraries that are arguments of `fit` here."""
 
@@ -71,8 +76,8 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
         )
     known = set(field_types(kind))
     for name in settings:
-        if name not in known and SCIKIT_LEARN_NAMES.get(name) in known | {"seed"}:
-            raise ConfigurationError(f"unknown setting {name}; here it is {SCIKIT_LEARN_NAMES[name]}", name)
+        if name not in known and NAMES_ELSEWHERE.get(name) in known | {"seed"}:
+            raise ConfigurationError(f"unknown setting {name}; here it is {NAMES_ELSEWHERE[name]}", name)
         if name not in known and name in GIVEN_TO_FIT:
             raise ConfigurationError(f"unknown setting {name}; it is given to fit, as in {GIVEN_TO_FIT[name]}", name)
     if config is None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import checked_whole, expect
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning.data import Pairs, checked_contexts
 from eim_ros.learning.gmmvi.adaptation import ComponentRecords, Mixture
@@ -48,6 +48,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         If omitted, all settings have their default values.
     modules : Modules, optional
         Custom modules; by default those chosen in the settings.
+    n_dims : int, optional
+        Dimension of the samples. A function does not tell it, and needs it unless `fit` is given a start.
     seed : int
         Seed of fits that are not given a generator.
     **settings
@@ -61,8 +63,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     An initial model of a conditional fit may be a Gaussian mixture; its components then start independent of the
     contexts. Diagonal covariances are taken from the variances of the initial model. Without an initial model, `fit`
     calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise it calls
-    `random_start`, and the target must have an attribute `n_dims` or `event_shape`. Its scale is then unknown, so some
-    samples climb from up to a hundred times farther away than the start.
+    `random_start` with `n_dims`, which a target may also have as an attribute `n_dims` or `event_shape`. The scale of
+    the target is then unknown, so some samples climb from up to a hundred times farther away than the start.
 
     The status of the result is
 
@@ -83,7 +85,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     `fit` raises these errors:
 
     - `ConfigurationError` if the maximum number of evaluations is too small for one iteration, or if diagonal
-      covariances are requested for experts.
+      covariances are requested for experts. The constructor raises it if the target has another dimension than
+      `n_dims`.
     - `DataError` if the contexts are not a matrix of finite numbers, or do not have the columns of the initial model.
     - `DistributionError` if the initial model is not a mixture, is not linear, or has other dimensions than the target.
     - `DistributionError` if the target returns a shape other than (n,), is NaN or plus infinity at samples of the
@@ -99,6 +102,12 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     >>> result = GMMVI(target, n_components=2, n_iterations=100, seed=0, **fixed).fit()
     >>> sorted(round(mean) for mean in result.means.flatten().tolist())
     [-2, 2]
+
+    A function needs the number of dimensions:
+
+    >>> result = GMMVI(lambda x: -0.5 * ((x - 1.0) ** 2).sum(-1), n_dims=2, n_components=1, **fixed).fit()
+    >>> [round(mean, 3) for mean in result.means[0].tolist()]
+    [1.0, 1.0]
     """
 
     Config = GMMVIConfig
@@ -111,11 +120,16 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         config: GMMVIConfig | None = None,
         modules: Modules | None = None,
         *,
+        n_dims: int | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> None:
         super().__init__(config, seed=seed, **settings)
         self.target = target
+        known = n_dims_of(target)
+        self.n_dims = known if n_dims is None else checked_whole(n_dims, 1, "n_dims")
+        if known is not None and self.n_dims != known:
+            raise ConfigurationError(f"n_dims is {n_dims}, but the target has {known} dimensions", n_dims)
         self.modules = modules or Modules.of(self.config)
 
     def prepare(
@@ -141,7 +155,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     def _start(
         self, initial: GaussianMixture | MixtureOfExperts | None, generator: torch.Generator, n_context: int
     ) -> MixtureOfExperts:
-        n_dims = n_dims_of(self.target)
+        n_dims = self.n_dims
         if initial is None:
             config, suggested = self.config, getattr(self.target, "start", None)
             if suggested is not None:
@@ -151,8 +165,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
                 raise DistributionError(
-                    "the target has neither n_dims nor event_shape: give a start, as in "
-                    f"fit(start=random_start(n_dims=2, n_components={config.n_components or N_COMPONENTS}))",
+                    "the target does not tell its dimension: give it, as in GMMVI(target, n_dims=2), or give a start, "
+                    f"as in fit(start=random_start(n_dims=2, n_components={config.n_components or N_COMPONENTS}))",
                     self.target,
                 )
         if not isinstance(initial, MixtureOfExperts):

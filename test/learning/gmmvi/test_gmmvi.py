@@ -214,6 +214,23 @@ def test_modes_beyond_a_guessed_start_are_found():
     torch.testing.assert_close(shares, torch.full((4,), 0.25).double(), rtol=0.0, atol=0.05)
 
 
+def test_plain_function_with_its_dimension_fits_as_a_target_that_tells_it():
+    def log_prob(sample):
+        return -0.5 * (sample - 1.0).square().sum(-1)
+
+    class Told:
+        n_dims = 2
+
+        def __call__(self, sample):
+            return log_prob(sample)
+
+    fixed = {"n_components": 1, "adaptation.add_every": 0}
+    result = GMMVI(log_prob, n_dims=2, **fixed).fit()
+    torch.testing.assert_close(result.means, torch.ones(1, 2).double(), rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(result.covariances, torch.eye(2).double().unsqueeze(0), rtol=0.0, atol=1e-6)
+    assert torch.equal(result.means, GMMVI(Told(), **fixed).fit().means)
+
+
 def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterior():
     class Minibatch:
         n_dims = 2
@@ -316,7 +333,7 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
             ConfigurationError,
             "less than one iteration's 300",
         ),
-        (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "neither n_dims nor event_shape"),
+        (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "does not tell its dimension"),
         (
             lambda: GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3)),
             DistributionError,
