@@ -121,6 +121,10 @@ class RobotWarning(UserWarning):
     """A robot description can be read, but something in it is probably not meant."""
 
 
+class ResumeWarning(UserWarning):
+    """A resumed run may differ from an uninterrupted one, because its checkpoint lacks a part of its state."""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning at the line outside of this package that led here."""
     level, frame = 2, sys._getframe(1)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from eim_ros.learning.em.truncated import TruncatedEM
     from eim_ros.learning.gmmvi.gmmvi import GMMVI, random_start
     from eim_ros.learning.gmmvi.settings import GMMVIConfig
+    from eim_ros.learning.ratio.custom import RatioEstimator
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import (
         FeatureInputs,
@@ -48,6 +49,7 @@ __all__ = [  # in the order of the reference, the most important first
     "PlugInRatio",
     "QuadraticInputs",
     "RatioConfig",
+    "RatioEstimator",
     "RatioInputs",
     "RunOptions",
     "StandardisedInputs",

@@ -279,6 +279,10 @@ class EIMConfig(FamilyConfig):
         | {f"ratio.{name}" for name in field_types(RatioConfig) if "." not in name}
     )
     """Settings that have no effect if the target's density is known."""
+    unused_with_estimator: ClassVar[frozenset[str]] = unused | (
+        {f"ratio.{name.partition('.')[0]}" for name in field_types(RatioConfig)} - {"ratio.validation_share"}
+    )
+    """Settings that have no effect if the user gives an estimator of the density ratio."""
 
     n_components: int = option(50, "number of experts; the initial number if it adapts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)

@@ -330,6 +330,14 @@ class History:
         values = self.column(name)
         return len(values) > n_iterations and values[-1] - values[-1 - n_iterations] < tolerance
 
+    @property
+    def n_skipped(self) -> int:
+        """Number of iterations of `EIM` that did not update the model, because the density ratio was not usable.
+
+        If it is the number of all iterations, the model is still the start.
+        """
+        return len(self.column("skipped"))
+
 
 @dataclass(frozen=True)
 class LoopResult(Generic[StateT]):
@@ -385,11 +393,15 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
     n_samples: int = field(default=0, kw_only=True)
 
     def record(self) -> dict[str, Any]:
-        """Return the description of the fit that is stored in a model file, JSON-compatible."""
+        """Return the description of the fit that is stored in a model file, JSON-compatible.
+
+        It contains the number of `skipped` iterations if there are any, see `History.n_skipped`.
+        """
         return {
             **self.origin,
             "status": self.status.value,
             "iterations": self.state.iteration,
+            **({"skipped": self.history.n_skipped} if self.history.n_skipped else {}),
             "cpu_seconds": round(self.cpu_seconds, 1),
             "n_samples": self.n_samples,
             "torch": torch.__version__,

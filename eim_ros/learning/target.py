@@ -27,8 +27,8 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 OUTSIDE_PENALTY = 20.0  # [nat]; see `with_floor`
 NOT_DIFFERENTIABLE = (
-    "the target cannot be differentiated: write it with torch operations, or choose a method that needs only values, "
-    "surrogate='value' or natural_gradient='more'"
+    "{} cannot be differentiated: write it with torch operations, or choose a method that needs only values, "
+    "m_step.surrogate='value' of EIM or natural_gradient='more' of GMMVI"
 )
 
 Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] | Any
@@ -50,6 +50,7 @@ class TargetDensity:
     joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
     # Maps a generator to the target for a random part of the data. By default, all data are used.
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
+    name: str = "the target"  # in error messages
 
     def drawn(self, generator: torch.Generator) -> TargetDensity:
         """Return the target for a random part of its data, or the target itself if it has no minibatches."""
@@ -74,16 +75,16 @@ class TargetDensity:
         differentiable raises `DistributionError`.
         """
         if self.score is not None:
-            return _of_shape(self.score(context, sample), sample)
+            return self._of_shape(self.score(context, sample), sample)
         return self.log_prob_and_gradient(context, sample)[1]
 
     def log_prob_and_gradient(self, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
         """Return the results of `log_prob` and `gradient`, with a single evaluation of the target if possible."""
         if self.joint is not None:
             value, score = self.joint(context, sample)
-            return self._checked(value, sample).detach(), _of_shape(score, sample)
+            return self._checked(value, sample).detach(), self._of_shape(score, sample)
         if self.score is not None:
-            return self.log_prob(context, sample), _of_shape(self.score(context, sample), sample)
+            return self.log_prob(context, sample), self._of_shape(self.score(context, sample), sample)
         with torch.enable_grad():
             leaf = sample.detach().requires_grad_(True)
             try:
@@ -91,9 +92,9 @@ class TargetDensity:
             except RuntimeError as error:  # raised by the conversion to an array
                 if "requires grad" not in str(error):
                     raise
-                raise DistributionError(NOT_DIFFERENTIABLE, self) from error
+                raise DistributionError(NOT_DIFFERENTIABLE.format(self.name), self) from error
             if not value.requires_grad:
-                raise DistributionError(NOT_DIFFERENTIABLE, self)
+                raise DistributionError(NOT_DIFFERENTIABLE.format(self.name), self)
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
         value = value.detach()
         return value, gradient.masked_fill(~torch.isfinite(value).unsqueeze(-1), torch.nan)
@@ -102,11 +103,21 @@ class TargetDensity:
         log_prob: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         if log_prob.shape != sample.shape[:1]:
             raise DistributionError(
-                f"the target must return one log density per sample, ({len(sample)},), got {tuple(log_prob.shape)}"
+                f"{self.name} must return one number per sample, ({len(sample)},), got {tuple(log_prob.shape)}"
                 + ("" if log_prob.dim() else "; torch.vmap(target) applies a function of one sample to many"),
                 tuple(log_prob.shape),
             )
         return log_prob.to(sample)
+
+    def _of_shape(self, score: Any, sample: Tensor) -> Tensor:
+        gradient: Tensor = torch.as_tensor(score)
+        if gradient.shape != sample.shape:
+            raise DistributionError(
+                f"the gradient of {self.name} must have the samples' shape {tuple(sample.shape)}, got "
+                f"{tuple(gradient.shape)}",
+                tuple(gradient.shape),
+            )
+        return gradient.detach().to(sample)
 
 
 def n_dims_of(target: Any) -> int | None:
@@ -181,15 +192,6 @@ def restricted_elbo(
         "elbo_standard_error": temperature * error,
         "outside": outside,
     }
-
-
-def _of_shape(score: Tensor, sample: Tensor) -> Tensor:
-    if score.shape != sample.shape:
-        raise DistributionError(
-            f"the target's score must be of the samples' shape {tuple(sample.shape)}, got {tuple(score.shape)}",
-            tuple(score.shape),
-        )
-    return score.detach().to(sample)
 
 
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:

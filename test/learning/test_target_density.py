@@ -101,8 +101,8 @@ def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
     ("target", "reason"),
     [
         (3.0, "must be a density"),
-        (lambda sample: sample, "one log density per sample"),
-        (lambda sample: sample.sum(), "one log density per sample"),
+        (lambda sample: sample, "one number per sample"),
+        (lambda sample: sample.sum(), "one number per sample"),
         (lambda sample: sample[:, 0] * torch.nan, "finite at none"),
     ],
 )

@@ -68,6 +68,8 @@ from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
+from eim_ros.learning.ratio.custom import CustomRatio, RatioEstimator, checked_estimator
+from eim_ros.learning.ratio.density_ratio import DensityRatio
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
 from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
 from eim_ros.learning.run import Status
@@ -233,6 +235,9 @@ class EIM(Learner[EIMConfig, EIMState]):
         Log density, up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. If it has
         no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
         method `at(iteration)`, see `target_density`. By default, the ratio is estimated from the data.
+    estimator : RatioEstimator, optional
+        Custom estimator of the density ratio, any object with the methods `fit` and `log_ratio`. By default, the
+        setting `ratio.estimator` selects one.
     seed : int
         Seed of a fit without a generator.
     **settings
@@ -242,21 +247,30 @@ class EIM(Learner[EIMConfig, EIMState]):
     Raises
     ------
     ConfigurationError
-        Raised by the constructor if a setting has no effect on this kind of fit. Raised by `fit` if the number of
+        Raised by the constructor if a setting has no effect on this kind of fit, or if the estimator lacks a method or
+        one of its arguments. Raised by `fit` if the number of
         components adapts, but the model has networks or `update` is "unstructured". The same applies to diagonal and
         tied covariances.
     DataError
         Raised by `fit` if there are neither samples nor a start.
     DistributionError
-        Raised by `fit` if the target does not return the shape (n,), cannot be differentiated although gradients are
-        needed, or is not finite at any sample of the start.
+        Raised by `fit` if the target or the estimator does not return the shape (n,), or cannot be differentiated
+        although gradients are needed. Also if the target is not finite at any sample of the start, or the estimator at
+        some sample.
 
     Notes
     -----
     To learn from samples, `fit` accepts a start of any family. Otherwise, `start.kind` chooses one, see `StartConfig`.
     With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if it returns its start,
     because the updates sum to at most 1e-4 nat or were not kept. If the number of components adapts, the history
-    records `n_components` after each iteration and the numbers `added` and `deleted` in it.
+    records `n_components` after each iteration and the numbers `added` and `deleted` in it. The history records
+
+    - `loss`, `accuracy`, and `ratio_kl`, the estimate of KL(q || p) [nat] before the update, from held-out data;
+    - `network_used`, 1 if a network contributes to the ratio, otherwise 0;
+    - `skipped`, 1 if the ratio was constant or not finite, so that the model stayed the same. Other iterations do not
+      record it, and `history.n_skipped` counts it. The ratio of a network alone is constant while it is not used;
+    - `gating_kl` and `expert_kl`, the mean KL of the two updates [nat];
+    - `kept`, 1 if the new model is the best one so far, otherwise 0.
 
     To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
     default, the start is the likeliest of several fits of EM to the samples. The samples are also candidates for the
@@ -304,6 +318,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         inputs: RatioInputs | None = None,
         *,
         target: Target | None = None,
+        estimator: RatioEstimator | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> None:
@@ -313,10 +328,15 @@ class EIM(Learner[EIMConfig, EIMState]):
         super().__init__(default if config is None else config, seed=seed, **settings)
         self.inputs = inputs
         self.target = target
-        unused = EIMConfig.unused if target is None else EIMConfig.unused_with_target
-        for name in flattened(EIMConfig, settings):
+        self.estimator = None if estimator is None else checked_estimator(estimator)
+        unused, found = EIMConfig.unused, "is estimated from samples"
+        if target is not None:
+            unused, found = EIMConfig.unused_with_target | {"estimator"}, "to a known density is exact"
+        elif estimator is not None:
+            unused, found = EIMConfig.unused_with_estimator | {"inputs"}, "is that of the given estimator"
+        given = {name for name, part in (("estimator", estimator), ("inputs", inputs)) if part is not None}
+        for name in [*flattened(EIMConfig, settings), *sorted(given)]:
             if is_within(name, unused):
-                found = "is estimated from samples" if target is None else "to a known density is exact"
                 raise ConfigurationError(f"{name} has no effect, because the density ratio {found}", name)
 
     @property
@@ -324,10 +344,11 @@ class EIM(Learner[EIMConfig, EIMState]):
         return "eim" if self.target is None else "known-density"
 
     def _described(self) -> dict[str, Any]:
-        """Return the settings of the inputs and of the target, if they have any."""
-        parts = {"inputs": self.inputs, "target": self.target}
+        """Return the settings of the inputs, the target and the estimator, if they have any, and its class."""
+        parts = {"inputs": self.inputs, "target": self.target, "estimator_config": self.estimator}
         settings = {name: getattr(part, "config", None) for name, part in parts.items()}
-        return {name: config.to_mapping() for name, config in settings.items() if isinstance(config, Settings)}
+        kind = {} if self.estimator is None else {"estimator": type(self.estimator).__qualname__}
+        return kind | {name: config.to_mapping() for name, config in settings.items() if isinstance(config, Settings)}
 
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
@@ -342,17 +363,22 @@ class EIM(Learner[EIMConfig, EIMState]):
         checked = checked_data(data).to(generator.device)
         given = None if start is None else checked_start(start, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
-        first, found = start_of(self.config, given, shuffled, generator)
+        if self.estimator is not None and given is not None:
+            first, found = None, given
+        else:
+            first, found = start_of(self.config, given, shuffled, generator)
         self._check_adaptation(found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample, self.config.ratio.quadratic)
-        most = max(
-            found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0
-        )
-        reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
-        if given is None and reference is not None and self.config.is_linear and self.config.start.kind == "closest":
-            found = closest_start(found, reference, shuffled.context, generator)
+        if self.estimator is not None:
+            ratio: DensityRatio = CustomRatio(self.estimator, self.config.ratio)
+        else:
+            adaptation = self.config.adaptation
+            most = max(found.n_components, adaptation.max_components if adaptation.add_every > 0 else 0)
+            reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
+            if given is None and reference is not None and self.config.is_linear and self.config.start.kind == "closest":
+                found = closest_start(found, reference, shuffled.context, generator)
+            ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         found = self._restricted(found, shuffled.context)
-        ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         iteration = EIMIteration.from_samples(self.config, inputs, shuffled)
         return Prepared(
             iteration,

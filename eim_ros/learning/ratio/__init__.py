@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
+    from eim_ros.learning.ratio.custom import RatioEstimator
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import (
         FeatureInputs,
@@ -22,6 +23,7 @@ __all__ = [
     "NetworkRatio",
     "PlugInRatio",
     "QuadraticInputs",
+    "RatioEstimator",
     "RatioInputs",
     "StandardisedInputs",
     "WhitenedInputs",
