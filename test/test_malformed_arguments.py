@@ -19,7 +19,7 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
 from eim_ros.ik import IKModel, Posture, Sampler, Training, collect, evaluate
-from eim_ros.learning import EMConfig, ExponentialEM, RunOptions
+from eim_ros.learning import EMConfig, ExponentialEM, FittedModel, RunOptions
 from eim_ros.learning.discrete.causes import NoisyOr
 from eim_ros.learning.discrete.families import PoissonFamily
 from eim_ros.learning.eim import EIM
@@ -28,6 +28,7 @@ from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
 from eim_ros.motion import Basis, MotionConfig, MotionPrior, MotionTraining, TaskPoint, ViaPoint
 from eim_ros.planar.arm import planar_urdf
+from eim_ros.view import draw_fit
 
 NONSENSE = {
     "None": None,
@@ -76,6 +77,7 @@ def constrained(constraints: Any) -> Any:
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "draw_fit": (draw_fit, {"fit": FittedModel.of(MIXTURE), "path": "fit.png", "data": POINTS}),
     "IKModel.load": (IKModel.load, {"path": "panda_position", "robot": None}),
     "collect": (
         collect,
@@ -112,7 +114,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         EIM(target=MIXTURE, n_components=2, n_iterations=1).fit,
         {"data": POINTS, "start": None, "generator": None},
     ),
-    "GMMVI": (lambda target: GMMVI(target).fit(start=MIXTURE), {"target": None}),
+    "EIM with an estimator": (lambda estimator: EIM(estimator=estimator), {"estimator": None}),
+    "GMMVI": (lambda target, n_dims: GMMVI(target, n_dims=n_dims).fit(start=MIXTURE), {"target": MIXTURE, "n_dims": 2}),
     "GMMVI.fit": (GMMVI(MIXTURE, n_iterations=1).fit, {"data": None, "start": MIXTURE, "generator": None}),
     "GMMVIConfig.named": (GMMVIConfig.named, {"word": "SAMTRON"}),
     "ExponentialEM": (lambda family: ExponentialEM(family, n_components=2), {"family": PoissonFamily()}),

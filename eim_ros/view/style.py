@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import write_atomically
 
@@ -91,8 +92,8 @@ def new_figure(width: float, height: float, dpi: int = 100, layout: Any = "const
 
 def write_figure(figure: Figure, path: str | Path) -> Path:
     """Write a PNG or an SVG, depending on the extension, and return the path; see `check_picture_name`."""
-    path = Path(path)
     check_picture_name(path)
+    path = Path(path)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:].lower())
     write_atomically(path, buffer.getvalue())
@@ -101,5 +102,5 @@ def write_figure(figure: Figure, path: str | Path) -> Path:
 
 def check_picture_name(path: str | Path) -> None:
     """Raise `ConfigurationError` unless the path ends in .png or .svg."""
-    if Path(path).suffix.lower() not in (".png", ".svg"):
+    if checked_path(path, ConfigurationError).suffix.lower() not in (".png", ".svg"):
         raise ConfigurationError(f"a picture's file ends in .png or .svg, got {str(path)!r}", str(path))

@@ -13,7 +13,7 @@ from learning.toys import KnownInputs, kl_between, known_ratio_config, pairs_fro
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError, DistributionError, ResumeWarning
-from eim_ros.learning import EIM, RatioConfig, RunOptions
+from eim_ros.learning import EIM, RatioConfig, RunOptions, Status
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts, kl_divergence
 from eim_ros.learning.ratio import StandardisedInputs
 from eim_ros.learning.ratio.custom import CustomRatio
@@ -215,6 +215,7 @@ def test_estimator_that_fails_in_a_fit_is_named(estimator, error, message):
 
 def test_constant_ratio_is_a_fit_without_effect_and_counted():
     result = EIM(estimator=Returned(lambda x: 0.0 * x[:, 0]), n_iterations=3).fit(DATA, START)
+    assert result.status is Status.UNCHANGED
     assert result.history.n_skipped == result.record()["skipped"] == 3
     assert torch.equal(result.means, START.means)
     updated = EIM(estimator=Known(MixtureOfExperts.from_mixture(TARGET)), n_iterations=3).fit(DATA, START)
