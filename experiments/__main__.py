@@ -1,5 +1,7 @@
 """`python -m experiments NAME`: run an experiment, print its table and draw its figures. `all` runs every experiment.
 
+NAME may also be the path of a Python file that defines `EXPERIMENT`, such as ./mine.py.
+
 Results are the rows of DIR/NAME/table.csv. A run that was interrupted continues where it stopped: only missing rows
 are computed. Figures are drawn from the table alone.
 """
@@ -22,7 +24,7 @@ from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
 from eim_ros.core.parallel import ThisProcess
 from eim_ros.core.settings import assignments, chosen
-from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, run_experiment
+from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, is_file, run_experiment
 from experiments.table import summary
 
 OTHERS = {
@@ -81,8 +83,10 @@ def read(words: list[str]) -> Verb:
         others = "\n".join(f"  {other:<8} {text}" for other, (_, _, text) in OTHERS.items())
         print(f"usage: {PROGRAM} NAME [FLAGS]\n\n{__doc__}\nExperiments: {', '.join(EXPERIMENTS)}\nOthers:\n{others}")
         raise SystemExit(0)
-    if name not in names:
-        raise ConfigurationError(f"expected NAME, got {name!r}{did_you_mean(name, names)} (see {PROGRAM} --help)")
+    if name not in names and not is_file(name):
+        raise ConfigurationError(
+            f"expected NAME or the path of a file *.py, got {name!r}{did_you_mean(name, names)} (see {PROGRAM} --help)"
+        )
     program = f"{PROGRAM} {name}"
     if name in OTHERS:
         module, kind, _ = OTHERS[name]
@@ -105,11 +109,11 @@ def _run(name: str, args: Run, workers: Any) -> dict[str, Any]:
     experiment = module.EXPERIMENT
     preset = experiment.preset(args.quick)
     settings = chosen(preset.settings, assignments(args.set))
-    folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / name
+    folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / Path(name).stem
     given = {f"--{key}": value for key, value in settings.to_mapping().items() if isinstance(value, str)}
     check_outputs({"--output": folder / TABLE_NAME}, given)
     seeds = range(args.seed, args.seed + (args.seeds or preset.n_seeds))
-    if args.quick:
+    if args.quick and preset.note:
         print(f"{name} --quick: {preset.note}", flush=True)
     with Bar(name, enabled=not args.quiet, unit="rows") as bar:
 
@@ -121,7 +125,8 @@ def _run(name: str, args: Run, workers: Any) -> dict[str, Any]:
         table = run_experiment(experiment, settings, seeds, folder, workers, progress, args.threads or 1)
     report = experiment.report or (lambda table: summary(table, list(experiment.cells(settings)[0])))
     print("\n".join(report(table)))
-    figures = [str(path) for path in module.draw(table, folder)]
+    draw = getattr(module, "draw", None)
+    figures = [str(path) for path in draw(table, folder)] if draw else []
     print(f"table: {folder / TABLE_NAME}")
     for path in figures:
         print(f"figure: {path}")

@@ -11,13 +11,18 @@ therefore loses only the rows in progress. The next run with the same settings c
 
 `paired` counts in how many problems one method beats another. All methods share the data and the start of a problem,
 so pairs are more informative than means.
+
+`python -m experiments ./mine.py` runs the `EXPERIMENT` of a file outside of this package in the same way.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -125,6 +130,10 @@ class Experiment(Generic[SettingsT]):
         Columns by which results are compared with their starts, with names and units for readers.
     by : tuple of str
         Columns that distinguish the problems of this comparison.
+    file : Path, optional
+        File that defines the experiment, if it is not in this package. `experiment_module` sets it.
+    code : str
+        Digest of that file. Its rows are only valid for the same code.
     """
 
     name: str
@@ -138,6 +147,12 @@ class Experiment(Generic[SettingsT]):
     source: str = "thesis"
     figures: Mapping[str, str] = field(default_factory=dict)
     by: tuple[str, ...] = ()
+    file: Path | None = None
+    code: str = ""
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions that a row depends on."""
+        return versions() | ({"code": self.code} if self.code else {})
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
@@ -145,13 +160,15 @@ class Experiment(Generic[SettingsT]):
         The file contains `seeds`, `full`, and `departures`, lists of the differences from `source`. For the quick
         run, which takes minutes, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
         `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
-        settings class.
+        settings class. An experiment outside of this package needs no such file; it may have one next to its own file.
         """
-        path = PRESETS / f"{self.name.replace('-', '_')}.yaml"
-        content = read_yaml(path)
+        path = PRESETS / f"{self.name.replace('-', '_')}.yaml" if self.file is None else self.file.with_suffix(".yaml")
+        content = read_yaml(path) if self.file is None or path.exists() else {}
         unknown = sorted(set(content) - {"seeds", "departures", "full", "quick_seeds", "quick", "quick_note"})
         if unknown:
             raise ConfigurationError(f"{path} has unknown parts {', '.join(unknown)}", unknown)
+        if quick and self.file is not None and "quick" not in content:
+            raise ConfigurationError(f"there is no quick run without the part `quick` in {path}; use --set", path)
         values, n_seeds = dict(content.get("full") or {}), int(content.get("seeds", 1))
         note = ""
         if quick:
@@ -187,13 +204,57 @@ class Work:
             "seed": seed,
             **outcome.figures,
             "cpu_seconds": round(outcome.cpu_seconds, 3),
-            **versions(),
+            **self.experiment.versions(),
         }
 
 
+@dataclass(frozen=True)
+class FileWork:
+    """`Work` for the experiment of a file. Each process reads the file again, because it cannot be pickled."""
+
+    file: Path
+    settings: dict[str, Any]
+    n_threads: int = 1
+
+    def __call__(self, task: Task) -> Row:
+        experiment = experiment_module(str(self.file)).EXPERIMENT
+        return Work(experiment, experiment.settings_type.from_mapping(self.settings), self.n_threads)(task)
+
+
+def is_file(name: str) -> bool:
+    """Return whether the name of an experiment is the path of a Python file."""
+    return name.endswith(".py")
+
+
 def experiment_module(name: str) -> ModuleType:
-    """Import the module of an experiment."""
+    """Import the module of an included experiment, or run a Python file that defines `EXPERIMENT`.
+
+    Raise `ConfigurationError` if the file does not exist or does not define it.
+    """
+    if is_file(name):
+        return _module_of_file(Path(name).resolve())
     return importlib.import_module(f"experiments.{EXPERIMENTS[name]}")
+
+
+@functools.cache
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigurationError(f"there is no file {path}", path)
+    text = path.read_bytes()
+    module = ModuleType(str(path))
+    module.__file__ = str(path)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that its modules hide no others
+    sys.modules[module.__name__] = module  # dataclasses look up the types of their fields there
+    exec(compile(text, path, "exec"), module.__dict__)
+    experiment = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, Experiment):
+        raise ConfigurationError(
+            f"{path} must define EXPERIMENT = Experiment(...) from experiments.harness, got {experiment!r}", path
+        )
+    code = f"sha256:{hashlib.sha256(text).hexdigest()[:12]}"
+    module.EXPERIMENT = replace(experiment, file=path, code=code)  # type: ignore[attr-defined]
+    return module
 
 
 def run_experiment(
@@ -239,7 +300,7 @@ def run_experiment(
     cells = experiment.cells(settings)
     order = {_key(cell, cell): number for number, cell in enumerate(cells)}
     with locked(folder):
-        table = ResultTable(Header(experiment.name, settings.to_mapping(), versions()))
+        table = ResultTable(Header(experiment.name, settings.to_mapping(), experiment.versions()))
         if path.exists():
             found = ResultTable.read(path)
             if not _is_extended(experiment, found.header, table.header):
@@ -251,7 +312,12 @@ def run_experiment(
         n_done = total - len(tasks)
         if progress is not None:
             progress(n_done, total, None)
-        for row in (workers or ThisProcess())(Work(experiment, settings, n_threads), tasks):
+        work = (
+            Work(experiment, settings, n_threads)
+            if experiment.file is None
+            else FileWork(experiment.file, settings.to_mapping(), n_threads)
+        )
+        for row in (workers or ThisProcess())(work, tasks):
             _check_versions(row, table.header)
             rows[order[_key(row, cells[0])], row["seed"]] = row
             table = table.with_rows(rows[key] for key in sorted(rows))

@@ -28,7 +28,7 @@ from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import to_json, write_atomically
 
 SCHEMA = 1
-LAST_COLUMNS = ("cpu_seconds", "eim_ros", "python", "torch", "numpy", "scikit_learn")
+LAST_COLUMNS = ("cpu_seconds", "eim_ros", "python", "torch", "numpy", "scikit_learn", "code")
 
 Value: TypeAlias = Any  # a number, a text, or nested lists and mappings of them
 Row: TypeAlias = dict[str, Value]
