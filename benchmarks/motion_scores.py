@@ -5,8 +5,8 @@
 In the demonstrations, a planar arm of ten joints unfolds until its tip is on a line, and passes a disc on either side.
 The expert of `eim_ros.planar` draws the final configuration, and the motion towards it is random and smooth. Motions
 that touch the disc are rejected, so all demonstrations come from one posterior. The context is the tip's final position
-on the line. A prior is learned by EM and by EIM with the same settings; "start" is EIM without iterations. It scores new demonstrations and two kinds of
-perturbed ones:
+on the line. A prior is learned by EM and by EIM with the same settings; "start" is EIM without iterations. It scores
+new demonstrations and two kinds of perturbed ones:
 
     bump A     new demonstrations with a smooth deviation of A rad (norm over joints), random in direction and time
     average    averages of two demonstrations that pass the disc on different sides

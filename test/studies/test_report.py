@@ -81,9 +81,10 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
 def test_no_is_explained_where_it_is_said(tmp_path):
     path = obstacle_table(tmp_path, quick=False)
     table = ResultTable.read(path)
-    table.with_rows({**row, "collisions": 0.4} if row["method"] == "EIM" and row["estimator"] == "network" else row for row in table.rows).write(
-        path
-    )
+    table.with_rows(
+        {**row, "collisions": 0.4} if row["method"] == "EIM" and row["estimator"] == "network" else row
+        for row in table.rows
+    ).write(path)
     text = made(tmp_path, tmp_path / "report")
     assert "| **no**: EIM collides with 40.0% of its samples |" in text
     assert text.count("**no**") == 1

@@ -371,7 +371,12 @@ class EIM(Learner[EIMConfig, EIMState]):
             adaptation = self.config.adaptation
             most = max(found.n_components, adaptation.max_components if adaptation.add_every > 0 else 0)
             reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
-            if given is None and reference is not None and self.config.is_linear and self.config.start.kind == "closest":
+            if (
+                given is None
+                and reference is not None
+                and self.config.is_linear
+                and self.config.start.kind == "closest"
+            ):
                 found = closest_start(found, reference, shuffled.context, generator)
             ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         found = self._restricted(found, shuffled.context)
