@@ -138,6 +138,13 @@ def moveit_client(figure: Figure, values: Values) -> None:
     )
 
 
+def own_experts(figure: Figure, values: Values) -> None:
+    """Draw the log-likelihood of the test data."""
+    names, scores = zip(*reversed(values["scores"].items()), strict=True)
+    axes = figure.add_subplot(111, xlabel="log density of test data [nat]")
+    axes.barh(names, scores, color=(BLUE, GREY))
+
+
 def path_without_jumps(figure: Figure, values: Values) -> None:
     """Draw the path over the table."""
     axes, robot, path = arms(figure), values["sampler"].robot, values["path"].q
@@ -179,7 +186,7 @@ DRAWINGS: dict[str, Callable[[Figure, Values], None]] = {
     each.__name__: each
     for each in (
         all_solutions, attached_object, base_placement, branches, continuous_joints, goal_set, mixture, mobile_base,
-        moveit_client, path_without_jumps, pick_among_obstacles, replace_ikfast, short_arms, two_arms,
+        moveit_client, own_experts, path_without_jumps, pick_among_obstacles, replace_ikfast, short_arms, two_arms,
     )
 }  # fmt: skip
 

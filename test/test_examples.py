@@ -33,6 +33,7 @@ RUNS = {
         [],
         r"EM one component at \[\[-?0\.\d? +-?0\.\d?\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]",
     ),
+    "own_experts.py": ([], r"linear experts: -2\.\d nat\nsubspaces: -0\.\d nat"),
     "pick_among_obstacles.py": ([], r"20 of 32 grasps can be reached(.|\n)*farthest from its limits"),
     "path_without_jumps.py": (
         [],

@@ -63,6 +63,7 @@ from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import with_covariances
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.learner import Learner, Prepared
+from eim_ros.learning.models.custom import CustomExperts
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -363,7 +364,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             first, found = None, given
         else:
             first, found = start_of(self.config, given, shuffled, generator)
-        self._check_adaptation(found)
+        self._check_experts(found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample, self.config.ratio.quadratic)
         if self.estimator is not None:
             ratio: DensityRatio = CustomRatio(self.estimator, self.config.ratio)
@@ -398,7 +399,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         if start is None:
             start = self._likeliest(checked, generator)
         first = checked_start(start, checked).to(device=generator.device)
-        self._check_adaptation(first)
+        self._check_experts(first)
         first = self._restricted(first, checked.context)
         target = target_density(given, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.m_step.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
@@ -443,9 +444,14 @@ class EIM(Learner[EIMConfig, EIMState]):
             )
         return with_covariances(start, covariance, context)
 
-    def _check_adaptation(self, start: MixtureOfExperts) -> None:
-        """Raise `ConfigurationError` if the number of components shall adapt but the model or the M-step cannot."""
+    def _check_experts(self, start: MixtureOfExperts) -> None:
+        """Raise `ConfigurationError` if the M-step cannot update the experts, or adapt their number if it shall."""
         Adaptation(self.config.adaptation).check(start)
+        if isinstance(start.experts, CustomExperts) and self.config.update == "structured":
+            raise ConfigurationError(
+                'EIM updates experts of a custom family by gradient steps only; set update to "unstructured"',
+                type(start.experts.family).__name__,
+            )
         if self.config.adaptation.adapts and self.config.update == "unstructured":
             raise ConfigurationError(
                 "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "

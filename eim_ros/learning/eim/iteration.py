@@ -146,11 +146,11 @@ class EIMIteration:
 
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device
-        model = MixtureOfExperts.from_tensors(tensors).to(device=device)
+        model = state.model.with_tensors(tensors).to(device=device)
         state.ratio.restore(tensors, model, iteration)
         state.generator.set_state(tensors["generator"])
         best, components = (
-            MixtureOfExperts.from_tensors(tensors_of(KEPT, tensors)),
+            state.model.with_tensors(tensors_of(KEPT, tensors)),
             AdaptationState.from_tensors(tensors, device),
         )
         return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)

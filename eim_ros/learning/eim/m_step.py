@@ -311,7 +311,9 @@ def update_by_gradients(
         optimiser.zero_grad()
         try:
             with torch.enable_grad():
-                objective = _objective(_built({**raw, **leaves}), model, ratio, context[rows], generator, kl_weight)
+                objective = _objective(
+                    _built(model, {**raw, **leaves}), model, ratio, context[rows], generator, kl_weight
+                )
         except DistributionError:  # the last step made the parameters invalid, so it is undone
             break
         if not bool(torch.isfinite(objective.detach())):
@@ -326,7 +328,7 @@ def update_by_gradients(
     if gain != gain:
         return model, {"updated": 0.0}
     try:
-        return _built({**raw, **good}), {"updated": 1.0, "gain": gain}
+        return _built(model, {**raw, **good}), {"updated": 1.0, "gain": gain}
     except DistributionError:
         return model, {"updated": 0.0}
 
@@ -371,5 +373,5 @@ def _constrained(name: str, value: Tensor) -> Tensor:
     return value.tril(-1) + torch.diag_embed(torch.diagonal(value, dim1=-2, dim2=-1).exp())
 
 
-def _built(raw: dict[str, Tensor]) -> MixtureOfExperts:
-    return MixtureOfExperts.from_tensors({name: _constrained(name, value) for name, value in raw.items()})
+def _built(model: MixtureOfExperts, raw: dict[str, Tensor]) -> MixtureOfExperts:
+    return model.with_tensors({name: _constrained(name, value) for name, value in raw.items()})

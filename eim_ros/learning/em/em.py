@@ -34,6 +34,7 @@ from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models import native
+from eim_ros.learning.models.custom import CustomExperts
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
@@ -79,6 +80,9 @@ def _fit_experts(
 ) -> Experts:
     if isinstance(old, LinearExperts):
         return fit_experts(data.context, data.sample, responsibilities, covariance_floor=covariance_floor)
+    if isinstance(old, CustomExperts):
+        k = old.n_components
+        return old.refitted(data.context.expand(k, -1, -1), data.sample.expand(k, -1, -1), responsibilities.T)
     if not isinstance(old, NeuralExperts):
         raise DistributionError(f"no fit of {type(old).__name__} is known", type(old).__name__)
     k = old.n_components
@@ -296,6 +300,10 @@ class EMIteration:
     ) -> EMIteration:
         start = None if initial is None else checked_start(initial, data)
         if start is not None:
+            if isinstance(start.experts, CustomExperts) and config.n_starts > 1:
+                raise ConfigurationError(
+                    "all starts but the given one have linear experts; set n_starts to 1", config.n_starts
+                )
             data = data.to(start.device)
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.resistant(data.context, data.sample)
@@ -377,10 +385,10 @@ class EMIteration:
         return MixtureOfExperts(gating, experts), record
 
     def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
-        model = MixtureOfExperts.from_tensors(tensors).to(device=state.model.device)
+        model = state.model.with_tensors(tensors).to(device=state.model.device)
         best = tensors_of(BEST, tensors)
         start, begun, value, best_value = tensors["progress"].tolist()
-        kept = MixtureOfExperts.from_tensors(best).to(device=state.model.device) if best else None
+        kept = state.model.with_tensors(best).to(device=state.model.device) if best else None
         return EMState(model, iteration, int(start), int(begun), value, kept, best_value)
 
     def finished(self, history: History) -> bool:

@@ -9,6 +9,7 @@ from eim_ros.core.lazy import deferred_names
 from eim_ros.learning.models.serialization import LinearParameters, load_parameters
 
 if TYPE_CHECKING:
+    from eim_ros.learning.models.custom import CustomExperts, ExpertFamily
     from eim_ros.learning.models.divergence import Estimate, entropy, kl_divergence
     from eim_ros.learning.models.gaussian import Gaussian
     from eim_ros.learning.models.gaussian_mixture import GaussianMixture
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CustomExperts",
     "Estimate",
+    "ExpertFamily",
     "Experts",
     "Gating",
     "Gaussian",

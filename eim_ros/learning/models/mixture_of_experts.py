@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
+from eim_ros.learning.models.custom import CustomExperts
 from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values, tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 
 LINEAR_GATING = ("weights", "biases")
+NETWORK = "layers.0.weight"  # only parts with networks have this tensor
 LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
 CHUNK_ELEMENTS = 262_144  # gating probabilities per block when drawing components, small enough to stay in cache
 LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
@@ -246,24 +248,31 @@ class MixtureOfExperts:
 
     def to(self, **options: Any) -> MixtureOfExperts:
         """Return the same model with another dtype or on another device."""
-        return MixtureOfExperts.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
+        return self.with_tensors({name: value.to(**options) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name, as expected by `from_tensors`."""
         gating = {f"gating.{name}": value for name, value in self.gating.tensors().items()}
         return gating | {f"experts.{name}": value for name, value in self.experts.tensors().items()}
 
+    def with_tensors(self, tensors: dict[str, Tensor]) -> MixtureOfExperts:
+        """Return a model with experts of the same family and other parameters, named as in `tensors`."""
+        if not isinstance(self.experts, CustomExperts):
+            return MixtureOfExperts.from_tensors(tensors)
+        gating = _gating_from(tensors_of("gating.", tensors))
+        return MixtureOfExperts(gating, self.experts.with_tensors(tensors_of("experts.", tensors)))
+
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
         """Build the model from named parameters; `DistributionError` lists the missing names."""
         gate, experts = tensors_of("gating.", tensors), tensors_of("experts.", tensors)
-        neural_gate, neural_experts = "layers.0.weight" in gate, "layers.0.weight" in experts
+        neural_gate, neural_experts = NETWORK in gate, NETWORK in experts
         missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
         missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]
         if missing:
             raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
         return cls(
-            NeuralGating.from_tensors(gate) if neural_gate else SoftmaxGating(*(gate[n] for n in LINEAR_GATING)),
+            _gating_from(gate),
             NeuralExperts.from_tensors(experts)
             if neural_experts
             else LinearExperts(*(experts[name] for name in LINEAR_EXPERTS)),
@@ -316,6 +325,12 @@ class MixtureOfExperts:
         if self.n_components == 1:
             return torch.ones_like(entropy)
         return entropy / math.log(self.n_components)
+
+
+def _gating_from(tensors: dict[str, Tensor]) -> Gating:
+    if NETWORK in tensors:
+        return NeuralGating.from_tensors(tensors)
+    return SoftmaxGating(*(tensors[name] for name in LINEAR_GATING))
 
 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:

@@ -151,8 +151,14 @@ def save_model(
     >>> model.means.tolist(), description["source"]
     ([[-2.0], [2.0]], 'an example')
     """
-    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # imported here because it needs torch
+    from eim_ros.learning.models.custom import CustomExperts  # imported here because they need torch
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 
+    if not isinstance(model, GaussianMixture) and isinstance(model.experts, CustomExperts):
+        raise DistributionError(
+            "a file cannot contain experts of a custom family, because it contains no code; store model.tensors()",
+            type(model.experts.family).__name__,
+        )
     kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
     write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
 
