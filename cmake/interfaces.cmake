@@ -33,6 +33,7 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/RobotTrajectory.msg
   msg/SceneObstacles.msg
   msg/TaskStatus.msg
+  msg/TipGoal.msg
   msg/ViaPoint.msg
   srv/ConditionMotion.srv
   srv/DrawIK.srv

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.cli.flags import count, flag, json_flag, report, seed_flag, threads_flag
+from eim_ros.cli.flags import count, flag, json_flag, report, seed_flag, switch, threads_flag
 from eim_ros.cli.options import Arm, use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.core.files import check_outputs
 
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
-    from eim_ros.kinematics import Robot
-    from eim_ros.motion import MotionDistribution, MotionPrior, MotionSamples, TaskPoint, ViaPoint
+    from eim_ros.motion import MotionDistribution, MotionPrior, MotionSamples, ViaPoint
 
 LARGEST_SEED = 2**31
-TOLERANCE = 0.05  # [m] of the tip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +34,12 @@ class MotionSample:
     )
     reach: tuple[str, ...] = flag(
         (),
-        "Coordinate of the tip of --robot at the end of the motion [m], and its tolerance (default: 0.05).",
+        "Coordinate of the tip at the end of the motion: a value [m] or a name of the context, and its tolerance "
+        "(default: 0.05). This replaces the goals of eim train --reach. --robot is needed if the model has no robot.",
         repeated=True,
         metavar="AXIS=VALUE[:TOLERANCE]",
     )
+    ignore_goals: bool = switch("Do not apply the goals of eim train --reach.")
     samples: int = count(10, "Number of motions.", short="-n")
     points: int | None = count(None, "Number of points of each motion (default: as in the demonstrations).")
     duration: float | None = flag(None, "Duration of each motion [s] (default: the mean of the demonstrations).")
@@ -74,7 +74,7 @@ class MotionSample:
         import torch
 
         from eim_ros.core.data_set import save_data_set
-        from eim_ros.motion import MotionPrior, blended, write_trajectories
+        from eim_ros.motion import MotionPrior, TipGoal, blended, write_trajectories
         from eim_ros.motion.trajectories import check_suffix
 
         if self.trajectories:
@@ -83,11 +83,15 @@ class MotionSample:
         prior = MotionPrior.load(self.model)
         n_points = self.points or prior.representation.n_points
         duration = self.duration or prior.mean_duration
-        given = prior.condition(self.context or ())
+        prior, goals = self._with_robot(prior), [TipGoal.parse(word) for word in self.reach]
+        stored = () if goals or self.ignore_goals else None
+        points = [_via_point(words) for words in self.via]
+        given = prior.condition(self.context or (), points, goals or stored)
         if self.blend:
-            second = MotionPrior.load(self.blend).condition(self.blend_context or ())
-            given = blended(given, second, self.blend_phases)
-        given = given.condition([_via_point(words) for words in self.via]).reaching(*self._tasks(prior))
+            first = prior.condition(self.context or (), goals=stored)
+            second = MotionPrior.load(self.blend).condition(self.blend_context or (), goals=stored)
+            tasks = given.tasks if goals else ()
+            given = blended(first, second, self.blend_phases).condition(points).reaching(*tasks)
         seed = secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed
         samples = given.sample(self.samples, torch.Generator().manual_seed(seed), n_points)
         if self.output:
@@ -97,22 +101,14 @@ class MotionSample:
         figures = _sampled(prior, given, samples, duration, seed)
         return report(self.json, figures, _lines(prior, given, samples, duration))
 
-    def _tasks(self, prior: MotionPrior) -> list[TaskPoint]:
-        """Return the tasks of --reach."""
+    def _with_robot(self, prior: MotionPrior) -> MotionPrior:
+        """Return the prior with the robot of the flags, which replaces its own."""
         robot = self.arm.find()
-        if not self.reach and robot is None:
-            return []
-        if robot is None or not self.reach:
-            raise ConfigurationError(
-                "--reach needs --robot, whose tip it is about, and --robot is for --reach", self.reach
-            )
-        if set(robot.joint_names) != set(prior.joint_names):
-            raise JointStateError(
-                f"the prior is of joints {', '.join(prior.joint_names)}, robot '{robot.name}' has "
-                f"{', '.join(robot.joint_names)}",
-                robot.name,
-            )
-        return [_task(robot, prior.joint_names, word) for word in self.reach]
+        if robot is None:
+            return prior
+        if not self.reach:
+            raise ConfigurationError("--robot is for --reach: give both, or leave it out", self.arm.robot)
+        return prior.with_goals(robot, *prior.goals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,21 +177,6 @@ def _via_point(words: tuple[str, ...]) -> ViaPoint:
     return ViaPoint(phase, tuple(names), tuple(positions), tuple(deviations))
 
 
-def _task(robot: Robot, joint_names: tuple[str, ...], word: str) -> TaskPoint:
-    import numpy as np
-
-    from eim_ros.motion import TaskPoint
-
-    axis, _, rest = word.partition("=")
-    value, _, tolerance = rest.partition(":")
-    try:
-        row, coordinate, allowed = "xyz".index(axis or "?"), float(value), float(tolerance or TOLERANCE)
-    except ValueError as error:
-        raise ConfigurationError(f"--reach is x, y or z =VALUE or =VALUE:TOLERANCE, got {word!r}", word) from error
-    order = [joint_names.index(name) for name in robot.joint_names]
-    return TaskPoint(lambda q: np.abs(robot.fk(q[:, order])[:, row, 3] - coordinate), allowed)
-
-
 def _sampled(
     prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float, seed: int
 ) -> dict[str, Any]:
@@ -207,7 +188,7 @@ def _sampled(
         "positions": samples.positions.tolist(),
         "log_prob": samples.log_prob.tolist(),
         "component": samples.component.tolist(),
-        "valid": samples.valid.tolist(),
+        "acceptance_rate": given.acceptance_rate,
         "log_evidence": given.log_evidence,
         "seed": seed,
     }
@@ -239,10 +220,10 @@ def _data_set(
 
 
 def _lines(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float) -> Iterator[str]:
-    n_valid, reaching = int(samples.valid.sum()), " and reaching the goal" if given.tasks else ""
+    reaching = " and reaching the goals" if given.tasks else ""
     yield (
-        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, {n_valid} within limits"
-        f"{reaching}; log density of the via points {given.log_evidence:.2f} nat"
+        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, within limits{reaching} "
+        f"(acceptance rate {given.acceptance_rate:.3g}); log density of the via points {given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"
     yield f"{heading}  first and last value of {', '.join(prior.joint_names)}"

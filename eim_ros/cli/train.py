@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ from eim_ros.cli.flags import (
     threads_flag,
 )
 from eim_ros.cli.options import Arm, use_threads
-from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
+from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
 from eim_ros.core.settings import Settings, assignments, chosen, option, read_yaml
 
@@ -74,10 +74,17 @@ class Train:
     experts: int | None = flag(None, "Number of experts, n_components (default: that of the learner).")
     iterations: int | None = flag(None, "Number of iterations, n_iterations (default: that of the learner).")
     seed: int = seed_flag()
+    reach: tuple[str, ...] = flag(
+        (),
+        "Coordinate of the tip of --robot at the end of all motions: a value [m] or a name of the context, and its "
+        "tolerance (default: 0.05). Motions drawn from the model reach it (task motion).",
+        metavar="AXIS=VALUE[:TOLERANCE]",
+        repeated=True,
+    )
     set: tuple[str, ...] = flag(
         (), "A setting, such as ratio.patience=5; see --help-settings.", metavar="NAME=VALUE", repeated=True
     )
-    config: str | None = flag(None, "YAML file of settings.", metavar="FILE")
+    config: str | None = flag(None, "YAML file of settings.", metavar="FILE", is_expert=True)
     resume: bool = switch("Continue the interrupted run from its checkpoint.")
     quiet: bool = quiet_flag()
     json: bool = json_flag()
@@ -132,6 +139,8 @@ class Train:
 
         use_threads(self.threads)
         robot = self.arm.find()
+        if self.reach and (robot is None or self.task != "motion"):
+            raise ConfigurationError("--reach needs --robot and --task motion", self.reach)
         data_set = load_data_set(self.data)
         checked_device(run.device)
         if self.resume and checkpoint is None:
@@ -169,7 +178,8 @@ class Train:
     ) -> TrainingRun | MotionTrainingRun:
         from eim_ros.core.data_set import DataSet
         from eim_ros.ik import IKModel, Training
-        from eim_ros.motion import Demonstrations, MotionTraining
+        from eim_ros.motion import Demonstrations, MotionTraining, TipGoal
+        from eim_ros.motion.tip_goal import check_goals
 
         if self.task == "ik":
             initial, prior = (IKModel.load(path) if path else None for path in (run.initial, run.prior))
@@ -179,17 +189,17 @@ class Train:
         for name, path in (("run.initial", run.initial), ("run.prior", run.prior)):
             if path:
                 raise ConfigurationError(f"{name} is for task ik", path)
+        goals = [TipGoal.parse(word) for word in self.reach]
         if robot is not None:
-            names = Demonstrations.from_data_set(data_set).joint_names
-            if set(names) != set(robot.joint_names):
-                raise DataError(
-                    f"the motions are of joints {', '.join(names)}, robot '{robot.name}' has "
-                    f"{', '.join(robot.joint_names)}",
-                    robot.name,
-                )
+            motions = Demonstrations.from_data_set(data_set)
+            names = motions.joint_names
+            check_goals(goals, robot, names, motions.context_names)
+            for goal in goals:
+                goal.check_demonstrated(robot, motions)
             data_set = DataSet(data_set.context, data_set.sample, {**data_set.description, **_limits(robot, names)})
         learner: Any = learner_of(config)
-        return MotionTraining(config.motion, learner, self.seed, run.device).run(data_set, run=options)  # type: ignore[union-attr]  # by task
+        outcome = MotionTraining(config.motion, learner, self.seed, run.device).run(data_set, run=options)  # type: ignore[union-attr]  # by task
+        return outcome if robot is None else replace(outcome, model=outcome.model.with_goals(robot, *goals))
 
     def _progress(self, config: FitConfig, run: RunSettings) -> ProgressBar | JsonProgress:
         from eim_ros.cli.progress import JsonProgress, ProgressBar

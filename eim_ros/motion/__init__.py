@@ -7,6 +7,7 @@ from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.distribution import MotionDistribution, MotionSamples, TaskPoint, ViaPoint
 from eim_ros.motion.prior import MotionPrior, MotionScores
 from eim_ros.motion.representation import Basis, Representation
+from eim_ros.motion.tip_goal import TipGoal
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
 from eim_ros.motion.trajectories import joint_trajectory, write_trajectories
 
@@ -23,6 +24,7 @@ __all__ = [  # in the order of the reference, the most important first
     "ProductTarget",
     "Representation",
     "TaskPoint",
+    "TipGoal",
     "ViaPoint",
     "WeighedConfigurations",
     "blended",

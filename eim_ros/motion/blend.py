@@ -232,7 +232,8 @@ def blended(
     mixture = GaussianMixture(pairs.log_weights, pairs.means @ projection.mT, factors)
     lower, upper = np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper)
     source = RECORDING if first.limits_source == second.limits_source == RECORDING else ROBOT
-    tasks = (*first.tasks, *second.tasks)
+    first_tasks = (task for task in first.tasks if task.phase < phases[1])
+    tasks = (*first_tasks, *(task for task in second.tasks if task.phase > phases[0]))
     return MotionDistribution(first.representation, mixture, lower, upper, log_evidence, source, tasks)
 
 

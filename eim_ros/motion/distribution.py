@@ -37,8 +37,8 @@ MOST_VALUES = 500  # maximum number of values in all via points; the cost grows 
 # functions of both kinds, exceeded a limit at 5001 phases. With few phases only, one in 3000 did, by up to 2e-4 rad.
 FEW_CHECKS, MANY_CHECKS = 20, 200
 BLOCK = 2000  # motions that are checked at a time, which bounds the memory
-HOPELESS = 50_000  # motions that are drawn before giving up if none of them respects limits and tasks
-MOST_TRIES = 1000  # motions that are drawn for each requested one
+MANY_PROPOSED = 50_000  # motions that are drawn before the share within limits and tasks is judged
+MOST_PROPOSED = 1_000_000  # motions that are drawn at most; 40 s for ten joints, 6 s if tasks reject most of them
 MANY_ACCEPTED = 1000  # motions within limits and tasks after which their share is known to about 3 %
 ROBOT, RECORDING = "robot", "recording"
 LIMITS_SOURCES = (ROBOT, RECORDING)
@@ -54,19 +54,14 @@ class MotionSamples:
     positions : (n, n_points, n_joints)
         Joint positions [rad] or [m].
     log_prob : (n,)
-        Log density of the weights under the distribution that they were drawn from [nat]; minus infinity for motions
-        that are not valid.
+        Log density of the weights under the distribution that they were drawn from [nat].
     component : (n,) of int64
         Component that each motion was drawn from.
-    valid : (n,) of bool
-        Whether the motion is within the joint limits at all its points and between them, and fulfils the tasks. All
-        motions are valid unless almost no motion of the distribution is.
     """
 
     positions: FloatArray
     log_prob: FloatArray
     component: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -177,7 +172,7 @@ class MotionDistribution:
         if not (self.tasks or self._is_limited):
             return 1.0
         generator, n_drawn, n_accepted = torch.Generator().manual_seed(0), 0, 0
-        while n_accepted < MANY_ACCEPTED and n_drawn < HOPELESS:
+        while n_accepted < MANY_ACCEPTED and n_drawn < MANY_PROPOSED:
             weights, _ = self._proposed(BLOCK, generator)
             n_drawn += BLOCK
             n_accepted += int(self._accepts(weights.numpy()).sum())
@@ -188,8 +183,8 @@ class MotionDistribution:
     ) -> MotionSamples:
         """Draw motions within the joint limits that fulfil the tasks.
 
-        Motions are drawn from the mixture, and others are rejected. If almost none remain, the rest of the answer
-        consists of motions that are not valid, and `MotionSamples.valid` is False for them.
+        Motions are drawn from the mixture, and others are rejected. The motions that remain are within the limits at
+        all their points and between them.
 
         Parameters
         ----------
@@ -198,34 +193,42 @@ class MotionDistribution:
             Default: the global generator of torch.
         n_points : int, optional
             Number of points of each motion, equally spaced in time; default: as demonstrated.
+
+        Raises
+        ------
+        DistributionError
+            If fewer than one in ten motions of the mixture remain, and a million of them would not be enough.
         """
         n_samples = checked_whole(n_samples, 0, "the number of motions")
         checked_generator(generator)
         phases = self._phases(n_points)
-        weights, component, valid = self._drawn(n_samples, generator, phases)
+        weights, component = self._drawn(n_samples, generator, phases)
         positions = self.representation.positions(weights.numpy(), phases)
-        log_prob = np.full(n_samples, -np.inf)
-        if valid.any():
-            log_prob[valid] = self._log_truncated(weights[torch.from_numpy(valid)]).numpy()
-        return MotionSamples(positions, log_prob, component.numpy(), valid)
+        return MotionSamples(positions, self._log_truncated(weights).numpy(), component.numpy())
 
-    def _drawn(
-        self, n_samples: int, generator: torch.Generator | None, phases: FloatArray
-    ) -> tuple[Tensor, Tensor, npt.NDArray[np.bool_]]:
-        """Return weights (n, n_weights), their components (n,), and whether they are valid (n,), by rejection."""
+    def _drawn(self, n_samples: int, generator: torch.Generator | None, phases: FloatArray) -> tuple[Tensor, Tensor]:
+        """Return weights (n, n_weights) and their components (n,), by rejection."""
         weights, component = self._proposed(n_samples, generator)
         valid = self._accepts(weights.numpy(), phases)
         n_drawn, n_accepted = n_samples, int(valid.sum())
-        while not valid.all() and n_drawn < max(HOPELESS, MOST_TRIES * n_samples):
-            if n_drawn >= HOPELESS and n_accepted == 0:
-                break
+        most = max(MOST_PROPOSED, 10 * n_samples)
+        while not valid.all():
+            if n_drawn >= MANY_PROPOSED and n_accepted * most < n_samples * n_drawn:
+                wanted, rate = "within the joint limits", n_accepted / n_drawn
+                wanted += " and fulfil the tasks" if self.tasks else ""
+                raise DistributionError(
+                    f"only {n_accepted} of {n_drawn} motions (acceptance rate {rate:.2g}) are {wanted}, which is too "
+                    f"few to draw {n_samples}: ask for fewer motions, allow larger tolerances, or choose via points "
+                    "and a context nearer to the demonstrations",
+                    rate,
+                )
             proposed, of = self._proposed(BLOCK, generator)
             accepted = np.flatnonzero(self._accepts(proposed.numpy(), phases))
             n_drawn, n_accepted = n_drawn + BLOCK, n_accepted + len(accepted)
             rows = np.flatnonzero(~valid)[: len(accepted)]
             weights[rows], component[rows] = proposed[accepted[: len(rows)]], of[accepted[: len(rows)]]
             valid[rows] = True
-        return weights, component, valid
+        return weights, component
 
     def _proposed(self, n_samples: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Draw weights (n, n_weights) from the mixture, and return them with their components (n,)."""
@@ -320,7 +323,7 @@ class MotionDistribution:
         """Return the log density (n,) [nat] of weights (n, n_weights) that respect limits and tasks."""
         model = MixtureOfExperts.from_mixture(self.mixture)
         # a motion that was found although the estimate found none is one of fewer than that many
-        acceptance = max(self.acceptance_rate, 1.0 / HOPELESS)
+        acceptance = max(self.acceptance_rate, 1.0 / MANY_PROPOSED)
         return model.log_prob(weights.new_zeros(len(weights), 0), weights) - math.log(acceptance)
 
     def marginal(self, phase: float) -> GaussianMixture:

@@ -23,9 +23,11 @@ from torch import Tensor
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
+from eim_ros.kinematics import Robot
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.motion.distribution import LIMIT_TOLERANCE, LIMITS_SOURCES, RECORDING, ROBOT, MotionDistribution, ViaPoint
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
+from eim_ros.motion.tip_goal import TipGoal, check_goals, restored_goals, stored_goals
 
 RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
 PARTS = ("mixture.", "latent.", "calibration.")
@@ -80,6 +82,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
         "limits_source": prior.limits_source,
         "mean_duration": prior.mean_duration,
         "training": prior.training,
+        **stored_goals(prior.robot, prior.goals),
     }
     return tensors, document
 
@@ -105,6 +108,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
         "mean_duration": float(document["mean_duration"]),
         "calibration": Calibration(calibration["log_prob"], calibration["residual"]),
         "training": dict(document.get("training") or {}),
+        **restored_goals(document),
     }
 
 
@@ -126,6 +130,7 @@ def check_parts(prior: MotionPrior) -> None:
         "mean duration": np.isfinite(prior.mean_duration) and prior.mean_duration > 0.0,
         "scales": bool((latent.scales > 0.0).all() and (prior.context_scale > 0.0).all()),
     }
+    check_goals(prior.goals, prior.robot, prior.joint_names, prior.context_names)
     wrong = [name for name, holds in checks.items() if not holds]
     if wrong:
         raise DataError(f"its {', '.join(wrong)} do not fit the rest", wrong)
@@ -177,6 +182,10 @@ class MotionPrior:
     limits_source : str
         Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of the
         recording limits the motions that are drawn, but not via points and motions to score.
+    robot : Robot, optional
+        Robot of the motions, whose tip the goals are about.
+    goals : tuple of TipGoal
+        Planes that the tip reaches in all motions, see `with_goals`.
 
     Examples
     --------
@@ -206,6 +215,8 @@ class MotionPrior:
     calibration: Calibration
     training: dict[str, Any] = field(default_factory=dict)
     limits_source: str = ROBOT
+    robot: Robot | None = None
+    goals: tuple[TipGoal, ...] = ()
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -215,18 +226,62 @@ class MotionPrior:
     def n_context(self) -> int:
         return len(self.context_names)
 
-    def condition(
-        self, context: npt.ArrayLike | None = None, via_points: Sequence[ViaPoint] = ()
-    ) -> MotionDistribution:
-        """Return the distribution of motions for one context (n_context,) and via points.
+    def with_goals(self, robot: Robot, *goals: TipGoal) -> MotionPrior:
+        """Return the prior of the motions that reach goals of the tip, such as the line that all demonstrations reach.
 
         Raises
         ------
         EimError
-            If the context has the wrong length or is not finite, or if a via point has unknown joints or exceeds the
-            joint limits.
+            If the robot has other joints, or if a goal names a number that is not in the context.
+
+        Examples
+        --------
+        The motions end where the tip of a planar arm is within 2 cm of a line:
+
+        >>> import numpy as np, torch
+        >>> from eim_ros import Robot
+        >>> from eim_ros.core.data_set import DataSet
+        >>> from eim_ros.learning import EMConfig
+        >>> from eim_ros.motion import MotionTraining, TipGoal
+        >>> robot, ends = Robot("planar3"), np.random.default_rng(0).normal(0.5, 0.1, (40, 3))
+        >>> motions = (np.linspace(0.0, 1.0, 20)[:, None] * ends[:, None]).reshape(40, -1)
+        >>> about = {"task": "motion", "joint_names": list(robot.joint_names), "n_points": 20, "context_names": []}
+        >>> data_set = DataSet(np.zeros((40, 0)), motions, about)
+        >>> prior = MotionTraining(learner=EMConfig(n_components=1)).run(data_set).model
+        >>> reaching = prior.with_goals(robot, TipGoal("x", 1.5, tolerance=0.02))
+        >>> drawn = reaching.condition().sample(50, torch.Generator().manual_seed(0)).positions
+        >>> bool((abs(robot.fk(drawn[:, -1])[:, 0, 3] - 1.5) <= 0.02).all())
+        True
+        """
+        check_goals(goals, robot, self.joint_names, self.context_names)
+        return dataclasses.replace(self, robot=robot, goals=goals)
+
+    def condition(
+        self,
+        context: npt.ArrayLike | None = None,
+        via_points: Sequence[ViaPoint] = (),
+        goals: Sequence[TipGoal] | None = None,
+    ) -> MotionDistribution:
+        """Return the distribution of motions for one context (n_context,), via points and goals of the tip.
+
+        Parameters
+        ----------
+        context : (n_context,) array_like, optional
+        via_points : sequence of ViaPoint
+        goals : sequence of TipGoal, optional
+            They replace the goals of the prior. An empty sequence lets the tip end anywhere. The goals of the prior do
+            not apply at a phase at which a via point names all joints.
+
+        Raises
+        ------
+        EimError
+            If the context has the wrong length or is not finite, if a via point has unknown joints or exceeds the
+            joint limits, or if goals need a robot that the prior does not contain.
         """
         given = self._context(context)
+        numbers = dict(zip(self.context_names, np.ravel(() if context is None else context).tolist(), strict=True))
+        wanted = self.goals if goals is None else tuple(goals)
+        check_goals(wanted, self.robot, self.joint_names, self.context_names)
         with torch.no_grad():
             batch = self.mixture(given)
             shape = (self.mixture.n_components, self.mixture.n_dims)
@@ -238,7 +293,12 @@ class MotionPrior:
             everywhere = MotionDistribution(
                 self.representation, lifted, self.lower, self.upper, limits_source=self.limits_source
             )
-            return everywhere.condition(via_points)
+            conditioned = everywhere.condition(via_points)
+        if goals is None:
+            prescribed = [point.phase for point in via_points if set(point.joint_names) == set(self.joint_names)]
+            wanted = tuple(goal for goal in wanted if goal.phase not in prescribed)
+        tasks = [goal.task(self.robot, self.joint_names, numbers) for goal in wanted if self.robot is not None]
+        return conditioned.reaching(*tasks)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
         """Compute how likely motions are, under the distribution before it is truncated to the joint limits.

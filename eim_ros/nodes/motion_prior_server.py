@@ -30,8 +30,10 @@ from eim_ros.core.errors import (
     ModelFileError,
     ServiceError,
 )
-from eim_ros.motion import MotionPrior, ViaPoint
+from eim_ros.motion import MotionPrior, TipGoal, ViaPoint
+from eim_ros.motion.tip_goal import DEFAULT_TOLERANCE
 from eim_ros.nodes.common.interfaces import ConditionMotion, ErrorCodes, SampleMotion, ScoreMotion
+from eim_ros.nodes.common.interfaces import TipGoal as TipGoalMessage
 from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
 from eim_ros.nodes.common.messages import misnamed, put_arrays, seconds
 from eim_ros.nodes.common.node import AnswerCounters, ManagedNode
@@ -157,7 +159,8 @@ def sample_motion(
             n * n_points,
         )
     duration = _duration(request.duration, prior.mean_duration)
-    given = prior.condition(list(request.context), _via_points(request.via_points))
+    goals = _tip_goals(request.tip_goals) if request.tip_goals or request.ignore_goals else None
+    given = prior.condition(list(request.context), _via_points(request.via_points), goals)
     seed = request.seed if request.seed >= 0 else secrets.randbelow(_LARGEST_SEED)
     samples = given.sample(n, torch.Generator().manual_seed(seed), n_points)
     times = np.linspace(0.0, duration, n_points)
@@ -165,8 +168,7 @@ def sample_motion(
     response.n, response.n_points = n, n_points
     put_arrays(response, positions=samples.positions, times=times)
     put_arrays(response, log_prob=samples.log_prob, component=samples.component)
-    response.valid = samples.valid.tolist()
-    response.log_evidence = given.log_evidence
+    response.log_evidence, response.acceptance_rate = given.log_evidence, given.acceptance_rate
     if not request.flat:
         stamps = [Duration(nanoseconds=round(1e9 * time)).to_msg() for time in times]
         response.trajectories = [_trajectory(prior.joint_names, motion, stamps) for motion in samples.positions]
@@ -227,6 +229,16 @@ def _via_points(messages: Sequence[ViaPointMessage]) -> list[ViaPoint]:
         except EimError as error:
             raise DataError(f"via point {index}: {error}", error.value) from error
     return points
+
+
+def _tip_goals(messages: Sequence[TipGoalMessage]) -> list[TipGoal]:
+    goals = []
+    for index, message in enumerate(messages):
+        try:
+            goals.append(TipGoal(message.axis, message.value, message.tolerance or DEFAULT_TOLERANCE, message.phase))
+        except EimError as error:
+            raise DataError(f"tip goal {index}: {error}", error.value) from error
+    return goals
 
 
 def _motion(trajectory: JointTrajectory, joint_names: Sequence[str], max_points: int) -> tuple[np.ndarray, np.ndarray]:

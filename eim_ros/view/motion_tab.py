@@ -115,9 +115,9 @@ class MotionStudy:
         given = self.prior.condition(context, points)
         drawn = given.sample(n, torch.Generator().manual_seed(seed))
         positions = drawn.positions[:, :, self._columns]
-        unknown = np.full(n, np.nan)
+        valid, unknown = np.ones(n, dtype=bool), np.full(n, np.nan)
         return ShownMotions(
-            positions, self._tips(positions), drawn.log_prob, drawn.component, drawn.valid, unknown, given.log_evidence
+            positions, self._tips(positions), drawn.log_prob, drawn.component, valid, unknown, given.log_evidence
         )
 
     def end_log_prob(self, context: npt.ArrayLike, rows: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.command import Command
-from motion.demonstrated import JOINTS, N_POINTS, two_ways
+from motion.demonstrated import JOINTS, N_POINTS, scattered_ends, two_ways
 
 from eim_ros.core.data_set import load_data_set, save_data_set
 from eim_ros.kinematics import Robot
@@ -62,9 +62,29 @@ def test_tip_reaches_a_plane_at_the_end(eim: Command, tmp_path: Path) -> None:
     away = [np.abs(robot.fk(ends[:, order])[:, 0, 3] - 2.8) for ends in (free, reaching)]
     assert np.median(away[0]) > 0.05
     assert away[1].max() <= 0.02
-    eim(*words, *REACH[:2]).refused("--reach needs --robot")
-    eim(*words, "--robot", "planar3", "--reach", "w=1").refused("--reach is x, y or z")
+    eim(*words, *REACH[:2]).refused("need a robot", "give --robot")
+    eim(*words, *REACH[2:]).refused("--robot is for --reach")
+    eim(*words, "--robot", "planar3", "--reach", "w=1").refused("a goal is x, y or z =VALUE")
     eim(*words, "--robot", "planar5", *REACH[:2]).refused("robot 'planar5' has joint_1")
+
+
+def test_draws_reach_the_goal_of_the_training_by_default(eim: Command, tmp_path: Path) -> None:
+    robot = Robot("planar3")
+    save_data_set(tmp_path / "data.npz", scattered_ends(60, robot.joint_names))
+    files = ("--data", tmp_path / "data.npz", "--output", tmp_path / "prior", "--algorithm", "em", "--experts", 1)
+    train = ("train", "--task", "motion", *files, "--set", "n_starts=1", "--quiet")
+    eim(*train, "--reach", "x=2").refused("--reach needs --robot and --task motion")
+    eim(*train, "--robot", "planar3", "--reach", "x=-2").refused("0 of 60 demonstrations", "x=-2")
+    eim(*train, "--robot", "planar3", "--reach", "x=hole").refused("names hole, which is not in the context; known:")
+    assert eim(*train, "--robot", "planar3", "--reach", "y=1:1.2").code == 0
+    sample = ("motion", "sample", "--model", tmp_path / "prior", "--context", 1.0, "--seed", 3, "-n", 40, "--json")
+
+    def away(value: float, *more: object) -> float:
+        answer = eim(*sample, *more).json
+        return float(np.abs(robot.fk(np.array(answer["positions"])[:, -1])[:, 1, 3] - value).max())
+
+    assert away(1.0) <= 1.2 < away(1.0, "--ignore-goals")
+    assert away(1.0, "--reach", "y=goal:0.02") <= 0.02
 
 
 def test_samples_become_a_data_set_that_can_be_scored(eim: Command, sample: tuple, prior: Path, tmp_path: Path) -> None:

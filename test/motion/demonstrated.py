@@ -36,6 +36,16 @@ def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
     return DataSet(goal[:, None] if context else np.zeros((n, 0)), positions.reshape(n, -1), description)
 
 
+def scattered_ends(n: int, joint_names: tuple[str, ...]) -> DataSet:
+    """Straight motions of three joints from 0 to ends around (goal, -goal / 2, 0)."""
+    rng = np.random.default_rng(0)
+    goal = rng.uniform(0.5, 1.5, n)
+    end = np.stack([goal, -0.5 * goal, np.zeros(n)], axis=1) + 0.2 * rng.standard_normal((n, len(joint_names)))
+    positions = end[:, None] * np.linspace(0.0, 1.0, N_POINTS)[:, None]
+    about = {"task": "motion", "joint_names": list(joint_names), "n_points": N_POINTS, "context_names": ["goal"]}
+    return DataSet(goal[:, None], positions.reshape(n, -1), about)
+
+
 def positions_of(data_set: DataSet) -> np.ndarray:
     """(n, n_points, n_joints)."""
     return data_set.sample.reshape(len(data_set), N_POINTS, len(JOINTS))

@@ -12,7 +12,7 @@ from motion.demonstrated import positions_of, two_ways
 from scipy.stats import truncnorm
 
 from eim_ros.core.data_set import DataSet
-from eim_ros.core.errors import DataError
+from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.learning import EMConfig
 from eim_ros.learning.models import GaussianMixture
 from eim_ros.motion import Basis, MotionDistribution, MotionPrior, MotionTraining, Representation, TaskPoint, ViaPoint
@@ -40,11 +40,9 @@ def test_all_points_of_all_motions_are_within_the_limits(prior: MotionPrior, n_p
     tight = dataclasses.replace(prior, upper=np.array([np.inf, 0.7, np.inf])).condition([1.0])
     assert tight.acceptance_rate < 0.7  # otherwise the limits would not matter
     samples = tight.sample(200, generator(), n_points)
-    assert samples.valid.all()
     assert samples.positions[:, :, 1].max() <= 0.7
-    weights, _, valid = tight._drawn(200, generator(), np.linspace(0.0, 1.0, n_points))
+    weights, _ = tight._drawn(200, generator(), np.linspace(0.0, 1.0, n_points))
     between = tight.representation.positions(weights.numpy(), FINE)
-    assert valid.all()
     # between the phases that are checked, a motion may exceed a limit by less than what messages and files round
     assert between[:, :, 1].max() <= 0.7 + 1e-6
 
@@ -59,11 +57,16 @@ def test_density_is_that_of_the_truncated_normal_distribution() -> None:
     assert (given.log_prob(outside) == -torch.inf).all()
 
 
-def test_motions_are_not_valid_if_no_motion_respects_the_limits() -> None:
-    samples = at_rest(8.0, 9.0).sample(20, generator())
-    assert not samples.valid.any()
-    assert (samples.log_prob == -np.inf).all()
-    assert len(samples) == 20
+def test_draw_without_a_motion_within_the_limits_is_refused() -> None:
+    with pytest.raises(DistributionError, match=r"^only 0 of 5\d+ motions \(acceptance rate 0\) are within the joint"):
+        at_rest(8.0, 9.0).sample(20, generator())
+
+
+def test_number_of_proposals_is_bounded() -> None:
+    rare = at_rest(0.7, 9.0)  # 3.5 standard deviations away: 233 of a million
+    assert len(rare.sample(50, generator())) == 50
+    with pytest.raises(DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000: ask for fewer"):
+        rare.sample(10_000, generator())  # it would need 40 million proposals
 
 
 def test_limits_far_away_change_nothing() -> None:
@@ -83,14 +86,13 @@ def test_range_of_the_recording_limits_motions_if_the_robot_is_unknown(tmp_path:
     prior, recorded = MotionPrior.load(tmp_path / "prior"), positions_of(data_set)
     assert prior.limits_source == "recording"
     samples = prior.condition([1.0]).sample(200, generator())
-    assert samples.valid.all()
     margin = 0.005 + 1e-12  # five times the noise floor
     assert (samples.positions >= recorded.min(axis=(0, 1)) - margin).all()
     assert (samples.positions <= recorded.max(axis=(0, 1)) + margin).all()
     # it is not known that the robot cannot go there
     assert np.isfinite(prior.score(recorded + 0.5, [1.0]).log_prob).all()
     beyond = prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (recorded[:, :, 2].max() + 0.02,))])
-    assert beyond.sample(20, generator()).valid.all()
+    assert len(beyond.sample(20, generator())) == 20
 
 
 def test_simulator_executes_all_motions_of_a_prior() -> None:

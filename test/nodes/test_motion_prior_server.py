@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
+from motion.demonstrated import JOINTS, N_POINTS, positions_of, scattered_ends, two_ways
 from nodes.client_node import ClientNode
 from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from eim_ros.core.errors import EimError
+from eim_ros.kinematics import Robot
 from eim_ros.learning import EMConfig
 from eim_ros.motion import MotionPrior, MotionTraining
-from eim_ros.msg import ViaPoint
+from eim_ros.motion import TipGoal as Goal
+from eim_ros.msg import TipGoal, ViaPoint
 from eim_ros.nodes.motion_prior_server import condition_motion, sample_motion, score_motion
 from eim_ros.nodes.settings import MotionPriorServerSettings
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
@@ -52,6 +54,15 @@ def prior(prior_file: Path) -> MotionPrior:
 
 
 @pytest.fixture(scope="module")
+def reaching() -> MotionPrior:
+    """Prior of motions of a planar arm, with a goal of its tip."""
+    robot = Robot("planar3")
+    data_set = scattered_ends(60, robot.joint_names)
+    prior = MotionTraining(learner=EMConfig(n_components=1)).run(data_set).model
+    return prior.with_goals(robot, Goal("x", 2.4, tolerance=0.02))
+
+
+@pytest.fixture(scope="module")
 def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> ServerProcess:
     return start_server(node="motion_prior_server", model=prior_file, **LIMITS)
 
@@ -60,10 +71,10 @@ def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> Serv
 def call(prior: MotionPrior) -> Callable[..., Any]:
     """Answers without DDS."""
 
-    def answer(name: str, **fields: Any) -> Any:
+    def answer(name: str, of: MotionPrior = prior, **fields: Any) -> Any:
         kind, function = SERVICES[name]
         response = kind.Response()
-        function(kind.Request(**{"context": [1.0], **fields}), response, prior, MotionPriorServerSettings(**LIMITS))
+        function(kind.Request(**{"context": [1.0], **fields}), response, of, MotionPriorServerSettings(**LIMITS))
         return response
 
     return answer
@@ -110,7 +121,8 @@ def test_motions_are_told_as_trajectories_and_as_a_matrix(call: Callable[..., An
     assert last.sec + 1e-9 * last.nanosec == pytest.approx(prior.mean_duration, abs=1e-8)
     assert answer.times[-1] == prior.mean_duration
     np.testing.assert_allclose(prior.score(motions, [1.0]).log_prob, answer.log_prob, atol=1e-3)
-    assert len(answer.component) == len(answer.valid) == 20
+    assert len(answer.component) == 20
+    assert answer.acceptance_rate == 1.0
     assert answer.log_evidence == 0.0
 
 
@@ -135,6 +147,22 @@ def test_via_points_are_met(call: Callable[..., Any], prior: MotionPrior) -> Non
 
     expected = prior.condition([1.0], [Wish(0.5, ("wrist",), (0.9,))]).log_evidence
     assert answer.log_evidence == pytest.approx(expected)
+
+
+def test_tip_goals_are_reached(call: Callable[..., Any], reaching: MotionPrior) -> None:
+    def ends(**fields: Any) -> np.ndarray:
+        answer = call("sample_motion", reaching, n_samples=50, flat=True, **fields)
+        return np.asarray(Robot("planar3").fk(matrix(answer)[:, -1])[:, :3, 3])
+
+    assert np.abs(ends()[:, 0] - 2.4).max() <= 0.02  # the goal of the prior
+    asked = ends(tip_goals=[TipGoal(axis="y", value=0.4, tolerance=0.03)])
+    assert np.abs(asked[:, 1] - 0.4).max() <= 0.03
+    assert np.abs(asked[:, 0] - 2.4).max() > 0.02
+    assert np.abs(ends(tip_goals=[TipGoal(axis="y", value=0.4)])[:, 1] - 0.4).max() <= 0.05
+    assert np.abs(ends(ignore_goals=True)[:, 0] - 2.4).max() > 0.02
+    unlikely = {"n_samples": 5, "tip_goals": [TipGoal(axis="x", value=-3.0)]}
+    with pytest.raises(EimError, match=r"acceptance rate 0\).*too few to draw 5"):
+        call("sample_motion", reaching, **unlikely)
 
 
 def test_conditioned_prior_is_told_by_component(call: Callable[..., Any]) -> None:
@@ -202,6 +230,9 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "phase": ("condition", {"via_points": [via(), via(1.5)]}, "via point 1: the phase"),
     "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must name joints"),
     "via out of limits": ("condition", {"via_points": [via(0.5, ("elbow",), (3.1,))]}, "limits are -3 and 3"),
+    "axis": ("sample_motion", {"n_samples": 1, "tip_goals": [TipGoal(axis="w")]}, "tip goal 0: the axis of a goal"),
+    "goal": ("sample_motion", {"n_samples": 1, "tip_goals": [TipGoal(axis="x", value=math.nan)]}, "goal 0: the value"),
+    "no robot": ("sample_motion", {"n_samples": 1, "tip_goals": [TipGoal(axis="x")]}, "need a robot"),
     "no trajectories": ("score_motion", {}, "number of trajectories is 0"),
     "unknown joint": ("score_motion", _named("shoulder", "elbow", "hip"), "unknown joints: hip"),
     "missing joint": ("score_motion", _named("shoulder", "elbow"), "lacks joints: wrist"),

@@ -17,6 +17,7 @@ try:
         RecorderStatus,
         SceneObstacles,
         TaskStatus,
+        TipGoal,
         ViaPoint,
     )
     from eim_ros.srv import (
