@@ -108,9 +108,12 @@ def test_right_hand_side_of_the_tables_of_other_libraries_exists(tmp_path, monke
 
 
 def small_prior(folder: Path) -> Path:
-    """Train a prior of two joints, given a goal in the plane, as used by the page on motion priors."""
+    """Train a prior of two joints, given their start, as used by the page on motion priors."""
     rows = ["time,joint_1,joint_2,label"]
-    rows += [f"{n + s / 20},{0.02 * n * s / 20},{0.6 * s / 20},{n}" for n in range(30) for s in range(16)]
+    for n, phase in ((n, s / 15) for n in range(60) for s in range(16)):
+        start, end = (0.3 + 0.05 * (n % 5), 0.1 * (n % 3)), (0.2 + 0.02 * (n % 7 - 3), 0.6 + 0.02 * (n % 4))
+        values = (f"{a + (b - a) * phase:.4f}" for a, b in zip(start, end, strict=True))
+        rows.append(f"{n + 0.75 * phase},{','.join(values)},{n}")
     (folder / "m.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     path = folder / "small.safetensors"
     assert main(["import", str(folder / "m.csv"), "--context", "start", "--output", str(folder / "m.npz")]) == 0

@@ -214,12 +214,13 @@ class MotionDistribution:
         most = max(MOST_PROPOSED, 10 * n_samples)
         while not valid.all():
             if n_drawn >= MANY_PROPOSED and n_accepted * most < n_samples * n_drawn:
-                wanted, rate = "within the joint limits", n_accepted / n_drawn
+                rate, is_recorded = n_accepted / n_drawn, self.limits_source == RECORDING
+                wanted = "within the range of the recording" if is_recorded else "within the joint limits"
                 wanted += " and fulfil the tasks" if self.tasks else ""
                 raise DistributionError(
                     f"only {n_accepted} of {n_drawn} motions (acceptance rate {rate:.2g}) are {wanted}, which is too "
                     f"few to draw {n_samples}: ask for fewer motions, allow larger tolerances, or choose via points "
-                    "and a context nearer to the demonstrations",
+                    f"and a context nearer to the demonstrations{', or train with --robot' if is_recorded else ''}",
                     rate,
                 )
             proposed, of = self._proposed(BLOCK, generator)
