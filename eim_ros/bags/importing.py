@@ -6,6 +6,7 @@ skipped and reported.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 
 from eim_ros.bags import selection as bags
 from eim_ros.bags.content import BagContent
+from eim_ros.bags.description import Bounds, described_limits
 from eim_ros.bags.merging import on_the_clock_of
 from eim_ros.bags.segmentation import Piece, Segment
 from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, Selection
@@ -24,6 +26,7 @@ from eim_ros.bags.series import SECOND, Series, ascending_rows, without_spikes
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.data_set import DataSet, interpolated, interpolated_poses
 from eim_ros.core.errors import DataError
+from eim_ros.core.files import finite
 from eim_ros.kinematics import Robot
 
 START_CONTEXT = "start"
@@ -58,9 +61,9 @@ def import_motions(
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits come from the robot (None for a
-        joint without limits), or from the range of each joint in the recording if the robot is unknown; the source is
-        "robot" or "recording".
+        [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits come from the robot, or else
+        from the robot descriptions in the bags (None for a joint without limits). If neither has them, they are the
+        range of each joint in the recording. The source is "robot" or "recording".
     reports : list of BagReport
         One for each bag.
 
@@ -78,6 +81,10 @@ def import_motions(
     ((2, 5), ['reach', 'return'])
     """
     reports: list[BagReport] = []
+    notes: dict[str, list[str]] = {}
+    if selection.robot is None:
+        limits, notes = described_limits(paths)
+        selection = dataclasses.replace(selection, limits=limits)
     names = bags.wanted_names(selection)
     motions: list[FloatArray] = []
     contexts: list[FloatArray] = []
@@ -87,14 +94,16 @@ def import_motions(
     context_names: list[str] = []
     for path in paths:
         report, content, segments = bags.read_bag(path, selection, names, topics)
+        report.notes += notes.get(str(path), [])
         reports.append(report)
         if content is None:
             continue
+        bounds = selection.bounds(content.joint_names)
         for segment in segments:
             told = bags.told_of(segment)
             report.segments.append(told)
             told.reason = (
-                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, selection)
+                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, bounds)
             )
             if told.reason:
                 continue
@@ -104,7 +113,7 @@ def import_motions(
             if told.reason or context is None:
                 continue
             names = names or content.joint_names
-            piece = bags.unwrapped(segment.pieces[0], selection)
+            piece = bags.unwrapped(segment.pieces[0], bounds)
             piece = _without_rest(piece, form.min_displacement) if form.trim else piece
             moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
             motions.append(interpolated(piece.times, piece.positions, moments, form.method).ravel())
@@ -116,7 +125,8 @@ def import_motions(
     if not motions or names is None:
         raise bags.nothing_left(reports, "motion")
     samples = np.array(motions)
-    lower, upper = _limits(selection, samples.reshape(-1, len(names)))
+    bounds = selection.bounds(names)
+    lower, upper = _limits(bounds, samples.reshape(-1, len(names)))
     description = {
         "task": "motion",
         "source": "bags",
@@ -127,7 +137,7 @@ def import_motions(
         "labels": labels,
         "lower": lower,
         "upper": upper,
-        "limits_source": "robot" if selection.robot else "recording",
+        "limits_source": "robot" if bounds else "recording",
     }
     return DataSet(np.array(contexts).reshape(len(motions), -1), samples, description), reports
 
@@ -159,29 +169,22 @@ def _without_rest(piece: Piece, displacement: float) -> Piece:
     return Piece(piece.times[begin : end + 1], piece.positions[begin : end + 1])
 
 
-def _out_of_limits(segment: Segment, selection: Selection) -> str:
-    robot = selection.robot
-    if robot is None:
+def _out_of_limits(segment: Segment, bounds: Bounds | None) -> str:
+    if bounds is None:
         return ""
     positions = segment.pieces[0].positions
-    outside = np.maximum(robot.lower - positions, positions - robot.upper).max(axis=0)
-    outside[robot.continuous] = 0.0
+    outside = np.maximum(bounds.lower - positions, positions - bounds.upper).max(axis=0)
     worst = int(np.argmax(outside))
     if outside[worst] <= LIMIT_TOLERANCE:
         return ""
-    return f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
+    return f"{bounds.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
 
 
-def _limits(selection: Selection, positions: FloatArray) -> tuple[list[Any], list[Any]]:
-    """Return the limits of the robot, or the range of the positions (n, n_joints) if the robot is unknown."""
-    robot = selection.robot
-    if robot is None:
+def _limits(bounds: Bounds | None, positions: FloatArray) -> tuple[list[Any], list[Any]]:
+    """Return the limits of the joints, or the range of the positions (n, n_joints) if they are not known."""
+    if bounds is None:
         return positions.min(axis=0).tolist(), positions.max(axis=0).tolist()
-    bounds = [
-        [None if is_continuous else float(limit) for limit, is_continuous in zip(limits, robot.continuous, strict=True)]
-        for limits in (robot.lower, robot.upper)
-    ]
-    return bounds[0], bounds[1]
+    return finite(bounds.lower), finite(bounds.upper)
 
 
 def _context(content: BagContent, segment: Segment, sources: Sequence[str]) -> tuple[FloatArray | None, str]:
@@ -341,7 +344,7 @@ def _pairs_of(
     form: PairForm,
     dropped: Counter[str],
 ) -> tuple[FloatArray, FloatArray]:
-    piece = bags.unwrapped(piece, selection)
+    piece = bags.unwrapped(piece, Bounds.of_robot(robot))
     moments, values = piece.times, piece.positions
     if form.rate is not None and len(piece.times) > 1:
         moments = np.arange(piece.times[0], piece.times[-1], 1.0 / form.rate)

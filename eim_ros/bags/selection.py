@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eim_ros.bags.content import TABLE_SUFFIXES, BagContent, read_content, read_table
+from eim_ros.bags.description import Bounds, Limits
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.segmentation import Piece, Segment, segments_of
 from eim_ros.bags.series import SECOND, Cuts
@@ -79,11 +80,16 @@ class Selection:
     # wanted joints; default the joints of `robot`, or else of the first joint state
     joint_names: tuple[str, ...] | None = None
     robot: Robot | None = None  # defines the limits and which joints are continuous
+    limits: Limits = field(default_factory=dict)  # joint limits by name, which are used without a robot
     joint_topics: tuple[str, ...] = ()  # default all topics of joint states; several are merged
     label_topic: str | None = None  # default the only suitable topic of the bag
     labels: tuple[str, ...] = ()  # labels of the segments to use; empty means all
     skipped_labels: tuple[str, ...] = ()  # labels of segments to skip
     cuts: Cuts = field(default_factory=Cuts)
+
+    def bounds(self, joint_names: Sequence[str]) -> Bounds | None:
+        """Return the limits of the joints; None if they are not known."""
+        return Bounds.of_robot(self.robot) if self.robot else Bounds.described(joint_names, self.limits)
 
     def refuses(self, label: str) -> str:
         """Return why a segment with this label is not wanted, or an empty string if it is."""
@@ -126,7 +132,8 @@ def read_bag(
         report.error = str(error)
         return report, None, []
     report.notes += content.notes
-    segments, dropped = segments_of(content, selection.cuts, selection.robot.continuous if selection.robot else None)
+    bounds = selection.bounds(content.joint_names)
+    segments, dropped = segments_of(content, selection.cuts, bounds.continuous if bounds else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
     return report, content, segments
 
@@ -157,11 +164,11 @@ def told_of(segment: Segment) -> SegmentReport:
     return SegmentReport(segment.label, duration, segment.n_messages)
 
 
-def unwrapped(piece: Piece, selection: Selection) -> Piece:
+def unwrapped(piece: Piece, bounds: Bounds | None) -> Piece:
     """Unwrap continuous joints, so that they do not jump by a revolution."""
-    if selection.robot is None or not selection.robot.continuous.any():
+    if bounds is None or not bounds.continuous.any():
         return piece
     positions = piece.positions.copy()
-    columns = selection.robot.continuous
+    columns = bounds.continuous
     positions[:, columns] = np.unwrap(positions[:, columns], axis=0)
     return Piece(piece.times, positions)

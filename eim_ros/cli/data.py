@@ -164,7 +164,10 @@ class Import:
         told = [line for bag in reports for line in lines(bag, what)]
         told.append(f"wrote {len(data_set)} {what} to {self.output}")
         if data_set.description.get("limits_source") == "recording":
-            told.append("joint limits: the range of the recording; give --robot for those of the robot")
+            told.append(
+                "joint limits: the range of the recording, because it has no robot_description with all joints; give "
+                "--robot for those of the robot"
+            )
         return report(self.json, answer, told)
 
     def _selection(self) -> Selection:

@@ -17,6 +17,7 @@ from eim_ros.kinematics.poses import (
 )
 from eim_ros.kinematics.refinement import Refinement, refine, spread
 from eim_ros.kinematics.robot import Robot
+from eim_ros.kinematics.urdf import joint_limits
 
 __all__ = [  # in the order of the reference, the most important first
     "Robot",
@@ -39,6 +40,7 @@ __all__ = [  # in the order of the reference, the most important first
     "check_pose",
     "context_from_pose",
     "drawable_shapes",
+    "joint_limits",
     "pose_from_context",
     "quaternion_from_matrix",
     "refine",

@@ -438,6 +438,24 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     return UrdfTree(name, links, _with_independent_sources(joints), _stripped(robot, name))
 
 
+def joint_limits(text: str | bytes) -> dict[str, tuple[float, float]]:
+    """Return the limits [rad] or [m] of all moving joints of a URDF by name; infinite for continuous joints.
+
+    Raises
+    ------
+    RobotError
+        If the text is not a valid URDF.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.kinematics import joint_limits
+    >>> joint_limits(Robot("panda").urdf)["panda_joint4"]
+    (-3.0718, -0.0698)
+    """
+    return {joint.name: (joint.lower, joint.upper) for joint in parse_urdf(text).joints if joint.moves}
+
+
 def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint, ...]:
     """Let joints that mimic a mimic joint follow the source of that joint directly."""
     rules = {joint.name: joint.mimic for joint in joints if joint.mimic is not None}
