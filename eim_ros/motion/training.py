@@ -30,6 +30,7 @@ from eim_ros.core.errors import DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
 from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult
+from eim_ros.learning.eim.eim import closest_start
 from eim_ros.learning.em import EM
 from eim_ros.learning.learner import checked_device
 from eim_ros.learning.models import MixtureOfExperts
@@ -50,6 +51,7 @@ MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the l
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 N_COMPONENTS = 10  # default number of experts
+MOTIONS_PER_EXPERT = 10  # least number of demonstrations per expert of the density that EIM approaches
 RANGE_MARGIN = 5.0  # margin around the range of a recording, in units of the noise floor
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
@@ -242,7 +244,7 @@ class MotionTraining:
     ) -> Tensor:
         """Return the log densities (n_strengths, n) [nat] of the motions of a fold, fitted to the rest."""
         problem, held_out = self._problem(everything, rest), everything[fold]
-        regressions = problem.regressions(self._latent_model(problem))
+        regressions = problem.regressions(self._latent_model(problem, self._n_known(problem)))
         shrunk = (regressions.shrunk(*strengths, self.motion.noise_floor) for strengths in STRENGTHS)
         return problem.log_prob(shrunk, held_out)
 
@@ -263,11 +265,13 @@ class MotionTraining:
     ) -> tuple[MixtureOfExperts, FitResult[Any]]:
         """Run the learner, and return its model of all coordinates."""
         if isinstance(self.learner, EMConfig):
-            mixture, result = self._learned(problem, None, self._start(problem), run)
+            mixture, result = self._learned(problem, None, self._start(problem, self.learner.n_components), run)
             return problem.regressions(mixture).shrunk(*shrinkage), result
-        density = problem.regressions(self._latent_model(problem)).shrunk(*shrinkage)
-        known = marginal(density, problem.latent.n_latent)
-        mixture, result = self._learned(problem, known, known, run)
+        known = start = self._density(problem, self._n_known(problem), shrinkage)
+        if known.n_components > self.learner.n_components:
+            own = self._density(problem, self.learner.n_components, shrinkage)
+            start = closest_start(own, known, problem.context, torch.Generator().manual_seed(self.seed))
+        mixture, result = self._learned(problem, known, start, run)
         return with_marginal(problem.regressions(mixture).shrunk(*shrinkage), mixture), result
 
     def _learned(
@@ -285,23 +289,39 @@ class MotionTraining:
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
         return result.mixture_of_experts.to(device="cpu", dtype=torch.float64), result
 
-    def _latent_model(self, problem: _Problem) -> MixtureOfExperts:
-        """Return the model of the latent coordinates by few iterations of EM from one start. EIM starts there."""
+    def _density(self, problem: _Problem, n_experts: int, shrinkage: tuple[float, float, float]) -> MixtureOfExperts:
+        """Return a fit of the latent coordinates by EM, with shrunk covariances."""
+        shrunk = problem.regressions(self._latent_model(problem, n_experts)).shrunk(*shrinkage)
+        return marginal(shrunk, problem.latent.n_latent)
+
+    def _n_known(self, problem: _Problem) -> int:
+        """Return the number of experts of the known density, which EIM approaches.
+
+        Fewer than `N_COMPONENTS` experts may average over ways, so that EIM would have nothing better to approach.
+        """
+        if isinstance(self.learner, EMConfig):
+            return self.learner.n_components
+        return max(self.learner.n_components, min(N_COMPONENTS, len(problem.weights) // MOTIONS_PER_EXPERT))
+
+    def _latent_model(self, problem: _Problem, n_experts: int) -> MixtureOfExperts:
+        """Return a model of the latent coordinates by few iterations of EM from one start."""
         config = self.learner
         if isinstance(config, EIMConfig):
             n_iterations = config.ratio.reference.iterations
-            config = EMConfig(n_components=config.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
-        config = replace(config, n_starts=1, n_iterations=min(config.n_iterations, MOST_ITERATIONS))
+            config = EMConfig(n_iterations=n_iterations, covariance_floor=FLOOR)
+        config = replace(
+            config, n_components=n_experts, n_starts=1, n_iterations=min(config.n_iterations, MOST_ITERATIONS)
+        )
         generator = torch.Generator().manual_seed(self.seed)
         pairs = (problem.context, problem.latent_coordinates)
-        return _finished(EM(config).fit(pairs, self._start(problem), generator=generator))
+        return _finished(EM(config).fit(pairs, self._start(problem, n_experts), generator=generator))
 
-    def _start(self, problem: _Problem) -> MixtureOfExperts:
+    def _start(self, problem: _Problem, n_experts: int) -> MixtureOfExperts:
         config = self.learner
         floor = config.covariance_floor if isinstance(config, EMConfig) else FLOOR
         generator = torch.Generator().manual_seed(self.seed)
         parts = (problem.context, problem.weights, problem.latent_coordinates)
-        return start_of_ways(*parts, config.n_components, floor, generator)
+        return start_of_ways(*parts, n_experts, floor, generator)
 
     def _record(self, result: FitResult[Any]) -> dict[str, Any]:
         return {**result.record(), "motion": self.motion.to_mapping()}

@@ -38,11 +38,21 @@ def test_record_says_how_the_prior_was_made() -> None:
 
 
 def test_eim_that_returns_its_start_says_so() -> None:
-    run = MotionTraining(learner=EIMConfig(n_components=2)).run(two_ways(60, 0))
-    assert run.status is Status.UNCHANGED  # few motions: the known density is as good as the ratio
+    # few motions: the known density, which has as many experts, is as good as the ratio
+    run = MotionTraining(learner=EIMConfig(n_components=6)).run(two_ways(60, 0))
+    assert run.status is Status.UNCHANGED
     assert run.message.startswith("EIM changed nothing")
     assert run.model.training["status"] == "unchanged"
     assert MotionTraining(learner=EM).run(two_ways(60, 0)).message == ""
+
+
+@pytest.mark.parametrize(("kind", "follows_one_way"), [(EMConfig, False), (EIMConfig, True)])
+def test_single_expert_averages_over_two_ways_by_em_and_follows_one_by_eim(kind: type, follows_one_way: bool) -> None:
+    prior = MotionTraining(learner=kind(n_components=1)).run(two_ways(200, 0)).model
+    drawn = prior.condition([1.0]).sample(200, torch.Generator().manual_seed(0)).positions
+    height = drawn[:, drawn.shape[1] // 2].mean(axis=1) - 0.25  # of the arc; 1 or -1 on the ways
+    assert ((np.abs(np.abs(height) - 1.0) < 0.3).mean() > 0.95) == follows_one_way
+    assert (np.ptp(np.sign(height)) == 0.0) == follows_one_way
 
 
 @pytest.mark.parametrize("config", [EM, EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})])
