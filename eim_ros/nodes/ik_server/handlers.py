@@ -104,14 +104,25 @@ class _Targets:
         blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
         return Solutions.concatenate(blocks)
 
-    def parsed(self, response: Any, answer: Callable[[Sampler, float], Solutions], wants_log_prob: bool) -> Parsed:
-        """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s]."""
+    def parsed(
+        self,
+        response: Any,
+        answer: Callable[[Sampler, float], Solutions],
+        wants_log_prob: bool,
+        unless_indifferent: bool = False,
+    ) -> Parsed:
+        """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s].
+
+        With `unless_indifferent`, log densities are also computed for a model with a preference. Any other model takes
+        no part in such an answer, and its densities would take up to as long as the solutions.
+        """
 
         def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
             deadline = time.perf_counter() + left
             with _refusing():
                 solutions = answer(_constrained(sampler, self.constraints, scene), left)
-            messages.fill(response.solutions, solutions, deadline, wants_log_prob)
+            is_asked = wants_log_prob or (unless_indifferent and sampler.has_preference)
+            messages.fill(response.solutions, solutions, deadline, is_asked)
 
         return Parsed(self.timeout, solve)
 
@@ -132,7 +143,7 @@ def parse_sample(request: Any, response: Any, context: RequestContext, settings:
             return sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
         return targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
 
-    return targets.parsed(response, answer, n > 1 or order is not None)
+    return targets.parsed(response, answer, order is not None or (n > 1 and diversity >= 0.0), n > 1)
 
 
 def parse_solve_all(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
@@ -147,7 +158,7 @@ def parse_solve_all(request: Any, response: Any, context: RequestContext, settin
         "max_solutions": messages.count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
     }
     answer = partial(targets.answered, Sampler.solve_all, **arguments)
-    return targets.parsed(response, answer, True)
+    return targets.parsed(response, answer, arguments["order"] is not None, True)
 
 
 def parse_draw(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:

@@ -27,6 +27,7 @@ from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 ROBOT = arm_of("iiwa14")
 CONTEXT = RequestContext(ROBOT)
 NEVER = math.inf
+SERVICE_TYPES = {"sample_ik": SampleIK, "solve_all_ik": SolveAllIK}
 POSE = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
 
 
@@ -189,6 +190,24 @@ def test_log_densities_are_given_if_wanted_and_in_time(
 def test_a_single_configuration_has_a_log_density_only_in_a_given_order() -> None:
     assert len(solutions("sample_ik", request(n_samples=1)).log_prob) == 0
     assert len(solutions("sample_ik", request(n_samples=1, order=["none"])).log_prob) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "is_given"),
+    [
+        ("sample_ik", {}, False),
+        ("sample_ik", {"order": ["none"]}, True),
+        ("sample_ik", {"diversity": 0.0}, True),
+        ("solve_all_ik", {"max_solutions": 20}, False),
+        ("solve_all_ik", {"max_solutions": 20, "order": ["none"]}, True),
+    ],
+)
+def test_model_without_a_preference_gives_log_densities_only_if_it_is_asked(
+    name: str, fields: dict, is_given: bool
+) -> None:
+    answer = solutions(name, request(service_type=SERVICE_TYPES[name], **fields), Sampler.load("iiwa14_position"))
+    assert answer.n > 0
+    assert len(answer.log_prob) == (answer.n if is_given else 0)
 
 
 def test_answers_to_several_poses_have_all_log_densities_or_none() -> None:
