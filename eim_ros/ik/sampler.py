@@ -391,7 +391,7 @@ class Sampler:
         From n = 16 on, they are spread over the set of solutions. With a model that was learned from demonstrations, or
         with `diversity=0`, they are samples of the model that were moved onto the pose, and `Solutions.expert` is the
         component that each of them came from. If the model supplies few others, the answer has fewer than `n`. Any
-        other model only adds `Solutions.log_prob`: its seeds would take more time and cover less.
+        other model only adds `Solutions.log_prob`: its seeds would cover less.
 
         Parameters
         ----------
