@@ -1,4 +1,4 @@
-"""What a model buys: time, coverage and solved poses of `sample` with models and without, in Python and the service.
+"""What a model buys: time, coverage and number of rows of `sample` with models and without, in Python and the service.
 
     python -m benchmarks.model_gains [--cases "UR5e" ...] [--poses 12] [--models FOLDER] [--no-service]
         [--output benchmarks/results/model_gains.txt]
@@ -10,8 +10,8 @@ preferences.
 
 Each rival answers each pose six times, in random order, and the shortest CPU time counts. A ratio is the median over
 poses of the time divided by the time without a model. "cover" is the share of 300 uniform draws from the set of
-solutions that are near a row: within the distance of the heading in each joint. "solved" is the share of poses with a
-solution.
+solutions that are near a row: within the distance of the heading in each joint. "rows" is the share of n that the
+answer has.
 
 - no model: `sample(pose, n)` from uniform seeds, spread over the set from n = 16 on
 - model: the same call with the model
@@ -225,7 +225,7 @@ def of_case(name: str, case: Case, folder: Path, n_poses: int, seed: int) -> Ite
 def heading(rivals: Iterable[str]) -> str:
     """Return the heading of a table."""
     columns = (label + (": ms" if label == "no model" else ": ratio") for label in rivals)
-    return f"{'n':>5}" + "".join(f"{column:>18} cover solved" for column in columns)
+    return f"{'n':>5}" + "".join(f"{column:>18} cover   rows" for column in columns)
 
 
 def row(
@@ -238,7 +238,7 @@ def row(
     """Measure all rivals for one number of solutions."""
     times = {label: np.full(len(targets), np.inf) for label in rivals}
     rng = np.random.default_rng(n)
-    covered, solved = ({label: np.zeros(len(targets)) for label in rivals} for _ in range(2))
+    covered, rows = ({label: np.zeros(len(targets)) for label in rivals} for _ in range(2))
     for number, target in enumerate(targets):
         for repeat in range(REPEATS):
             for label in rng.permutation(list(rivals)).tolist():
@@ -246,7 +246,7 @@ def row(
                 found = rivals[label](target, n, number)
                 times[label][number] = min(times[label][number], time.thread_time() - began)
                 if not repeat:
-                    solved[label][number] = bool(found)
+                    rows[label][number] = len(found) / n
                     if found:
                         away = cKDTree(found.q).query(sets[number], p=np.inf, distance_upper_bound=near)[0]
                         covered[label][number] = np.isfinite(away).mean()
@@ -255,7 +255,7 @@ def row(
     for label in rivals:
         value = 1e3 * np.median(reference) if label == "no model" else np.median(times[label] / reference)
         shown = f"{value:18.3f}" if label == "no model" else f"{value:18.2f}"
-        cells.append(f"{shown}{covered[label].mean():6.2f}{solved[label].mean():7.2f}")
+        cells.append(f"{shown}{covered[label].mean():6.2f}{rows[label].mean():7.2f}")
     return f"{n:5}" + "".join(cells)
 
 
