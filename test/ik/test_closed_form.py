@@ -190,6 +190,23 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
     assert samples and samples.valid.all()
 
 
+def test_free_first_joint_of_an_arm_without_shoulder_offset_is_said() -> None:
+    """The axes of the wrist meet on the first axis, so the first joint turns while the tip stays."""
+    axes = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=np.float64)
+    points = np.array([[0, 0, 0], [0, 0, 0.1], [0, 0, 0.5], [0, 0, 0.8], [0, 0, 0.9], [0, 0, 1.0]])
+    robot = Robot(urdf_of(axes, points, np.array([0.0, 0.0, 1.1])))
+    assert robot.closed_form is not None
+    assert robot.closed_form.kind == "axes 2 to 4 are parallel"
+    last = math.asin(-0.5 * math.sin(0.5))  # inclination of the link after joint 4, 0.2 m long
+    q = np.array([0.3, 0.5, -1.0, last + 0.5, 0.7, 0.2])
+    samples = Sampler(robot).sample(robot.fk(q), 60, timeout=ENOUGH, seed=0)
+    assert np.isnan(samples.n_total)
+    assert "can turn while the tip stays" in samples.message
+    assert len(samples) == 60
+    assert samples.valid.all()
+    assert np.ptp(samples.q[:, 0]) > math.pi  # the first joint takes many values
+
+
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
     """Two solutions meet there: rounding must not lose them."""
     robot = Robot(URDFS["UR5"])

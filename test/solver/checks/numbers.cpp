@@ -1,5 +1,6 @@
 // Numbers and packs of them, trigonometry, random numbers.
 #include "checks.hpp"
+#include "numerics/intervals.hpp"
 #include "numerics/mixture.hpp"
 #include "numerics/trigonometry.hpp"
 
@@ -163,4 +164,33 @@ CHECK(normal_numbers_are_normal_however_many_at_once) {
         random.fill_normal(some, n);
         for (int i = 0; i < 4; ++i) claim((some[i] == 7.0) == (i >= n), "as many as asked for");
     }
+}
+
+// Products of linear functions a + b t and c + d t of the cell, in each lane.
+template <class V>
+static void check_products() {
+    Random random(0.75);
+    const auto draw = [&](double size) {
+        V x{};
+        for (int lane = 0; lane < kLanes<V>; ++lane) set(x, lane, random.uniform(-size, size));
+        return x;
+    };
+    for (int i = 0; i < 1000; ++i) {
+        const V zero{}, a = draw(1.0), b = draw(i % 2 ? 1.0 : 10.0), c = draw(1.0), d = draw(1.0);
+        const EnclosedOf<V> f{a, zero, b, zero, absolute(b)}, g{c, zero, d, zero, absolute(d)}, product = f * g;
+        for (int lane = 0; lane < kLanes<V>; ++lane) {
+            const double value = get(product.value, lane), slope = get(product.slope, lane);
+            for (double t = -1.0; t <= 1.0; t += 0.25) {
+                const double at = (get(a, lane) + get(b, lane) * t) * (get(c, lane) + get(d, lane) * t);
+                const double rise =
+                    get(a, lane) * get(d, lane) + get(b, lane) * get(c, lane) + 2.0 * get(b, lane) * get(d, lane) * t;
+                claim(std::abs(at - value) <= get(product.radius, lane) + 1e-13, "a value");
+                claim(std::abs(rise - slope) <= get(product.spread, lane) + 1e-13, "a slope");
+            }
+        }
+    }
+}
+
+CHECK(bounds_of_a_product_hold_all_over_the_cell) {
+    check_products<double>(), check_products<WideDouble>();
 }

@@ -100,6 +100,25 @@ CHECK(gaps_are_divided_until_all_are_found) {
     claim(n_all > 300, "self-motions are long enough for " + std::to_string(n_all));
 }
 
+CHECK(configurations_between_places_follow_a_curve_in_both_directions_from_its_root) {
+    Bounds<double> bounds{};
+    for (int j = 0; j < 2; ++j) bounds.lower[j] = -2.0, bounds.upper[j] = 2.0;
+    for (const double way : {1.0, -1.0}) {
+        Trace trace(2);  // two steps on the unit circle from its root; all tangents have the length of a step
+        for (int i = 0; i < 3; ++i) {
+            const double step = 0.5, angle = way * step * i, place[2] = {std::cos(angle), std::sin(angle)};
+            trace.add(place, i - 1, true);
+            const double towards = i == 0 ? step : way * step;  // that of the root does not depend on the branch
+            trace.tangent(i)[0] = -towards * place[1], trace.tangent(i)[1] = towards * place[0];
+        }
+        const Configurations found = between(bounds, trace, 0.05, 100);
+        claim(found.size() >= 10, "the steps are divided");
+        for (Index i = 0; i < found.size(); ++i) {
+            agree(std::hypot(found.row(i)[0], found.row(i)[1]), 1.0, 5e-4, "radius");  // a cubic is off by 2e-4
+        }
+    }
+}
+
 CHECK(manifolds_are_grown_over) {
     for_arms([]<int N>(const Chain& chain) {
         double q[kMostJoints];
