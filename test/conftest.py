@@ -6,10 +6,14 @@ Hypothesis draws the same examples in each run, with no limit of time for one; `
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# for scripts, benchmarks and experiments; last, because `colcon test` tests the installed eim_ros, not that of the tree
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 settings.register_profile("same_examples", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("same_examples")

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,18 @@ def test_sampler_is_imported_without_slow_libraries_and_what_type_checkers_alone
 def test_console_script_leads_to_a_function(name):
     entry = importlib.metadata.EntryPoint(name, executables()[name], "console_scripts")
     assert callable(entry.load())
+
+
+def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(tmp_path):
+    """As `colcon test` does. The tree has no compiled modules there."""
+    package = tmp_path / "eim_ros"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('this is the installed one')", encoding="utf-8")
+    options = ["--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", f"--config-file={ROOT / 'pyproject.toml'}"]
+    command = [sys.executable, "-m", "pytest", *options, str(ROOT / "test/core/test_files.py")]
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert "this is the installed one" in result.stdout
 
 
 def stub_python(folder: Path, *, fails_on: str) -> Path:
