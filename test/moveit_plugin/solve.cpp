@@ -1,7 +1,8 @@
 // Solves poses by the plugin's ArmSolver, without ROS or MoveIt. Reads the chain, the joints, and pairs of a pose and a
-// state from standard input; test_arm_solver.py writes them. Prints a line for each pose: time [us], number of
+// state from standard input; test_arm_solver.py writes them. Prints a line for each pose: CPU time [us], number of
 // solutions of the search for all, then the first solution, or nothing.
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 
 #include "arm_solver.hpp"
@@ -38,12 +39,12 @@ int main() {
         Configuration state, first;
         for (int j = 0; j < n_joints; ++j) state.push_back(number());
         const eim::Task task = solver.task(target, state, unlimited);
-        const Clock::time_point began = Clock::now();
+        const std::clock_t began = std::clock();
         solver.search(task, state, in(timeout), [&](Configuration q) {
             first = std::move(q);
             return true;
         });
-        const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+        const double seconds = double(std::clock() - began) / CLOCKS_PER_SEC;
         int n_all = 0;
         solver.search(task, state, in(timeout_for_all), [&](const Configuration&) { return ++n_all == 1000; }, 1000);
         std::printf("%.1f %d", 1e6 * seconds, n_all);
