@@ -44,6 +44,9 @@ ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
 READY_WITHIN = 120.0  # time limit for the start [s]
 LOST = 40.0  # time after which an answer counts as lost [s]
+# Time limit for a process that sends one request [s]: Fast DDS 3.2 can block for ever at its exit if another client
+# leaves at that moment.
+ONE_SHOT = READY_WITHIN + LOST + 20.0
 PAUSE = 0.02  # time between an answer and the next request of a good client [s]
 RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards one [s]
 LONG, SHORT = 10.0, 0.1  # time budgets [s]
@@ -334,9 +337,13 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
                 "--service",
                 SERVICES[service],
             ]
-            said = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+            try:
+                said = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=ONE_SHOT).stdout.strip()
+                outcome = json.loads(said) if said else "failed"
+            except subprocess.TimeoutExpired:
+                outcome = "did not end"
             with lock:
-                ends[json.loads(said) if said else "failed"] += 1
+                ends[outcome] += 1
             number += n_at_a_time
 
     workers = [threading.Thread(target=work, args=(index,)) for index in range(n_at_a_time)]
