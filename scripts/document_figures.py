@@ -488,6 +488,11 @@ FIGURES = [
         [f"table_ways.txt: EIM 1 {seed} ~ ~ {{}}% {{}}%" for seed in range(5)],
         lambda v: all(sorted(v[i : i + 2]) == [0.0, 100.0] for i in range(0, 10, 2)),
     ),
+    Figure(
+        "docs/explanation/eim.md",
+        "expert to {} % of collisions. By default, it starts on one side, with {} % before any iteration and {} % at the end",
+        [f"table_ways.txt: {row} 1 mean {{}}%" for row in ("EIM net", "start", "EIM")],
+    ),
     *(
         Figure(
             "docs/explanation/projections.md",
