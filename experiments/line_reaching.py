@@ -220,6 +220,8 @@ def _closer_than_em(table: ResultTable, setup: Setup) -> Finding | None:
 
 
 def _closer_with_tip(table: ResultTable, setup: Setup) -> Finding | None:
+    if "EIM + tip" not in setup.others:
+        return None
     tip, plain = ({"method": method, "estimator": setup.estimator} for method in ("EIM + tip", "EIM"))
     return _closer(paired_means(table, "distance", BY, tip, plain), "without", 1.0)
 

@@ -103,13 +103,14 @@ def _cells(config: NonlinearConfig) -> list[Cell]:
     cells: list[Cell] = [
         {"target": name, "method": method, "estimator": ratio} for name in config.targets for method, ratio in methods
     ]
-    if "sine" in config.targets and "network" in config.ratios:
-        cells.append({"target": "sine", "method": COURSE, "estimator": "network"})
-    cells += [
-        {"target": name, "method": method, "estimator": "network"}
-        for method in THESIS_STARTS
-        for name in config.targets
-    ]
+    if "network" in config.ratios:
+        if "sine" in config.targets:
+            cells.append({"target": "sine", "method": COURSE, "estimator": "network"})
+        cells += [
+            {"target": name, "method": method, "estimator": "network"}
+            for method in THESIS_STARTS
+            for name in config.targets
+        ]
     return with_starts(cells, ("EIM", *THESIS_STARTS))
 
 
@@ -359,7 +360,7 @@ def _ignores_a_mode(table: ResultTable, setup: Setup) -> Finding | None:
 
 def _weights_draw_the_model(table: ResultTable, setup: Setup) -> Finding | None:
     """Compare distances of samples to the sine with and without their weights, until the model is at the sine."""
-    rows = table.where(target="sine", method=COURSE, estimator=setup.estimator)
+    rows = table.where(target="sine", method=COURSE, estimator=setup.estimator) if COURSE in setup.others else []
     if not rows:
         return None
     first, last, shares = [], [], []

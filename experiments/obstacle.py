@@ -56,7 +56,8 @@ def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
 
 
 def _cells(config: ObstacleConfig) -> list[Cell]:
-    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios), (THESIS, "network")]
+    thesis = [(THESIS, "network")] if "network" in config.ratios else []
+    methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios), *thesis]
     return with_starts([{"method": method, "estimator": ratio} for method, ratio in methods], ("EIM",))
 
 

@@ -196,7 +196,8 @@ def _cells(config: TrafficConfig) -> list[Cell]:
     data = NGSIM if config.ngsim else SYNTHETIC
     cells: list[Cell] = [{"data": data, "method": TEST_DATA, "estimator": "none", "n_components": 0}]
     for count in config.n_components:
-        methods = [("EM", "none"), (THESIS, "network"), *(("EIM", ratio) for ratio in config.ratios)]
+        thesis = [(THESIS, "network")] if "network" in config.ratios else []
+        methods = [("EM", "none"), *thesis, *(("EIM", ratio) for ratio in config.ratios)]
         cells += [{"data": data, "method": name, "estimator": ratio, "n_components": count} for name, ratio in methods]
     return with_starts(cells, ("EIM", THESIS))
 

@@ -490,7 +490,7 @@ FIGURES = [
     ),
     Figure(
         "docs/explanation/eim.md",
-        "expert to {} % of collisions. By default, it starts on one side, with {} % before any iteration and {} % at the end",
+        "{} % of collisions. By default, it starts on one side, with {} % before any iteration and {} % at the end",
         [f"table_ways.txt: {row} 1 mean {{}}%" for row in ("EIM net", "start", "EIM")],
     ),
     *(
