@@ -7,9 +7,7 @@ log p - log q_old only needs an estimate of p (thesis 7.1.1). It is fitted once,
 estimate. Two points matter most. EM converges to local optima, so the best of several starts is continued. In addition,
 a mixture that covers data on a curved manifold needs many more components than a model that selects a part of the data.
 The number of components therefore increases until the held-out likelihood decreases. Short runs are enough for this
-search, and starts are compared on a part of the data, because most of these runs are discarded. Maximum likelihood
-underestimates covariances, in particular those of many components. All of them are therefore multiplied by the factor
-with the highest held-out likelihood.
+search, and starts are compared on a part of the data, because most of these runs are discarded.
 
 New components. `RatioDemand` estimates log p = phi + log q_old at the data, to find where the model lacks a component.
 Such estimates have limits:
@@ -40,7 +38,6 @@ from eim_ros.learning.data import Pairs
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM
 from eim_ros.learning.models.evaluator import PreparedMixture
-from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
 from eim_ros.learning.ratio.inputs import RatioInputs
@@ -55,7 +52,6 @@ CONTINUED_SIZES = 2  # number of sizes that are fitted from several starts, if s
 TRIAL_POINTS, POINTS_PER_COMPONENT = 5000, 500
 # L-BFGS iterations of the gating per M-step. Five take 1.4 times as long, for 0.01 nat of held-out likelihood.
 GATING_ITERATIONS = 2
-WIDENINGS = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3)  # factors of the covariances of the reference density
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
 REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
@@ -156,22 +152,6 @@ def refined(
     return run_em(_learner(model.n_components, n_iterations), data, model, None, report)
 
 
-def widening(model: MixtureOfExperts, held_out: Pairs) -> float:
-    """Return the factor of `WIDENINGS` by which wider covariances make the held-out data most likely."""
-    if not isinstance(model.experts, LinearExperts):
-        return 1.0
-    return max(WIDENINGS, key=lambda factor: likelihood(widened(model, factor), held_out))
-
-
-def widened(model: MixtureOfExperts, factor: float) -> MixtureOfExperts:
-    """Return the model with all covariances of its linear experts multiplied by a factor."""
-    experts = model.experts
-    if factor == 1.0 or not isinstance(experts, LinearExperts):
-        return model
-    wider = LinearExperts(experts.weights, experts.biases, factor**0.5 * experts.scale_trils)
-    return MixtureOfExperts(model.gating, wider)
-
-
 def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
     """Return the mean log-likelihood of the data [nat], or minus infinity instead of NaN."""
     value = float(model.log_prob(data.context, data.sample).mean())
@@ -248,10 +228,9 @@ def data_density(
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
     reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
-    factor = widening(reference, held_out)
     if config.estimator == "plug-in":  # without a network, no data have to be held out from the density
         reference = refined(reference, blurred, REFINEMENT)
-    return widened(reference, factor)
+    return reference
 
 
 def density_ratio(
