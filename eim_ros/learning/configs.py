@@ -84,7 +84,7 @@ class ReferenceConfig(Settings):
         minimum=0.0,
     )
     limit: int = option(200, "largest number of components, unless the model has more", minimum=1)
-    starts: int = option(4, "starts of EM for the best number of components; the best one is continued", minimum=1)
+    starts: int = option(4, "starts of EM for each number of components; the best one is continued", minimum=1)
     iterations: int = option(100, "iterations of EM", minimum=1)
 
 

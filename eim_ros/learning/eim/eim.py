@@ -55,6 +55,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
+from eim_ros.core.parallel import tell
 from eim_ros.core.settings import Settings, flattened, is_within
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig, EMConfig, FamilyConfig
@@ -67,11 +68,12 @@ from eim_ros.learning.models.custom import CustomExperts
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined, reporter, run_em
+from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.custom import CustomRatio, RatioEstimator, checked_estimator
 from eim_ros.learning.ratio.density_ratio import DensityRatio
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
 from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
+from eim_ros.learning.run import Status
 from eim_ros.learning.starts import (
     branching_start,
     closest_component,
@@ -115,8 +117,10 @@ def neural_start(
 
     def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
         algorithm = EM(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, n_candidates=1, **family)
-        report = reporter(f"start, networks of {size} components", 0.0, iterations, iterations)
-        return run_em(algorithm, data, initial, generator, report)
+        result = algorithm.fit((data.context, data.sample), initial, generator=generator)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result.mixture_of_experts
 
     few = training[:MOST_POINTS]
     start = best = fitted(n_components, n_iterations, few, None)
@@ -186,10 +190,10 @@ def _fitted(
         held_out,
         n_starts=config.start.n_starts,
         generator=generator,
+        watch=lambda share: tell("start", share, 1.0),
         **settings,
     )
-    report = reporter("start, all data", 0.0, config.start.em_iterations, config.start.em_iterations)
-    return first, refined(first, data, config.start.em_iterations, report)
+    return first, refined(first, data, config.start.em_iterations)
 
 
 def closest_start(
@@ -429,9 +433,10 @@ class EIM(Learner[EIMConfig, EIMState]):
             n_starts=self.config.start.n_starts if self.config.start.em_iterations > 0 else 1,
             n_candidates=1,  # several starts are compared anyway
         )
-        n_iterations = settings.n_starts * settings.n_iterations
-        fitted = run_em(EM(settings), data, None, generator, reporter("start", 0.0, n_iterations, n_iterations))
-        return with_networks(fitted, self.config, data.context, generator)
+        result = EM(settings).fit((data.context, data.sample), generator=generator)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return with_networks(result.mixture_of_experts, self.config, data.context, generator)
 
     def _restricted(self, start: MixtureOfExperts, context: Tensor) -> MixtureOfExperts:
         """Return the start with the covariances that the M-step keeps."""

@@ -6,8 +6,7 @@ Reference density. `fit_reference` fits a mixture to the data by EM. The density
 log p - log q_old only needs an estimate of p (thesis 7.1.1). It is fitted once, and EIM cannot become better than this
 estimate. Two points matter most. EM converges to local optima, so the best of several starts is continued. In addition,
 a mixture that covers data on a curved manifold needs many more components than a model that selects a part of the data.
-The number of components therefore increases until the held-out likelihood decreases. Short runs are enough for this
-search, and starts are compared on a part of the data, because most of these runs are discarded.
+The number of components therefore increases until the held-out likelihood decreases.
 
 New components. `RatioDemand` estimates log p = phi + log q_old at the data, to find where the model lacks a component.
 Such estimates have limits:
@@ -24,16 +23,16 @@ Such estimates have limits:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from eim_ros.core.parallel import tell
-from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig
+from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM
@@ -43,27 +42,20 @@ from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.network import NetworkRatio
 from eim_ros.learning.ratio.plug_in import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
-from eim_ros.learning.run import RunOptions, Status
+from eim_ros.learning.run import Status
 
 PATIENCE = 2  # successive sizes without a gain that end the search; a single one may be a local optimum of EM
-TRIAL_ITERATIONS = 20  # EM iterations before sizes and starts are compared
-CONTINUED_SIZES = 2  # number of sizes that are fitted from several starts, if short runs do not tell them apart
-# Several starts are compared on this number of the training data, or on this number for each component if that is more
-TRIAL_POINTS, POINTS_PER_COMPONENT = 5000, 500
-# L-BFGS iterations of the gating per M-step. Five take 1.4 times as long, for 0.01 nat of held-out likelihood.
-GATING_ITERATIONS = 2
+TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
 REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
 DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
-Report: TypeAlias = Callable[[float], None]  # called with the completed share of some work, from 0 to 1
-
 
 def fit_reference(
     config: ReferenceConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # EM is fitted to the training data, and the fits are compared on the held-out data; both are shuffled
+    # EM is fitted to the training data, and the fits are compared on the held-out data
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
@@ -72,39 +64,31 @@ def fit_reference(
     # Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
     most_components: int = 0,
 ) -> MixtureOfExperts:
-    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
-
-    Short runs of EM show which sizes are too small or too large. Only the best sizes are fitted from several starts.
-    """
-    fits = [] if first is None else [first]
+    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data."""
+    best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
     sizes = _sizes(config, n_components, len(training), most_components)
     wanted = [size for size in sizes if first is None or size != first.n_components]
-    trial = min(config.iterations, TRIAL_ITERATIONS)
     for number, size in enumerate(wanted):
-        report = reporter(f"density of {size} components", sum(wanted[:number]), size, sum(wanted))
-        fits.append(run_em(_learner(size, trial), training, None, generator, report))
-        reached = likelihood(fits[-1], held_out)
-        if reached > best_likelihood:
-            best_likelihood, misses = reached, 0
+        fitted = best_fit(
+            training,
+            held_out,
+            n_components=size,
+            n_starts=config.starts,
+            n_iterations=config.iterations,
+            generator=generator,
+            watch=functools.partial(_tell, sum(wanted[:number]), size, sum(wanted)),
+        )
+        reached = likelihood(fitted, held_out)
+        if best is None or reached > best_likelihood:
+            best, best_likelihood, misses = fitted, reached, 0
         elif size > n_components:
             misses += 1
             if misses == PATIENCE:
                 break
-    for fit in [fit for fit in _close(fits, held_out) if fit is not first][:CONTINUED_SIZES]:
-        continued = best_fit(
-            training,
-            held_out,
-            n_components=fit.n_components,
-            n_starts=config.starts,
-            n_iterations=config.iterations,
-            generator=generator,
-            trial_fit=fit,
-            work=f"density of {fit.n_components} components",
-        )
-        fits.append(continued)
-    return max(fits, key=lambda fit: likelihood(fit, held_out))
+    assert best is not None, "there is at least one size"
+    return best
 
 
 def best_fit(
@@ -116,8 +100,7 @@ def best_fit(
     n_starts: int,
     n_iterations: int,  # number of EM iterations, including those before the comparison
     generator: torch.Generator,
-    trial_fit: MixtureOfExperts | None = None,  # result of a first start after `TRIAL_ITERATIONS`, if there is one
-    work: str = "start",  # name of the work in reports of progress
+    watch: Callable[[float], None] = lambda share: None,  # called with the completed share of the work, from 0 to 1
 ) -> MixtureOfExperts:
     """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
@@ -126,30 +109,27 @@ def best_fit(
     them, the one with the highest likelihood of the training data is the best.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
-    fits = [] if trial_fit is None else [trial_fit]
-    trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 or fits else n_iterations
-    total = n_starts * trial + n_iterations - trial
-    few = training if n_starts == 1 else training[: max(TRIAL_POINTS, POINTS_PER_COMPONENT * n_components)]
-    for number in range(len(fits), n_starts):
-        report = reporter(f"{work}, run {number + 1} of {n_starts}", number * trial, trial, total)
-        fits.append(run_em(_learner(n_components, trial), few, None, generator, report))
-    best = max(_close(fits, held_out), key=lambda fit: likelihood(fit, training)) if n_starts > 1 else fits[0]
-    report = reporter(f"{work}, best run", n_starts * trial, n_iterations - trial, total)
-    return refined(best, training, n_iterations - trial, report)
+    trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
+    total = max(n_starts * trial + n_iterations - trial, 1)
+    fits = []
+    for number in range(n_starts):
+        watch(number * trial / total)
+        fits.append(_complete(_learner(n_components, trial), training, None, generator))
+    watch(n_starts * trial / total)
+    best = _best(fits, training, held_out) if n_starts > 1 else fits[0]
+    return refined(best, training, n_iterations - trial)
 
 
-def reporter(work: str, before: float, amount: float, total: float) -> Report:
-    """Return a function that reports a completed share of an amount of work, after the work before it."""
-    return lambda share: tell(work, before + amount * share, total)
+def _tell(before: float, size: float, total: float, share: float) -> None:
+    """Report the progress of the fits, in units of components, because the cost of EM grows with their number."""
+    tell("density of the data", before + size * share, total)
 
 
-def refined(
-    model: MixtureOfExperts, data: Pairs, n_iterations: int, report: Report = lambda share: None
-) -> MixtureOfExperts:
+def refined(model: MixtureOfExperts, data: Pairs, n_iterations: int) -> MixtureOfExperts:
     """Return the model after `n_iterations` more iterations of EM."""
     if n_iterations == 0:
         return model
-    return run_em(_learner(model.n_components, n_iterations), data, model, None, report)
+    return _complete(_learner(model.n_components, n_iterations), data, model, None)
 
 
 def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
@@ -158,12 +138,12 @@ def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
     return value if value == value else -torch.inf
 
 
-def _close(fits: list[MixtureOfExperts], held_out: Pairs) -> list[MixtureOfExperts]:
-    """Return the best fits, whose held-out likelihood is within one standard error of the highest, best ones first."""
+def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> MixtureOfExperts:
     log_prob = torch.stack([model.log_prob(held_out.context, held_out.sample) for model in fits])
     loss = log_prob[log_prob.mean(-1).argmax()] - log_prob
     close = loss.mean(-1) <= loss.std(-1, correction=0) / len(held_out) ** 0.5
-    return [fits[index] for index in loss.mean(-1).argsort().tolist() if close[index]]
+    candidates = [model for model, is_close in zip(fits, close.tolist(), strict=True) if is_close]
+    return max(candidates, key=lambda model: likelihood(model, training))
 
 
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
@@ -186,25 +166,15 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
     """Return EM, or truncated EM for many components."""
     if n_components < MANY_COMPONENTS:
-        return EM(
-            n_components=n_components, n_iterations=n_iterations, n_candidates=1, gating_iterations=GATING_ITERATIONS
-        )
-    return TruncatedEM(n_components=n_components, n_iterations=n_iterations, search="partial")
+        return EM(EMConfig(n_components=n_components, n_iterations=n_iterations, n_candidates=1))
+    return TruncatedEM(TruncatedEMConfig(n_components=n_components, n_iterations=n_iterations, search="partial"))
 
 
-def run_em(
-    learner: EM | TruncatedEM,
-    data: Pairs,
-    initial: MixtureOfExperts | None,
-    generator: torch.Generator | None,
-    report: Report,  # called with the completed share of the iterations, from 0 to 1
+def _complete(
+    learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
     """Return the fitted model, or raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
-    config = learner.config
-    n_iterations = config.n_iterations * (config.n_starts if isinstance(config, EMConfig) else 1)
-    report(0.0)
-    run = RunOptions(callbacks=[lambda state, record: report(state.iteration / n_iterations)])
-    result = learner.fit((data.context, data.sample), initial, generator=generator, run=run)
+    result = learner.fit((data.context, data.sample), initial, generator=generator)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts

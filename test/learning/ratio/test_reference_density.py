@@ -7,8 +7,7 @@ import torch
 from learning.models.random_models import generator_of, normal, random_mixture
 from learning.toys import bimodal_pairs
 
-from eim_ros.core.parallel import listening
-from eim_ros.learning import EIM, Pairs
+from eim_ros.learning import Pairs
 from eim_ros.learning.configs import ReferenceConfig
 from eim_ros.learning.data import checked_data
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
@@ -48,42 +47,6 @@ def test_number_of_components_stays_where_the_model_has_enough():
     training, held_out = halves(target.sample(3000, generator_of(3)))
     reference = fit_reference(config(factors=(1.0, 2.0, 4.0, 8.0)), 3, training, held_out, generator_of(4))
     assert reference.n_components == 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_short_runs_find_as_good_a_reference_as_full_fits_of_all_sizes(seed):
-    """Sizes are 2, 4, 8, 16; the tolerance is the target of the search [nat]."""
-    training, held_out = halves(ring(2000, seed))
-    settings = config(factors=(1.0, 2.0, 4.0, 8.0))
-    found = fit_reference(settings, 2, training, held_out, generator_of(1))
-    full = (
-        best_fit(training, held_out, n_components=size, n_starts=2, n_iterations=40, generator=generator_of(2))
-        for size in (2, 4, 8, 16)
-    )
-    assert likelihood(found, held_out) > max(likelihood(fit, held_out) for fit in full) - 0.02
-
-
-def test_best_start_is_fitted_to_all_data():
-    """Starts see the first 5000 points only, which lack one of two groups."""
-    sample = torch.cat([normal(generator_of(12), 5000, 1), 30.0 + normal(generator_of(13), 5000, 1)])
-    data = checked_data(sample)
-    fitted = best_fit(data, data, n_components=2, n_starts=2, n_iterations=60, generator=generator_of(14))
-    assert sorted(fitted.experts.biases.flatten().tolist()) == pytest.approx([0.0, 30.0], abs=0.1)
-
-
-def test_progress_names_the_run_from_the_first_iteration_on():
-    heard: list[tuple[str, float, float]] = []
-    with listening(lambda *told: heard.append(told)):
-        EIM(n_components=2, n_iterations=1, seed=0).fit(ring(300))
-    assert heard[0] == ("start, run 1 of 8", 0.0, 8 * 20 + 20)
-    works = list(dict.fromkeys(work for work, _, _ in heard))
-    assert works[:8] == [f"start, run {number} of 8" for number in range(1, 9)]
-    assert works[8:11] == ["start, best run", "start, all data", "density of 3 components"]
-    assert works[-1].startswith("density of") and works[-1].endswith("best run")
-    for work in works:
-        done = [value for name, value, _ in heard if name == work]
-        assert done == sorted(done)
-        assert max(done) <= max(total for name, _, total in heard if name == work)
 
 
 def test_candidate_is_kept_where_nothing_is_better():
