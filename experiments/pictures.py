@@ -29,6 +29,7 @@ METHOD_COLOURS = {
     DEFAULTS: "#AA4499",
     THESIS: "#117733",
     f"{THESIS}, random start": "#44AA99",
+    f"{THESIS}, random start, large steps": "#88CCEE",
     "VIPS": "#1B1F27",
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",
