@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -279,7 +280,7 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
     command : str
         Command that creates the report.
     """
-    parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
+    parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections), _iterations(sections)]
     versions = [_versions(one.table) for one in sections if one.table is not None]
     usual = max(versions, key=versions.count, default="")
     if usual:
@@ -321,6 +322,33 @@ def _overview(sections: Sequence[Section]) -> str:
 
 
 THESIS_SETUP = Setup("network", THESIS)
+
+
+def _iterations(sections: Sequence[Section]) -> str:
+    """Return a table that tells what the iterations of EIM change, with the first figure of each experiment."""
+    lines = [
+        "What the iterations change: median over the problems of an experiment, start → result of EIM.",
+        "",
+        "| experiment | figure | EM | rows of EIM |",
+        "|---|---|---|---|",
+    ]
+    for one in sections:
+        if one.table is None or not one.experiment.figures:
+            continue
+        column, text = next(iter(one.experiment.figures.items()))
+        of_em = [row for row in one.table.where(method="EM") if column in row]
+        problems = list(dict.fromkeys(_problem(one.experiment, row) for row in of_em))
+        em = median(mean_and_error(one.table.where(method="EM", **dict(problem)), column)[0] for problem in problems)
+        rows = []
+        for setup in filter(None, one.tables):
+            pairs = [_start_and_result(one.table, column, {**setup.key, **dict(problem)}) for problem in problems]
+            found = [pair for pair in pairs if len(pair) == 2]
+            if found:
+                rows.append(f"{setup.label}: {' → '.join(f'{median(side):.3g}' for side in zip(*found, strict=True))}")
+        if rows:
+            name = one.experiment.name
+            lines.append(f"| [{name}](#{name}) | {text.replace('|', BAR)} | {em:.3g} | {'; '.join(rows)} |")
+    return "\n".join([*lines, ""]) if len(lines) > 4 else ""
 
 
 def n_seeds(tables: Iterable[ResultTable]) -> str:
@@ -379,7 +407,7 @@ def starts_table(one: Section, table: ResultTable) -> list[str]:
     names = [", ".join(f"{WORDS.get(name, name)} {value}" for name, value in problem) or "" for problem in problems]
     lines = []
     for column, text in experiment.figures.items():
-        lines += [f"| {text}: start → result | {' | '.join(names)} |", f"|---{'|---' * len(names)}|"]
+        lines += [f"| {text.replace('|', BAR)}: start → result | {' | '.join(names)} |", f"|---{'|---' * len(names)}|"]
         for label, key in (("EM", {"method": "EM"}), *((setup.label, setup.key) for setup in one.tables if setup)):
             cells = [_from_start(table, column, {**key, **dict(problem)}) for problem in problems]
             lines += [f"| {label} | {' | '.join(cells)} |"] if any(cells) else []
@@ -395,17 +423,20 @@ def _problem(experiment: Experiment[Any], row: Row) -> tuple[tuple[str, Value], 
 
 
 def _from_start(table: ResultTable, column: str, key: Mapping[str, Value]) -> str:
-    """Return the mean figures of a start and of its result, or an empty text without a result."""
+    return " → ".join(f"{value:.3g}" for value in _start_and_result(table, column, key))
+
+
+def _start_and_result(table: ResultTable, column: str, key: Mapping[str, Value]) -> list[float]:
+    """Return the mean figures of a start and of its result; the latter alone without a start, nothing without both."""
     rows = table.where(**key)
     if not rows:
-        return ""
+        return []
     others = {name: value for name, value in key.items() if name not in ("method", "estimator")}
     own = table.where(**{**key, "method": f"{key['method']}{START}"})
     starts = own or (table.where(**others, method=GIVEN_START) if str(key["method"]).startswith("EIM") else [])
     seeds = {row["seed"] for row in starts}
     paired = [row for row in rows if row["seed"] in seeds] or rows
-    texts = [f"{mean_and_error(some, column)[0]:.3g}" for some in (starts, paired) if some]
-    return " → ".join(texts)
+    return [mean_and_error(some, column)[0] for some in (starts, paired) if some]
 
 
 def _provenance(one: Section, table: ResultTable) -> str:
