@@ -55,7 +55,7 @@ GIVEN_START = "start"  # row of a start that all methods share
 
 def of_start(cell: Cell) -> tuple[str, bool]:
     """Return the name of a cell's method, and whether the cell is its start."""
-    method = str(cell["method"])
+    method = str(cell.get("method", ""))
     return method.removesuffix(START), method.endswith(START) or method == GIVEN_START
 
 

@@ -58,7 +58,7 @@ def obstacle_arm(config: ObstacleConfig) -> tuple[PlanarArm, PlanarTask]:
 def _cells(config: ObstacleConfig) -> list[Cell]:
     thesis = [(THESIS, "network")] if "network" in config.ratios else []
     methods = [(EXPERT, "none"), ("EM", "none"), *(("EIM", ratio) for ratio in config.ratios), *thesis]
-    return with_starts([{"method": method, "estimator": ratio} for method, ratio in methods], ("EIM",))
+    return with_starts([{"method": method, "estimator": ratio} for method, ratio in methods], ("EIM", THESIS))
 
 
 def _measure(config: ObstacleConfig, cell: Cell, seed: int) -> Outcome:
@@ -92,7 +92,8 @@ def _mixture(config: ObstacleConfig, cell: Cell, data: Tensor, generator: torch.
     """Fit the mixture of a cell."""
     (method, is_start), ratio = of_start(cell), str(cell["estimator"])
     if method == THESIS:
-        thesis = EIMConfig.thesis(n_components=config.n_components, n_iterations=LONGER * config.n_iterations)
+        n_iterations = 0 if is_start else LONGER * config.n_iterations
+        thesis = EIMConfig.thesis(n_components=config.n_components, n_iterations=n_iterations)
         model = completed(EIM(thesis).fit(data, generator=generator))
     elif ratio == "none":
         model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))

@@ -25,6 +25,7 @@ import numpy as np
 from eim_ros.cli.flags import flag, json_flag
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
+from experiments.gmmvi_tables import LONG
 from experiments.harness import (
     EXPERIMENTS,
     GIVEN_START,
@@ -34,6 +35,7 @@ from experiments.harness import (
     comparable,
     experiment_module,
     is_selection,
+    of_start,
 )
 from experiments.pictures import THESIS, method_label
 from experiments.table import ResultTable, Row, Value, mean_and_error, summary
@@ -230,8 +232,8 @@ def counted_rows(
 ) -> dict[Setup | None, ResultTable]:
     """Return the rows that count for each setup of a table.
 
-    A seed counts if it has all cells of the setup and all cells that belong to no setup. Variants without any cell
-    in the settings of the table are left out. Without setups, the key is None.
+    A seed counts if it has all cells of the setup and all cells that belong to no setup, but for starts and long runs.
+    Variants without any cell in the settings of the table are left out. Without setups, the key is None.
 
     Raises
     ------
@@ -254,6 +256,7 @@ def counted_rows(
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in names)
 
+    optional = {key(dict(cell)) for cell in cells if of_start(cell)[1] or cell.get("run") == LONG}
     owners = {key(dict(cell)): next((one for one in setups if one.owns(cell)), None) for cell in cells}
     seeds: dict[int, set[tuple[Any, ...]]] = {}
     for row in table.rows:
@@ -262,7 +265,7 @@ def counted_rows(
     chosen: list[Setup | None] = [one for one in setups if one in owners.values()]
     for setup in chosen or [None]:
         expected = {cell for cell, owner in owners.items() if owner in (setup, None)}
-        finished = {seed for seed, keys in seeds.items() if keys >= expected}
+        finished = {seed for seed, keys in seeds.items() if keys >= expected - optional}
         found[setup] = table.with_rows(row for row in table.rows if row["seed"] in finished and key(row) in expected)
     return found
 
@@ -353,7 +356,7 @@ def _iterations(sections: Sequence[Section]) -> str:
 
 def n_seeds(tables: Iterable[ResultTable]) -> str:
     """Return the number of seeds in tables, such as "3", or "1 to 3" if they differ."""
-    counts = [len(table.distinct("seed")) for table in tables]
+    counts = [len(table.distinct("seed")) for table in tables if table.rows]
     return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
 
 

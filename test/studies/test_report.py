@@ -58,14 +58,14 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     text = made(tmp_path / "tables", tmp_path / "report")
     others = "EIM (classifier): 2 of 2; EIM (plug-in + network): 2 of 2; EIM (plug-in): 2 of 2"
     assert f"| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | {others} |" in text
-    assert "**Setting: FULL**, seeds 0, 1: [18 rows](../tables/obstacle/table.csv), 1.8 minutes of CPU time." in text
+    assert "**Setting: FULL**, seeds 0, 1: [20 rows](../tables/obstacle/table.csv), 2.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
     measured = "EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m"
     assert "| EIM, thesis (classifier) | all settings (thesis: not given) | 2 |" in text
     assert "| share of samples that collide: start → result |" in text
     assert "| EM | 0.7 |" in text
     assert "| EIM (plug-in) | 0.01 → 0.01 |" in text
-    assert "| EIM, thesis (classifier) | 0.01 |" in text
+    assert "| EIM, thesis (classifier) | 0.01 → 0.01 |" in text
     assert "| EIM (classifier) | all settings (thesis: not given) | 2 |" in text
     assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
     assert f"| EIM (classifier) | {measured} | yes |" in text
@@ -127,7 +127,7 @@ def test_seeds_without_all_rows_of_a_setup_are_not_counted_for_it(tmp_path):
     table.with_rows(kept).write(path)
     text = made(tmp_path, tmp_path / "report")
     assert "| [obstacle](#obstacle) | FULL | 1 to 2 |" in text
-    assert "seeds 0, 1: [15 rows]" in text
+    assert "seeds 0, 1: [16 rows]" in text
     assert "| EIM (classifier) | all settings (thesis: not given) | 1 |" in text
     assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
     table.with_rows(row for row in kept if row["estimator"] != "network").write(path)
