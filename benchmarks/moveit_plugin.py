@@ -36,7 +36,7 @@ from eim_ros.ik import Sampler
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from moveit_plugin.test_arm_solver import ENOUGH, OPTIONS, ROOT, found_by
 
-SPEED = ("-O3", "-fno-trapping-math")  # of cmake/moveit_plugin.cmake, in addition to those of the test
+SPEED = ("-O3", "-fno-trapping-math")  # flags of cmake/moveit_plugin.cmake that the test leaves out
 APART = 1e-3  # [rad]
 MOST = 1000  # number of solutions at which solve.cpp ends its search for all
 HEADER = (

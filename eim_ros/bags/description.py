@@ -37,7 +37,7 @@ class Bounds:
 
     @classmethod
     def described(cls, joint_names: Sequence[str], limits: Mapping[str, tuple[float, float]]) -> Bounds | None:
-        """Return the limits of these joints; None if those of a joint are not known."""
+        """Return the limits of these joints; None if a joint is not among them."""
         if not all(name in limits for name in joint_names):
             return None
         lower, upper = np.array([limits[name] for name in joint_names]).T

@@ -227,12 +227,12 @@ class StartConfig(Settings):
 
     - "random": experts at random points of the data, each with the covariance of all data, and equal weights.
     - "k-means": the clusters of k-means (`initial_mixture_of_experts`).
-    - "em": the likeliest of several fits by EM from k-means, as in VIPS and most of the thesis' experiments.
+    - "em": the likeliest of several fits by EM from k-means.
     - "closest": the fit by EM, or the subset of the components of the reference density that has the least reverse KL
       to it. It costs nothing beyond the reference, which has more components than the model, each on one mode. The
       start may then be all: compare the result with that of `n_iterations=0`. A single neural expert starts at the
       branch of the data that is closest to a mixture of several. If the estimator is a network alone, there is no
-      reference, and linear experts start as with "em".
+      reference, and linear experts start as with "em". So do all experts if the density is known.
     """
 
     kind: str = option(

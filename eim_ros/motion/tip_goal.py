@@ -138,7 +138,7 @@ def restored_goals(document: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     urdf, base, tip = (str(document["robot"][name]) for name in ("urdf", "base_link", "tip_link"))
     if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
-        raise RobotError("its URDF is no XML", urdf)
+        raise RobotError("its URDF is not XML", urdf)
     goals = tuple(TipGoal(**goal) for goal in document["goals"])
     return {"robot": Robot.quietly(urdf, tip, base=base), "goals": goals}
 

@@ -118,7 +118,7 @@ def test_stored_robot_cannot_name_a_file(free: MotionPrior, tmp_path: Path) -> N
     tensors, document = stored_prior(free.with_goals(ROBOT, LINE))
     document["robot"]["urdf"] = "planar3"
     write_tensor_file(tmp_path / "prior", tensors, document, kind=MOTION_KIND, schema=MOTION_SCHEMA)
-    with pytest.raises(ModelFileError, match="URDF is no XML"):
+    with pytest.raises(ModelFileError, match="URDF is not XML"):
         MotionPrior.load(tmp_path / "prior")
 
 

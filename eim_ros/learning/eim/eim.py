@@ -249,9 +249,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     ------
     ConfigurationError
         Raised by the constructor if a setting has no effect on this kind of fit, or if the estimator lacks a method or
-        one of its arguments. Raised by `fit` if the number of
-        components adapts, but the model has networks or `update` is "unstructured". The same applies to diagonal and
-        tied covariances.
+        an argument of it. Raised by `fit` if the number of components adapts, but the model has networks or `update` is
+        "unstructured". The same applies to diagonal and tied covariances.
     DataError
         Raised by `fit` if there are neither samples nor a start.
     DistributionError
@@ -262,16 +261,16 @@ class EIM(Learner[EIMConfig, EIMState]):
     Notes
     -----
     To learn from samples, `fit` accepts a start of any family. Otherwise, `start.kind` chooses one, see `StartConfig`.
-    With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if it returns its start,
-    because the updates sum to at most 1e-4 nat or were not kept. If the number of components adapts, the history
-    records `n_components` after each iteration and the numbers `added` and `deleted` in it. The history records
+    With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if it returns its start, because the
+    updates sum to at most 1e-4 nat or were not kept. The history records
 
     - `loss`, `accuracy`, and `ratio_kl`, the estimate of KL(q || p) [nat] before the update, from held-out data;
     - `network_used`, 1 if a network contributes to the ratio, otherwise 0;
     - `skipped`, 1 if the ratio was constant or not finite, so that the model stayed the same. Other iterations do not
       record it, and `history.n_skipped` counts it. The ratio of a network alone is constant while it is not used;
     - `gating_kl` and `expert_kl`, the mean KL of the two updates [nat];
-    - `kept`, 1 if the new model is the best one so far, otherwise 0.
+    - `kept`, 1 if the new model is the best one so far, otherwise 0;
+    - if the number of components adapts, `n_components` after each iteration, and the numbers `added` and `deleted`.
 
     To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
     default, the start is the likeliest of several fits of EM to the samples. The samples are also candidates for the

@@ -49,7 +49,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     modules : Modules, optional
         Custom modules; by default those chosen in the settings.
     n_dims : int, optional
-        Dimension of the samples. A function does not tell it, and needs it unless `fit` is given a start.
+        Dimension of the samples, if the target is a function and `fit` is not given a start.
     seed : int
         Seed of fits that are not given a generator.
     **settings
@@ -165,7 +165,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
                 raise DistributionError(
-                    "the target does not tell its dimension: give it, as in GMMVI(target, n_dims=2), or give a start, "
+                    "the dimension of the target is not known: give it, as in GMMVI(target, n_dims=2), or a start, "
                     f"as in fit(start=random_start(n_dims=2, n_components={config.n_components or N_COMPONENTS}))",
                     self.target,
                 )

@@ -328,7 +328,7 @@ def test_constant_column_of_contexts_has_no_slope():
         (torch.zeros(5, 3), random_mixture_of_experts(0, 2, 2, 1), {}, DataError, "1 context columns, but 3"),
         (None, random_mixture_of_experts(0, 2, 2, 1), {}, DataError, "1 context columns, but 0"),
         (CONTEXT, wide_start(2), {"covariance": "diagonal"}, ConfigurationError, "without contexts"),
-        (CONTEXT, None, {}, DistributionError, "does not tell its dimension"),
+        (CONTEXT, None, {}, DistributionError, "the dimension of the target is not known"),
     ],
 )
 def test_bad_contexts_are_refused_with_the_reason(context, start, settings, error, reason):

@@ -333,7 +333,7 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
             ConfigurationError,
             "less than one iteration's 300",
         ),
-        (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "does not tell its dimension"),
+        (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "the dimension of the target is not known"),
         (
             lambda: GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3)),
             DistributionError,
