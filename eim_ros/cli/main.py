@@ -28,6 +28,7 @@ from eim_ros.core.errors import (
     RobotWarning,
     ServiceError,
     did_you_mean,
+    options_named,
 )
 
 FILES = (DataError, MeshError, ModelFileError, RobotError, OSError)
@@ -127,7 +128,7 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
     words = list(arguments)
     command = " ".join([program, *words[:1]])
     try:
-        with _warnings_in_lines(command):
+        with _warnings_in_lines(command), options_named(package_paths="--package-path"):
             code = int(read(words).run())
         sys.stdout.flush()  # flushed here, where a closed pipe can still be reported
         return code

@@ -35,20 +35,28 @@ class Arm:
     tip: str | None = flag(
         None, "Tip link (default: tool0, a tool or a hand, or else the end of the longest chain).", metavar="LINK"
     )
+    package_path: tuple[str, ...] = flag(
+        (),
+        "Folder of a ROS package, or with packages. It is searched for package:// and $(find ...) first; the folders "
+        "near the file and the environment follow.",
+        metavar="FOLDER",
+        repeated=True,
+        is_expert=True,
+    )
 
     @property
     def file(self) -> Path | None:
         """File of the robot; None without --robot."""
         from eim_ros.kinematics import robot_path
 
-        return robot_path(self.robot) if self.robot else None
+        return robot_path(self.robot, self.package_path) if self.robot else None
 
     def find(self) -> Robot | None:
         """Return the robot of the flags; None without --robot."""
         from eim_ros.kinematics import Robot
 
         if self.robot:
-            robot = Robot(self.robot, self.tip, base=self.base)
+            robot = Robot(self.robot, self.tip, base=self.base, package_paths=self.package_path)
             if self.tip is None:
                 tell_tip(robot)
             return robot
@@ -84,11 +92,10 @@ class Source(Arm):
         "Model from eim train, or the name of an included model. Without a model, all solutions have equal weight.",
         metavar="FILE|NAME",
     )
-    package_path: tuple[str, ...] = flag(
-        (),
-        "Folder with the ROS packages that contain the meshes.",
-        metavar="FOLDER",
-        repeated=True,
+    srdf: str | None = flag(
+        None,
+        "SRDF with pairs of links whose collisions are not checked: a path or package://NAME/....",
+        metavar="FILE",
         is_expert=True,
     )
 
@@ -100,13 +107,15 @@ class Source(Arm):
         if self.model is not None:
             if not self.robot:
                 self.find()  # refuses links without a robot
-            sampler = Sampler.load(self.model, self.robot, self.tip, base=self.base)
+            folders = self.package_path
+            sampler = Sampler.load(self.model, self.robot, self.tip, base=self.base, package_paths=folders)
         elif (robot := self.find()) is not None:
             sampler = Sampler(robot)
         else:
             raise ConfigurationError("give --model, or --robot for all solutions without a model")
-        if self.package_path:
-            sampler = sampler.with_collision_options(CollisionOptions(package_paths=self.package_path))
+        if self.package_path or self.srdf:
+            options = CollisionOptions(package_paths=self.package_path, srdf=self.srdf or "")
+            sampler = sampler.with_collision_options(options)
         return sampler if tool is None else sampler.with_tool(tool)
 
 

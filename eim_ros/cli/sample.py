@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from eim_ros.cli.flags import count, flag, json_flag, seed_flag
 from eim_ros.cli.options import ConstraintFlags, RequestSettings, SettingFlags, Source, check_pose_length, near_from
@@ -20,13 +20,20 @@ from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import check_outputs, to_json
 
 ROWS_SHOWN = 10
-KEYWORDS = ("n", "near", "seed", "timeout")  # flags that are keywords of the method
+KEYWORDS = ("n", "near", "revolutions", "seed", "timeout")  # flags that are keywords of the method
 OF_SERVICE = ("frame", "wait")  # settings of a request to a node
 
 
 def timeout_flag() -> Any:
     """Return the flag --timeout."""
     return flag(None, "Longest time to search [s] (default: the method's default).")
+
+
+def revolutions_flag() -> Any:
+    """Return the flag --revolutions."""
+    return flag(
+        None, "List all 2π-equivalent solutions within the limits, or one of each set (default: all).", is_expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +174,7 @@ class Sample(NearPose):
     operation = "sample"
 
     n: int = count(100, "Number of configurations.", short="-n")
+    revolutions: Literal["all", "one"] | None = revolutions_flag()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +185,8 @@ class SolveAll(NearPose):
     """
 
     operation = "solve_all"
+
+    revolutions: Literal["all", "one"] | None = revolutions_flag()
 
 
 @dataclass(frozen=True, kw_only=True)

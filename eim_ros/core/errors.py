@@ -11,7 +11,10 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
@@ -123,6 +126,32 @@ class RobotWarning(UserWarning):
 
 class ResumeWarning(UserWarning):
     """A resumed run may differ from an uninterrupted one, because its checkpoint lacks a part of its state."""
+
+
+_options: ContextVar[Mapping[str, str]] = ContextVar("options", default=MappingProxyType({}))
+
+
+@contextmanager
+def options_named(**names: str) -> Iterator[None]:
+    """Let messages name options as the caller knows them, such as a flag instead of the keyword of a function.
+
+    Examples
+    --------
+    >>> from eim_ros.core.errors import option_name, options_named
+    >>> with options_named(package_paths="--package-path"):
+    ...     option_name("package_paths")
+    '--package-path'
+    """
+    token = _options.set({**_options.get(), **names})
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+def option_name(keyword: str) -> str:
+    """Return the name of an option for a message: the keyword itself, unless `options_named` gives another name."""
+    return _options.get().get(keyword, keyword)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

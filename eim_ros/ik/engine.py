@@ -31,7 +31,7 @@ from eim_ros.ik.order import AS_FOUND, Ordering, distinct_in_time
 from eim_ros.ik.prior import NO_COMPONENTS, ConditionalDensity, Densities, Prior
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.request import Aim, Draws, Proposals, Spread
-from eim_ros.ik.revolutions import in_revolution_of
+from eim_ros.ik.revolutions import OneRevolution, in_revolution_of
 from eim_ros.ik.setup import Setup
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import STRATEGIES, find
@@ -71,6 +71,10 @@ class Engine:
     """
 
     def __init__(self, setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> None:
+        self._robot, self._one_revolution = setup.robot, None
+        if aim.revolutions == "one":
+            self._one_revolution = OneRevolution.of(setup)
+            setup = self._one_revolution.setup
         self._setup, self._prior, self._aim = setup, prior, aim
         self._seeding = prior.without_model() if isinstance(aim, Spread) and not aim.from_model else prior
         self._solver = _prepared(setup, self._seeding, aim, order)
@@ -93,7 +97,7 @@ class Engine:
         began, solver = time.perf_counter(), self._solver
         if solver is not None and position_only is None:
             poses = pose[None]
-            rows = solver.solve(Batch(poses, (seed,), order.reference, deadline, 1))
+            rows = self._within_limits(solver.solve(Batch(poses, (seed,), order.reference, deadline, 1)), order)
             outcome = rows.outcomes[0]
             is_open = outcome is None or (outcome.code == ErrorCode.NO_IK_SOLUTION and outcome.n_total != 0.0)
             if outcome is not None and not (until_deadline and is_open):
@@ -123,15 +127,21 @@ class Engine:
         size = self._block_size if size is None else checked_whole(size, 1, "block")
         return _Work.of(self, asked).blocks(np.arange(len(asked.poses)), size)
 
+    def _within_limits(self, rows: Rows, order: Ordering) -> Rows:
+        """Return the rows of a search that treats joints as continuous within their limits."""
+        if self._one_revolution is None:
+            return rows
+        return rows._replace(q=self._one_revolution.within_limits(rows.q, order))
+
     @property
     def _block_size(self) -> int:
         return min(max(ROWS_PER_BLOCK // self._aim.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
 
-    def _some(self, batch: Batch) -> tuple[Solutions, IntArray]:
+    def _some(self, batch: Batch, order: Ordering) -> tuple[Solutions, IntArray]:
         """Return the answers for a block of poses in one compiled call, and the numbers of those that stay open."""
         assert self._solver is not None
         began, m = time.perf_counter(), len(batch.poses)
-        rows = without_open(self._solver.solve(batch))
+        rows = self._within_limits(without_open(self._solver.solve(batch)), order)
         is_open = np.flatnonzero([each is None for each in rows.outcomes])
         if len(is_open):
             rows = rows._replace(outcomes=[NOTHING if each is None else each for each in rows.outcomes])
@@ -176,12 +186,15 @@ class Engine:
         n_valid, log_prob, attempt = kept.n_valid, found.log_prob, None
         if not n_valid and len(kept):
             best = kept.best()
-            attempt = best.q[0], float(best.position_error[0]), float(best.orientation_error[0])
+            tried = best.q if self._one_revolution is None else self._one_revolution.within_limits(best.q, order)
+            attempt = tried[0], float(best.position_error[0]), float(best.orientation_error[0])
         if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any returned row
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
         if order.is_fair and len(kept) > aim.n:
             kept = kept.pick(slice(aim.n))
+        if self._one_revolution is not None:
+            kept, robot = replace(kept, q=self._one_revolution.within_limits(kept.q, order)), self._robot
         if len(kept) <= 1:
             order = AS_FOUND
         if densities is not None and order.needs_density:
@@ -190,7 +203,10 @@ class Engine:
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
         if reference is not None:
-            kept = replace(kept, q=in_revolution_of(reference, kept.q, problem.bounds[2] > 0.0))
+            wraps = problem.bounds[2] > 0.0
+            if self._one_revolution is not None:
+                wraps &= ~self._one_revolution.repeating
+            kept = replace(kept, q=in_revolution_of(reference, kept.q, wraps))
         if order is not AS_FOUND or isinstance(aim, Proposals):
             best_first = order.rows(robot, kept, aim.n, log_prob, position_only)
             kept, log_prob = kept.pick(best_first), None if log_prob is None else log_prob[best_first]
@@ -209,7 +225,7 @@ class Engine:
         densities: Sequence[ConditionalDensity] | None = None,
     ) -> Solutions:
         """Return the answer of rows. By default, the densities of a model are computed for these poses."""
-        robot = self._setup.robot
+        robot = self._robot
         if densities is None and self._prior.evaluator.n_experts:
             densities = Densities(self._prior, poses)
         return Solutions(
@@ -277,7 +293,7 @@ class _Work:
             share = max(0.0, asked.deadline - now) * len(some) / n_left
             seeds = [self._seed + number for number in some.tolist()]
             batch = Batch(asked.poses[some], seeds, asked.order.reference, now + share, self._n_threads)
-            answers, is_open = engine._some(batch)
+            answers, is_open = engine._some(batch, asked.order)
             if len(is_open):
                 others = self._one_by_one(some[is_open], len(is_open) + n_later)
                 rows = np.arange(len(some))

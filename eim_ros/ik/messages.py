@@ -47,6 +47,7 @@ def code_and_message(
     if isinstance(aim, Spread) and aim.among > aim.n:
         return code, f"{reason}the best of {n_valid} solutions after null-space optimisation"
     what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"
+    what += " apart from revolutions" if aim.revolutions == "one" else ""
     count = f"{n_valid} {what}" if isinstance(aim, Covering) else f"{n_valid} of {n} {what}"
     return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
 
@@ -57,6 +58,8 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     is_sampled = problem.is_sampled
     if is_known:
         remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")
+        if found.n_distinct is not None and found.n_distinct < found.n_total:
+            remarks.append(f"; {found.n_distinct} apart from revolutions")
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
         remarks.append("; the search ended at max_solutions, there may be more")
     elif n_valid < n and not timed_out:

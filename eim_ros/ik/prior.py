@@ -116,6 +116,7 @@ class IKModel:
         tip: str | None = None,
         *,
         base: str | None = None,
+        package_paths: Sequence[str | Path] = (),
     ) -> IKModel:
         """Read a model from a file.
 
@@ -128,6 +129,8 @@ class IKModel:
             tip links, see `kinematics_check`. Answers satisfy its limits. Default: the robot in the file.
         tip, base : str, optional
             Links of the robot, if it is given by a description. Default: the links of the model.
+        package_paths : sequence of str or Path
+            Folders of packages that the description names, see `Robot`.
 
         Raises
         ------
@@ -150,7 +153,7 @@ class IKModel:
         return (
             model
             if robot is None and tip is None and base is None
-            else model.for_robot(robot, tip, base=base, source=path)
+            else model.for_robot(robot, tip, base=base, source=path, package_paths=package_paths)
         )
 
     def for_robot(
@@ -160,6 +163,7 @@ class IKModel:
         *,
         base: str | None = None,
         source: str | Path = "the model",
+        package_paths: Sequence[str | Path] = (),
     ) -> IKModel:
         """Return the model for another description of the robot that it was trained for.
 
@@ -172,6 +176,8 @@ class IKModel:
             Links of the robot, if it is given by a description. Default: the links of the model.
         source : str or Path
             Name of the model in error messages.
+        package_paths : sequence of str or Path
+            Folders of packages that the description names, see `Robot`.
 
         Raises
         ------
@@ -186,18 +192,23 @@ class IKModel:
         stored = self.robot
         if robot is None and (base is not None or tip is not None):
             robot = stored.urdf
-        served = _served(stored, robot, base, tip, source)
+        served = _served(stored, robot, base, tip, source, package_paths)
         return replace(self, robot=served, offset=_offset(served, stored, source))
 
 
 def _served(
-    stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: str | Path
+    stored: Robot,
+    robot: Robot | str | Path | None,
+    base: str | None,
+    tip: str | None,
+    path: str | Path,
+    package_paths: Sequence[str | Path],
 ) -> Robot:
     """Return the robot that a model is used with."""
     if robot is None or isinstance(robot, Robot):
         return robot or stored
     try:
-        return matched_urdf(stored, robot, base, tip)
+        return matched_urdf(stored, robot, base, tip, package_paths)
     except RobotError as error:
         raise ModelFileError(
             f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', which does "

@@ -351,6 +351,8 @@ class Found(NamedTuple):
         Joints that can turn alone or with others while the tip stays.
     n_restarts : int
         Number of seeds of the search.
+    n_distinct : int, optional
+        Number of solutions of which no two are 2π-equivalent, if it is known.
     """
 
     candidates: Candidates
@@ -365,3 +367,4 @@ class Found(NamedTuple):
     effective_sample_size: float | None = None
     free_joints: tuple[str, ...] = ()
     n_restarts: int = 0
+    n_distinct: int | None = None

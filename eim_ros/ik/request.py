@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from eim_ros.ik.setup import Setup
 Guarantee: TypeAlias = Completeness | Literal["certified"] | None
 Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
+Revolutions: TypeAlias = Literal["all", "one"]
 
 MAX_SOLUTIONS = 1_000_000
 N_NEAR = 128  # number of solutions that are compared by cost
@@ -39,12 +40,15 @@ class Spread:
         Number of solutions to choose the best `n` from. It has no effect if it is not larger than `n`.
     from_model : bool
         Whether the seeds come from the model, if there is one.
+    revolutions : "all" or "one"
+        Whether 2π-equivalent solutions count separately.
     """
 
     n: int
     diversity: float | None = None
     among: int = 0
     from_model: bool = True
+    revolutions: Revolutions = "all"
     guarantee: ClassVar[None] = None
     max_spacing: ClassVar[None] = None
 
@@ -61,6 +65,7 @@ class Covering:
     max_spacing: float
     max_solutions: int = MAX_SOLUTIONS
     guarantee: Guarantee = None
+    revolutions: Revolutions = "all"
 
     @property
     def n(self) -> int:
@@ -82,6 +87,7 @@ class Draws:
     temperature: float = 1.0
     guarantee: Guarantee = None
     max_spacing: ClassVar[None] = None
+    revolutions: ClassVar[Revolutions] = "all"
 
     @property
     def n_searched(self) -> int:
@@ -96,6 +102,7 @@ class Proposals:
     n: int
     guarantee: ClassVar[None] = None
     max_spacing: ClassVar[None] = None
+    revolutions: ClassVar[Revolutions] = "all"
 
     @property
     def n_searched(self) -> int:
@@ -128,6 +135,7 @@ class Arguments:
         posture: Posture | Mapping[str, float] | None,
         order: Order | None,
         diversity: float | None,
+        revolutions: Revolutions,
     ) -> tuple[Spread, Ordering]:
         """Return the request for several solutions.
 
@@ -148,7 +156,8 @@ class Arguments:
             diversity = float(diversity)
         elif self.has_model and near is None and from_model:
             diversity = 0.0
-        return Spread(n, diversity, max(n, N_NEAR) if is_partial else 0, from_model), ordering
+        among = max(n, N_NEAR) if is_partial else 0
+        return Spread(n, diversity, among, from_model, _checked_revolutions(revolutions)), ordering
 
     def everything(
         self,
@@ -157,12 +166,13 @@ class Arguments:
         near: Near | None,
         order: Order | None,
         max_solutions: int,
+        revolutions: Revolutions,
     ) -> tuple[Covering, Ordering]:
         """Return the request for all solutions."""
         if not 1e-3 <= as_number(max_spacing) <= LARGEST:
             raise ConfigurationError(f"max_spacing must be finite and at least 0.001, got {max_spacing!r}", max_spacing)
         max_solutions, guarantee = checked_count(max_solutions, "max_solutions"), _checked_guarantee(guarantee)
-        aim = Covering(float(max_spacing), max_solutions, guarantee)
+        aim = Covering(float(max_spacing), max_solutions, guarantee, _checked_revolutions(revolutions))
         if near is None or not self.is_partial(near):
             return aim, self._ordering(order, near, None)
         return aim, replace(self._ordering(order, None, near), moves=False)
@@ -226,6 +236,12 @@ def _checked_guarantee(guarantee: Guarantee) -> Guarantee:
     if isinstance(guarantee, str) and guarantee == "certified":
         return "certified"
     raise ConfigurationError(f"guarantee must be a Completeness, 'certified' or None, got {guarantee!r}", guarantee)
+
+
+def _checked_revolutions(revolutions: Any) -> Revolutions:
+    if not isinstance(revolutions, str) or revolutions not in ("all", "one"):
+        raise ConfigurationError(f"revolutions must be 'all' or 'one', got {revolutions!r}", revolutions)
+    return cast(Revolutions, revolutions)
 
 
 def checked_count(value: Any, name: str) -> int:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
+from eim_ros.ik.order import Ordering
+from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot
 
 TURN = 2.0 * math.pi
@@ -35,6 +37,49 @@ def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> 
     if not wraps.any():
         return q
     return q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class OneRevolution:
+    """Solutions of which one of each set of 2π-equivalent ones is listed.
+
+    A search treats the joints that have 2π-equivalent values as continuous. Its results are then moved back into the
+    limits, which contain every angle of such a joint at least once.
+    """
+
+    setup: Setup  # of the search
+    repeating: BoolArray  # (dof,), whether the limits of a joint have at least one revolution
+    lower: FloatArray  # (dof,) [rad] or [m]
+    upper: FloatArray
+
+    @classmethod
+    def of(cls, setup: Setup) -> OneRevolution:
+        """Return the search for the solutions within the limits of a setup."""
+        robot, constraints, lower, upper = setup.robot, setup.constraints, setup.lower, setup.upper
+        repeating = robot.revolves & ~robot.continuous & (upper - lower >= TURN)
+        if not repeating.any():
+            return cls(setup, repeating, lower, upper)
+        names = {name for name, repeats in zip(robot.joint_names, repeating, strict=True) if repeats}
+        limits = {name: ends for name, ends in constraints.limits.items() if name not in names}
+        return cls(
+            Setup(robot.with_continuous(repeating), replace(constraints, limits=limits)), repeating, lower, upper
+        )
+
+    def within_limits(self, q: FloatArray, order: Ordering) -> FloatArray:
+        """Return configurations (n, dof) in the revolution nearest to the preferred values, or to the middle."""
+        if not self.repeating.any():
+            return q
+        preferred = 0.5 * (self.lower + self.upper)
+        if order.reference is not None:
+            preferred = order.reference
+        elif order.posture is not None:
+            values, weights = order.posture.of(self.setup.robot)
+            preferred = np.where(weights > 0.0, values, preferred)
+        turned = q + TURN * np.round((preferred - q) / TURN)
+        turned += TURN * np.ceil((self.lower - turned) / TURN).clip(min=0.0)
+        turned -= TURN * np.ceil((turned - self.upper) / TURN).clip(min=0.0)
+        # limits of exactly one revolution: rounding may leave an end outside
+        return np.where(self.repeating, np.clip(turned, self.lower, self.upper), q)
 
 
 class Reach(NamedTuple):

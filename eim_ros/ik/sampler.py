@@ -37,6 +37,7 @@ from eim_ros.ik.request import (
     Guarantee,
     Near,
     Proposals,
+    Revolutions,
     checked_count,
     checked_seed,
     checked_timeout,
@@ -68,6 +69,8 @@ class Sampler:
         model.
     tip, base : str, optional
         Tip and base link of the arm, if the robot is given by its name or file.
+    package_paths : sequence of str or Path
+        Folders of ROS packages that the description names, see `Robot`.
     model : IKModel, str or Path, optional
         A model, its file, or the name of an included one.
     constraints : Constraints
@@ -112,20 +115,21 @@ class Sampler:
         base: str | None = None,
         model: IKModel | str | Path | None = None,
         constraints: Constraints = UNCONSTRAINED,
+        package_paths: Sequence[str | Path] = (),
     ) -> None:
         expect(constraints, Constraints, "constraints")
         if isinstance(model, (str, Path)):
-            model = IKModel.load(model, robot, tip, base=base)
+            model = IKModel.load(model, robot, tip, base=base, package_paths=package_paths)
         elif model is not None:
             expect(model, IKModel, "model")
             if robot is not None:
-                model = model.for_robot(robot, tip, base=base)
+                model = model.for_robot(robot, tip, base=base, package_paths=package_paths)
         if model is not None:
             arm, prior = model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset)
         elif robot is None:
             raise ConfigurationError("a sampler needs a robot or a model")
         else:
-            arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
+            arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base, package_paths=package_paths)
             prior = Prior.none(arm.dof)
         self._set(arm, constraints, model, prior)
 
@@ -179,6 +183,7 @@ class Sampler:
         tip: str | None = None,
         *,
         base: str | None = None,
+        package_paths: Sequence[str | Path] = (),
     ) -> Sampler:
         """Read a model file; `ModelFileError` if it is damaged, of another schema, or for other kinematics.
 
@@ -190,6 +195,8 @@ class Sampler:
             Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
             Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
+        tip, base, package_paths
+            See `Sampler`.
 
         Examples
         --------
@@ -198,7 +205,7 @@ class Sampler:
         >>> sampler.robot.name, sampler.context_kind, sampler.n_experts > 0
         ('panda', 'pose', True)
         """
-        return cls(robot, tip, base=base, model=model)
+        return cls(robot, tip, base=base, model=model, package_paths=package_paths)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; raise `ConfigurationError` without a model."""
@@ -383,6 +390,7 @@ class Sampler:
         posture: Posture | Mapping[str, float] | None = None,
         order: Order | None = None,
         diversity: float | None = None,
+        revolutions: Revolutions = "all",
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
@@ -410,6 +418,8 @@ class Sampler:
         diversity : float, optional
             From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 if the model has a
             preference, or for the order "density". Otherwise, or with `near`, from n = 16 on: 1 for curves, else 0.85.
+        revolutions
+            See `solve_all`.
         seed, timeout
             See `solve`.
 
@@ -424,7 +434,9 @@ class Sampler:
         >>> len(solutions), bool(distances[0] < distances[-1])
         (10, True)
         """
-        return self._answer(pose, *self._arguments.several(n, near, posture, order, diversity), seed, timeout)
+        return self._answer(
+            pose, *self._arguments.several(n, near, posture, order, diversity, revolutions), seed, timeout
+        )
 
     def solve_all(
         self,
@@ -435,6 +447,7 @@ class Sampler:
         near: Near | None = None,
         order: Order | None = None,
         max_solutions: int = 10_000,
+        revolutions: Revolutions = "all",
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
@@ -457,6 +470,11 @@ class Sampler:
         max_solutions : int
             Largest number of solutions. If curves need more, an error is raised. On sets of more dimensions the search
             stops at this number.
+        revolutions : "all" or "one"
+            "all" lists every 2π-equivalent solution within the limits: each joint with limits of ±2π doubles the
+            number. "one" lists one of each set of them, in the revolution nearest to `near`, or else to the middle of
+            the limits. It is enough to see in which ways the arm reaches the pose, such as elbow up or down. A robot
+            driver may still need "all", because a solution that is 2π away takes longer to reach.
         seed, timeout
             See `solve`.
 
@@ -471,8 +489,16 @@ class Sampler:
         >>> solutions = Sampler("panda").solve_all([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], max_spacing=0.2, seed=0)
         >>> solutions.completeness.n_components, bool(solutions.valid.all())
         (3, True)
+
+        The included UR5e has limits of ±π. In most URDFs of a UR5e they are ±2π, and each joint adds a revolution:
+
+        >>> from eim_ros import Robot
+        >>> sampler = Sampler(Robot("ur5e").urdf.replace("3.141592653589793", "6.283185307179586"))
+        >>> pose = [0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0]
+        >>> len(sampler.solve_all(pose)), len(sampler.solve_all(pose, revolutions="one"))
+        (512, 8)
         """
-        request = self._arguments.everything(max_spacing, guarantee, near, order, max_solutions)
+        request = self._arguments.everything(max_spacing, guarantee, near, order, max_solutions, revolutions)
         return self._answer(pose, *request, seed, timeout)
 
     def solve_nearest_pose(
@@ -691,6 +717,7 @@ class Sampler:
         near: Near | None = None,
         order: Order | None = None,
         diversity: float | None = None,
+        revolutions: Revolutions = "all",
         n_threads: int | None = None,
         seed: int | None = None,
         timeout: float = 1.0,
@@ -713,7 +740,7 @@ class Sampler:
         [10, 10]
         """
         began, targets = time.perf_counter(), check_poses(poses, self._robot.base_link)
-        aim, ordering = self._arguments.several(n, near, None, order, diversity)
+        aim, ordering = self._arguments.several(n, near, None, order, diversity, revolutions)
         deadline = began + checked_timeout(timeout)
         return self._engine(aim, ordering).answers(Poses(targets, ordering, checked_seed(seed), deadline, n_threads))
 

@@ -9,16 +9,16 @@ import contextlib
 import importlib
 import os
 import re
-import tempfile
 import threading
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import MeshError, MissingFileError, RobotError, did_you_mean
-from eim_ros.kinematics.meshes import find_mesh, package_name
+from eim_ros.kinematics.meshes import find_mesh
+from eim_ros.kinematics.packages import find_package, missing_package
 
 SHIPPED_ROBOTS = (
     "fetch",
@@ -38,7 +38,7 @@ SHIPPED_ROBOTS = (
 MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
 DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
 XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
-_index_lock = threading.Lock()
+_xacro_lock = threading.Lock()  # xacro keeps its arguments in global variables
 
 
 def share_path(relative: str) -> Path:
@@ -71,8 +71,10 @@ def share_path(relative: str) -> Path:
     raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
 
 
-def robot_path(name_or_path: str | Path) -> Path:
+def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = ()) -> Path:
     """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
+
+    A path may also be `package://NAME/...`; `package_paths` are further folders of packages, see `find_mesh`.
 
     Raises
     ------
@@ -88,10 +90,7 @@ def robot_path(name_or_path: str | Path) -> Path:
     path = checked_path(name_or_path, RobotError)
     name = str(path)
     if isinstance(name_or_path, str) and name_or_path.startswith(("package://", "file://")):
-        try:
-            return find_mesh(name_or_path, None)
-        except MeshError as error:
-            raise RobotError(str(error).removeprefix("mesh "), name_or_path) from error
+        return _named_file(name_or_path, None, package_paths)
     included = name if name in SHIPPED_ROBOTS or os.path.exists(path) else name.lower()
     if included in SHIPPED_ROBOTS:
         try:
@@ -108,6 +107,33 @@ def robot_path(name_or_path: str | Path) -> Path:
         f"its name in {DESCRIPTIONS} where that is installed{_similar(name)}",
         name,
     )
+
+
+def _named_file(name: str, near: Path | None, package_paths: Sequence[str | Path]) -> Path:
+    """Return the path of a file `package://...` or `file://...`; arguments of xacro after its name are kept."""
+    file, xacro, arguments = name.partition(".xacro ")
+    try:
+        path = find_mesh(file + xacro.rstrip(), near, package_paths)
+    except MeshError as error:
+        raise RobotError(str(error).removeprefix("mesh "), name) from error
+    return Path(f"{path} {arguments}") if arguments else path
+
+
+def read_srdf(source: str, near: Path | None, package_paths: Sequence[str | Path] = ()) -> str:
+    """Return the text of an SRDF: the source itself if it is a text, otherwise the content of the file it names.
+
+    A name `package://NAME/...` is searched near the file of the robot, too. A xacro file is expanded.
+
+    Raises
+    ------
+    RobotError
+        If the file cannot be read.
+    """
+    if not source.strip() or source.lstrip("\ufeff \t\r\n").startswith("<"):
+        return source
+    is_named = source.startswith(("package://", "file://"))
+    content = read_urdf_source(_named_file(source, near, package_paths) if is_named else source, package_paths)
+    return content if isinstance(content, str) else content.decode(errors="replace")
 
 
 def _similar(name: str) -> str:
@@ -150,18 +176,19 @@ def checked_source(source: Any) -> str | Path:
     )
 
 
-def read_urdf_source(source: str | Path) -> str | bytes:
+def read_urdf_source(source: str | Path, package_paths: Sequence[str | Path] = ()) -> str | bytes:
     """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
     The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
     with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are
-    never expanded, because xacro evaluates Python and includes any file.
+    never expanded, because xacro evaluates Python and includes any file. `package_paths` are further folders of
+    packages for `$(find NAME)`, see `find_mesh`.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
     path, arguments = _with_arguments(source)
     if path.suffix == ".xacro":
-        return expanded_xacro(path, arguments)
+        return expanded_xacro(path, arguments, package_paths)
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -185,10 +212,10 @@ def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
     return Path(words[0] + ".xacro").expanduser(), dict(pairs)
 
 
-def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
+def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequence[str | Path] = ()) -> str:
     """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
 
-    `$(find NAME)` searches the sourced workspaces first, then the folders near the file.
+    `$(find NAME)` searches as `find_mesh` does.
     """
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:
@@ -198,49 +225,35 @@ def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
             f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
             str(path),
         ) from error
-    packages = _packages_near(path.absolute())
     try:
-        with _in_ament_index(packages):
+        with _finding_packages(path.absolute().parent, package_paths):
             return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
     except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
         told = " ".join(str(error).split()) or type(error).__name__
         missing = re.search(r"package '([^']+)' not found", told)
         remedy = (
-            f"package {missing[1]!r} is neither in a sourced workspace nor near this file"
+            f"package {missing[1]!r} is not found: {missing_package(missing[1])}"
             if missing
             else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
         )
         raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
 
 
-def _packages_near(file: Path) -> dict[str, Path]:
-    """Return the folders of packages by name that contain a file or lie in its workspace."""
-    found = {above.name: above for above in reversed(file.parents) if above.name}
-    manifests = [above / "package.xml" for above in file.parents]
-    own = next((manifest.parent for manifest in manifests if manifest.is_file()), None)
-    if own is not None:
-        for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
-            manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
-    named = ((package_name(manifest.parent), manifest.parent) for manifest in reversed(manifests))  # its own ones win
-    return found | {name: folder for name, folder in named if name}
-
-
 @contextlib.contextmanager
-def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
-    """Let ROS find packages in these folders, too, but search the sourced workspaces first."""
-    with _index_lock, tempfile.TemporaryDirectory() as prefix:
-        index = Path(prefix, "share", "ament_index", "resource_index", "packages")
-        index.mkdir(parents=True)
-        for name, folder in packages.items():
-            if re.fullmatch("[A-Za-z0-9_-]+", name) and name != "ament_index":
-                (index / name).touch()
-                Path(prefix, "share", name).symlink_to(folder)
-        before = os.environ.get("AMENT_PREFIX_PATH")
-        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (before, prefix)))
+def _finding_packages(near: Path, package_paths: Sequence[str | Path]) -> Iterator[None]:
+    """Let xacro's `$(find NAME)` find packages by the rule of `packages.py`, also without a ROS installation."""
+    substitution = importlib.import_module("xacro.substitution_args")
+
+    def find(name: str) -> str:
+        folder = find_package(name, near, package_paths)
+        if folder is None:
+            raise LookupError(f"package '{name}' not found")
+        return str(folder)
+
+    with _xacro_lock:
+        before = substitution._eval_find
+        substitution._eval_find = substitution._eval_dict["find"] = find
         try:
             yield
         finally:
-            if before is None:
-                del os.environ["AMENT_PREFIX_PATH"]
-            else:
-                os.environ["AMENT_PREFIX_PATH"] = before
+            substitution._eval_find = substitution._eval_dict["find"] = before

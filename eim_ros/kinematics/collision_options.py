@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +28,11 @@ class CollisionOptions:
         "exact" uses the meshes as they are, and "hulls" uses their convex hulls, which is faster. With "none", only
         primitives are checked.
     package_paths : sequence of str or Path
-        Folders that contain packages, or package folders. They are searched for meshes before the folders of the
-        environment.
+        Folders that contain packages, or package folders. They are searched first, see `Robot`.
     srdf : str
-        Text of an SRDF. It disables pairs of links, and all other pairs are checked. If the text is empty or disables
-        none, neighbours in the chain and links that almost always collide are skipped.
+        Text of an SRDF, its path, or a name `package://NAME/...`; a robot has the text. It disables pairs of links, and
+        all other pairs are checked. If it is empty or disables none, neighbours in the chain and links that almost
+        always collide are skipped.
     packages_only : bool
         Whether meshes must lie in packages. Set it for descriptions from a topic, see `find_mesh`.
     most_obstacles : int
@@ -68,13 +68,24 @@ class CollisionOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.meshes, str) or self.meshes not in MESHES:
             raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
-        is_list = isinstance(self.package_paths, Sequence) and not isinstance(self.package_paths, str)
-        if not is_list or not all(isinstance(path, (str, Path)) for path in self.package_paths):
-            raise RobotError(f"package_paths must be a list of folders, got {self.package_paths!r}", self.package_paths)
+        if isinstance(self.srdf, Path):
+            object.__setattr__(self, "srdf", str(self.srdf))
+        _check_folders(self.package_paths)
         if not isinstance(self.srdf, str):
-            raise RobotError("srdf must be the text of an SRDF", self.srdf)
+            raise RobotError("srdf must be the text of an SRDF, its path, or a name package://NAME/...", self.srdf)
         for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
             whole_number(getattr(self, name), 1, name, most=2**40)
+
+    def with_package_paths(self, folders: Sequence[str | Path]) -> CollisionOptions:
+        """Return the options with further folders of packages, which are searched first."""
+        _check_folders(folders)
+        return replace(self, package_paths=(*folders, *self.package_paths)) if folders else self
+
+
+def _check_folders(folders: Sequence[str | Path]) -> None:
+    is_list = isinstance(folders, Sequence) and not isinstance(folders, str)
+    if not is_list or not all(isinstance(path, (str, Path)) for path in folders):
+        raise RobotError(f"package_paths must be a list of folders, got {folders!r}", folders)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import EimError, RobotError, did_you_mean
-from eim_ros.kinematics.catalogue import read_urdf_source, urdf_folder
+from eim_ros.kinematics.catalogue import read_urdf_source, robot_path, urdf_folder
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.kinematics.robot import Robot
@@ -240,7 +240,8 @@ def drawable_shapes(
     """Return the body, the pose (4, 4) in its frame [m], and the shape of everything to draw of a robot.
 
     A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read from the source, the path or
-    text of a description. Without one, the collision shapes are read. For the paths of packages see `find_mesh`.
+    text of a description. Without one, the collision shapes are read. The folders of packages are searched before those
+    of the robot.
 
     Raises
     ------
@@ -254,10 +255,13 @@ def drawable_shapes(
     >>> body, type(shape).__name__
     (1, 'Capsule')
     """
+    package_paths = (*package_paths, *robot.collision.package_paths)
     if source is None:
         links, folder = link_shapes(robot.urdf), robot.folder
     else:
-        links, folder = link_shapes(read_urdf_source(source), "visual"), urdf_folder(source) or robot.folder
+        source = robot_path(source, package_paths) if urdf_folder(source) is not None else source
+        links = link_shapes(read_urdf_source(source, package_paths), "visual")
+        folder = urdf_folder(source) or robot.folder
     found: list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]] = []
     for placed in body_shapes(robot, links):
         shape = placed.shape

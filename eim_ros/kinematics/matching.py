@@ -157,12 +157,19 @@ def _named(arm: Robot, index: int) -> str:
     return f"joint {source + 1} {arm.joint_names[source]!r}"
 
 
-def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
+def matched_urdf(
+    known: Robot,
+    source: str | Path,
+    base: str | None = None,
+    tip: str | None = None,
+    package_paths: Sequence[str | Path] = (),
+) -> Robot:
     """Load the arm of a description that corresponds to a known robot.
 
     The source is the name of an included robot, or the path or text of a URDF. The base and tip links have the names of
     the known robot's links, possibly with a common prefix. If only one of them is given, it defines the prefix of the
-    other. If the description has no such links, the arm runs from its root to its default tip.
+    other. If the description has no such links, the arm runs from its root to its default tip. For the folders of
+    packages see `Robot`.
 
     Raises
     ------
@@ -173,10 +180,10 @@ def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip:
         if link is not None:
             expect(link, str, "the name of a link", RobotError)
     is_text = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
-    found = source if is_text else robot_path(source)
+    found = source if is_text else robot_path(source, package_paths)
     if not (base and tip):
-        base, tip = _ends(known, parse_urdf(read_urdf_source(found)), base, tip)
-    return Robot(found, tip, base=base)
+        base, tip = _ends(known, parse_urdf(read_urdf_source(found, package_paths)), base, tip)
+    return Robot(found, tip, base=base, package_paths=package_paths)
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:

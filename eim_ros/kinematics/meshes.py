@@ -9,7 +9,6 @@ import math
 import os
 import re
 import struct
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,9 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import Effort
-from eim_ros.core.errors import ConstraintError, MeshError
+from eim_ros.core.errors import ConstraintError, MeshError, option_name
+from eim_ros.kinematics.packages import entries, missing_package, package_folders
 
-PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
 UNIT_WITHIN = 65536  # [byte]; part of a COLLADA file, from its start, that is searched for the unit
 STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
@@ -55,8 +54,7 @@ def find_mesh(
     folder : Path or None
         Folder of the URDF; None if it is unknown.
     package_paths : sequence of str or Path
-        Folders that contain packages, or package folders. They are searched first. Then follow `share` of each entry of
-        AMENT_PREFIX_PATH, the entries of ROS_PACKAGE_PATH, and the folders above the URDF.
+        Folders that contain packages, or package folders. They are searched first, see `eim_ros.kinematics.packages`.
     packages_only : bool
         Whether meshes must lie in these folders. Set it for URDFs from untrusted sources, such as a topic.
 
@@ -78,16 +76,16 @@ def find_mesh(
     looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
     if filename.startswith("package://"):
         package = filename.removeprefix("package://").partition("/")[0]
-        cure = (
-            f"source the workspace that has package {package!r} (AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the "
-            "folder that it is in as package_paths; no name leaves its package by '..'"
-        )
+        cure = f"{missing_package(package)}; no name leaves its package by '..'"
     elif packages_only:
         cure = "a description that comes over ROS may name meshes of packages alone: package://NAME/..."
     elif Path(filename.removeprefix("file://")).is_absolute():
         cure = "correct the name in the URDF"
     else:
-        cure = "read the robot from the path of its URDF, where relative names begin, or give a folder as package_paths"
+        cure = (
+            "read the robot from the path of its URDF, where relative names begin, or give a folder as "
+            f"{option_name('package_paths')}"
+        )
     raise MeshError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
 
 
@@ -102,7 +100,7 @@ def _places(
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
         if package not in ("", ".", ".."):
-            for root in map(_absolute, _package_folders(package, folder, given)):
+            for root in map(_absolute, package_folders(package, folder, given)):
                 yield root, _absolute(root / rest)
         return
     if "://" in name and not name.startswith("file://"):
@@ -112,7 +110,8 @@ def _places(
         if not packages_only:
             yield None, path
         else:
-            for root in map(_absolute, [*given, *(Path(entry) / share for entry, share in _entries())]):
+            installed = (prefix / "share" for prefix in entries("AMENT_PREFIX_PATH"))
+            for root in map(_absolute, [*given, *installed, *entries("ROS_PACKAGE_PATH")]):
                 yield root, _absolute(path)
         return
     if folder is not None and not packages_only:
@@ -195,35 +194,6 @@ def _triangles_of_stl(path: Path, size: int) -> int:
     with path.open("rb") as file:
         (n,) = struct.unpack("<I", file.read(STL_HEADER)[-4:])
     return int(n) if size == STL_HEADER + STL_TRIANGLE * n else 0
-
-
-def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -> Iterator[Path]:
-    """Yield the possible folders of a package, the most likely ones first."""
-    for path in given:
-        yield path / package
-        if path.name == package:
-            yield path
-    for entry, share in _entries():
-        yield Path(entry) / share / package
-        if Path(entry).name == package:
-            yield Path(entry)
-    if folder is not None:
-        yield from (above for above in (folder, *folder.parents) if package in (above.name, package_name(above)))
-
-
-def package_name(folder: Path) -> str | None:
-    """Return the name in the package.xml of a folder; None if there is no such file, or it cannot be read."""
-    try:
-        return (ElementTree.parse(folder / "package.xml").findtext("name") or "").strip() or None
-    except (OSError, ElementTree.ParseError):
-        return None
-
-
-def _entries() -> Iterator[tuple[str, str]]:
-    """Yield the folders in the environment variables, each with the subfolder that contains packages."""
-    for variable, share in zip(PATH_VARIABLES, ("share", "."), strict=True):
-        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
-            yield entry, share
 
 
 def _unit(path: Path) -> float:

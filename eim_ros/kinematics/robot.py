@@ -10,7 +10,7 @@ import functools
 import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +31,7 @@ from eim_ros.core.checks import (
 )
 from eim_ros.core.errors import PoseError, RobotError, RobotWarning, warn_caller
 from eim_ros.kinematics.branches import Branches
-from eim_ros.kinematics.catalogue import checked_source, read_urdf_source, robot_path, urdf_folder
+from eim_ros.kinematics.catalogue import checked_source, read_srdf, read_urdf_source, robot_path, urdf_folder
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task
@@ -74,6 +74,10 @@ class Robot:
     without them, and those that may turn more than eight times, because their limits are probably in degrees. Revolute
     joints with limits beyond 1e5 rad count as continuous. Slides with a range of more than 100 m are searched only
     where they can reach the pose, see `reaching_limits`. Poses within 1 km of the base were solved in our tests.
+
+    Packages in `package://NAME/...` and `$(find NAME)` are searched in `package_paths`, then near the file, and last in
+    AMENT_PREFIX_PATH and ROS_PACKAGE_PATH, see docs/reference/paths.md. This applies to the description itself, to
+    xacro files that it includes, to meshes, and to an SRDF in `collision`.
 
     Attributes
     ----------
@@ -140,8 +144,9 @@ class Robot:
         *,
         base: str | None = None,
         collision: CollisionOptions | None = None,
+        package_paths: Sequence[str | Path] = (),
     ) -> None:
-        self._load(source, tip, base, collision)
+        self._load(source, tip, base, collision, package_paths)
         for remark in self.remarks:
             warn_caller(remark, RobotWarning)
 
@@ -153,19 +158,28 @@ class Robot:
         *,
         base: str | None = None,
         collision: CollisionOptions | None = None,
+        package_paths: Sequence[str | Path] = (),
     ) -> Robot:
-        """Return `Robot(source, tip, base=base, collision=collision)` without warnings; see `remarks`."""
+        """Return the same as `Robot(source, tip, ...)` without warnings; see `remarks`."""
         robot = object.__new__(cls)
-        robot._load(source, tip, base, collision)
+        robot._load(source, tip, base, collision, package_paths)
         return robot
 
-    def _load(self, source: str | Path, tip: str | None, base: str | None, collision: CollisionOptions | None) -> None:
-        if collision is not None:
-            expect(collision, CollisionOptions, "collision", RobotError)
-        source = checked_source(source)
+    def _load(
+        self,
+        source: str | Path,
+        tip: str | None,
+        base: str | None,
+        collision: CollisionOptions | None,
+        package_paths: Sequence[str | Path],
+    ) -> None:
+        options = CollisionOptions() if collision is None else collision
+        options = expect(options, CollisionOptions, "collision", RobotError).with_package_paths(package_paths)
+        source, folders = checked_source(source), options.package_paths
         if urdf_folder(source) is not None:
-            source = robot_path(source)
-        tree = parse_urdf(read_urdf_source(source)).between(base, tip)
+            source = robot_path(source, folders)
+        folder = urdf_folder(source)
+        tree = parse_urdf(read_urdf_source(source, folders)).between(base, tip)
         is_tip_given = tip is not None
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
@@ -179,15 +193,22 @@ class Robot:
             tip_link=tip,
             urdf=tree.text,
             bounds=bounds,
-            collision=collision or CollisionOptions(),
-            folder=urdf_folder(source),
+            collision=replace(options, srdf=read_srdf(options.srdf, folder, folders)),
+            folder=folder,
             remarks=(*limit_remarks(joints), *filter(None, [on_tip])),
         )
 
     @classmethod
-    def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Robot:
-        """Return `Robot(source, tip, base=base)`, under the name of other libraries."""
-        return cls(source, tip, base=base)
+    def from_urdf(
+        cls,
+        source: str | Path,
+        tip: str | None = None,
+        *,
+        base: str | None = None,
+        package_paths: Sequence[str | Path] = (),
+    ) -> Robot:
+        """Return `Robot(source, tip, ...)`, under the name of other libraries."""
+        return cls(source, tip, base=base, package_paths=package_paths)
 
     def with_tip(self, link: str) -> Robot:
         """Return the arm between the same base link and another tip link of the URDF.
@@ -242,8 +263,32 @@ class Robot:
         return robot._with(folder=self.folder)
 
     def with_collision_options(self, options: CollisionOptions) -> Robot:
-        """Return the same robot, whose collision shapes are read in another way."""
-        return self._with(collision=expect(options, CollisionOptions, "options", RobotError))
+        """Return the same robot, whose collision shapes are read in another way.
+
+        Its folders of packages remain, after those of the options.
+        """
+        options = expect(options, CollisionOptions, "options", RobotError)
+        folders = tuple(dict.fromkeys([*options.package_paths, *self.collision.package_paths]))
+        srdf = read_srdf(options.srdf, self.folder, folders)
+        return self._with(collision=replace(options, srdf=srdf, package_paths=folders))
+
+    def with_continuous(self, joints: BoolArray) -> Robot:
+        """Return the same robot, some joints (dof,) of which turn without limits.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("ur5e")
+        >>> bool(robot.with_continuous(robot.revolves).continuous.all())
+        True
+        """
+        lower, upper = np.where(joints, -math.pi, self.lower), np.where(joints, math.pi, self.upper)
+        continuous = self.continuous | joints
+        bounds = JointLimits(lower, upper, continuous).bounds
+        robot = self._with(lower=lower, upper=upper, continuous=continuous, bounds=bounds)
+        for name in ("branches", "plausible"):  # cached, and depend on the limits
+            robot.__dict__.pop(name, None)
+        return robot
 
     def _with(self, **changes: Any) -> Robot:
         """Return a copy with other attributes; it shares the compiled chain and the closed forms."""

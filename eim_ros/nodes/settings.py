@@ -20,6 +20,11 @@ from eim_ros.kinematics.collision_options import MESHES
 from eim_ros.kinematics.robot import tool_from
 from eim_ros.nodes.common.data_directory import DataDirectory
 
+PACKAGE_PATHS = (
+    "Folders of ROS packages, or folders that contain packages, separated by colons. They are searched for "
+    "package:// and $(find ...) before the folders near the robot's file and the environment."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class ManagedSettings(Settings):
@@ -70,6 +75,12 @@ class RobotSettings(Settings):
         "", "Link in whose frame poses are given. Empty: the base link of the model, or else the root."
     )
     tip_link: str = option("", "Link that reaches the poses. Empty: that of the model, or else as in `Robot`.")
+    package_paths: str = option("", PACKAGE_PATHS)
+
+    @property
+    def package_folders(self) -> tuple[str, ...]:
+        """Folders of the parameter `package_paths`."""
+        return tuple(filter(None, self.package_paths.split(os.pathsep)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,18 +152,15 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         "by commas: NAME, or NAME=LINK with the link that reaches poses. It is fixed to the tip link, the default.",
     )
     robot_description_semantic: str = option(
-        "", "SRDF text. Its groups that equal this chain are served in addition to the parameter groups."
+        "",
+        "SRDF text, its path, or a name package://NAME/.... Its groups that equal this chain are served in addition to "
+        "the parameter groups.",
     )
     meshes: str = option(
         "exact",
         "Collision meshes of the robot's description: exact, hulls (convex hulls, which are faster) or none (only "
         "boxes, cylinders and spheres are checked).",
         choices=MESHES,
-    )
-    package_paths: str = option(
-        "",
-        "Folders of packages, or folders that contain packages, separated by colons. They are searched for package:// "
-        "meshes before the environment.",
     )
     max_obstacles: int = option(
         CollisionOptions.most_obstacles,
@@ -194,10 +202,9 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     @property
     def collision(self) -> CollisionOptions:
         """Options for reading collision shapes. A description from a topic may refer only to files of packages."""
-        folders = tuple(filter(None, self.package_paths.split(os.pathsep)))
         return CollisionOptions(
             self.meshes,
-            folders,
+            self.package_folders,
             self.robot_description_semantic,
             packages_only=self.use_robot_description_topic,
             most_obstacles=self.max_obstacles,
@@ -292,6 +299,7 @@ class TrainingCoordinatorSettings(DataDirectorySettings):
     robot: str = option("", "Robot of the recording: name of an included robot, or path of a URDF file.")
     base_link: str = option("", "Base link of the recorded chain. Empty: the root.")
     tip_link: str = option("", "Tip link of the recorded chain. Empty: as in `Robot`.")
+    package_paths: str = option("", PACKAGE_PATHS)
     context: str = option(
         "position", "Context of the model that is trained on the recording.", choices=("position", "pose")
     )

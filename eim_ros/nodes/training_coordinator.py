@@ -11,6 +11,7 @@ Then the process ends with exit code 0. If a step fails, the node logs the reaso
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -160,6 +161,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         flags = {"robot": settings.robot, "base": settings.base_link, "tip": settings.tip_link}
         flags |= {"context": settings.context, "output": str(path), "task": "ik"}
         words = [f"--{name}={value}" for name, value in flags.items() if value]
+        words += [f"--package-path={folder}" for folder in settings.package_paths.split(os.pathsep) if folder]
         command = [
             sys.executable,
             "-m",

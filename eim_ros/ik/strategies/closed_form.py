@@ -69,6 +69,8 @@ class Roots(NamedTuple):
         Whether some differ by less than DISTINCT_TOLERANCE in every joint.
     in_time : bool
         Whether there was time to enumerate the requested number.
+    n_distinct : int, optional
+        Number of solutions of which no two are 2π-equivalent, if it is known.
     """
 
     candidates: Candidates
@@ -79,6 +81,7 @@ class Roots(NamedTuple):
     is_swept: bool = False
     has_near_duplicates: bool = False
     in_time: bool = True
+    n_distinct: int | None = None
 
 
 class ClosedForm:
@@ -192,7 +195,8 @@ class Points:
         n = min(int(n_rows), problem.n)
         candidates = Candidates.solutions(np.empty((n, problem.robot.dof)), np.empty((2, n)))
         in_time = n_rows >= min(problem.n, n_total) or math.isinf(n_total)
-        roots = Roots(candidates, n_total, False, bool(is_complete), bool(is_certified), in_time=in_time)
+        flags = False, bool(is_complete), bool(is_certified)
+        roots = Roots(candidates, n_total, *flags, in_time=in_time, n_distinct=int(n_roots))
         found = found_by_roots(problem, roots)
         if not found.is_final or found.timed_out or (found.n_total is None and not math.isinf(n_total)):
             return None
@@ -214,7 +218,7 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
         return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
     if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
         return Found(found)
-    return Found(found, n_total=roots.n_total, report=report)
+    return Found(found, n_total=roots.n_total, report=report, n_distinct=roots.n_distinct)
 
 
 def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
@@ -300,6 +304,7 @@ def all_roots(problem: Problem) -> Roots | None:
     else:
         rows, errors, table = form.solutions(*options, reference, weights, most, deadline)
         _, n_roots, n_total, *flags = table[0].tolist()
+    n_distinct = int(n_roots)
     in_time = (len(rows) >= min(most, n_total) or math.isinf(n_total)) and not problem.n_unchecked
     has_near_duplicates = bool(flags[-1])
     if has_near_duplicates and isinstance(problem.aim, Spread) and len(rows) > 1:
@@ -311,7 +316,7 @@ def all_roots(problem: Problem) -> Roots | None:
         )
     is_complete, is_certified, is_singular, is_swept, _ = map(bool, flags)
     evidence = is_singular, is_complete, is_certified, is_swept, has_near_duplicates
-    return Roots(Candidates.solutions(rows, errors), n_total, *evidence, in_time)
+    return Roots(Candidates.solutions(rows, errors), n_total, *evidence, in_time, n_distinct)
 
 
 def chosen_rows(

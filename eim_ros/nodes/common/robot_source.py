@@ -22,15 +22,15 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
     of the parameter or the topic is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be
     read, and `ConfigurationError` if there is no robot or the description is not URDF text.
     """
-    base, tip = settings.base_link or None, settings.tip_link or None
+    base, tip, folders = settings.base_link or None, settings.tip_link or None, settings.package_folders
     if settings.robot:
-        return Robot.quietly(settings.robot, tip, base=base)
+        return Robot.quietly(settings.robot, tip, base=base, package_paths=folders)
     if not description:
         raise ConfigurationError(
             "no robot: set the parameter robot, robot_description or use_robot_description_topic", ""
         )
     check_description(description)
-    return Robot.quietly(description.lstrip(), tip, base=base)
+    return Robot.quietly(description.lstrip(), tip, base=base, package_paths=folders)
 
 
 def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
@@ -38,8 +38,8 @@ def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampl
     if not model:
         return Sampler(load_robot(settings, description))
     check_description(description)
-    source = settings.robot or description or None
-    return Sampler.load(model, source, settings.tip_link or None, base=settings.base_link or None)
+    source, tip, base = settings.robot or description or None, settings.tip_link or None, settings.base_link or None
+    return Sampler.load(model, source, tip, base=base, package_paths=settings.package_folders)
 
 
 def check_description(description: str) -> None:

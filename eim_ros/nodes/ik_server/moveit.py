@@ -363,13 +363,13 @@ def _alternatives(
 
 def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
     """Return the names of the planning groups that are served; raise `RobotError` if a setting is wrong."""
-    return tuple(_groups(robot, settings.groups, settings.robot_description_semantic))
+    return tuple(_groups(robot, settings.groups))
 
 
 @functools.lru_cache(maxsize=8)
-def _groups(robot: Robot, listed: str, srdf: str) -> Mapping[str, str]:
-    """Return the tip link of each planning group."""
-    return {**srdf_groups(robot, srdf), **listed_groups(robot, listed)}
+def _groups(robot: Robot, listed: str) -> Mapping[str, str]:
+    """Return the tip link of each planning group, of the robot's SRDF and of the list."""
+    return {**srdf_groups(robot, robot.collision.srdf), **listed_groups(robot, listed)}
 
 
 def _goal(request: Any) -> tuple[Any, str]:

@@ -67,7 +67,7 @@ def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]
     for placed in body_shapes(robot, link_shapes(robot.urdf)):
         shape = placed.shape
         if isinstance(shape, MeshReference) and "://" not in shape.filename:
-            path = find_mesh(shape.filename, robot.folder, packages_only=packages_only)
+            path = find_mesh(shape.filename, robot.folder, robot.collision.package_paths, packages_only=packages_only)
             shape = replace(shape, filename=path.absolute().as_uri())
         shown.append(replace(placed, shape=shape))
     return shown
