@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from eim_ros import __version__
 from eim_ros.core.errors import (
+    EXTRAS,
     ConfigurationError,
     DataError,
     EimError,
@@ -59,17 +60,6 @@ VERBS = {
     "demo": ("demo", "collect, train, serve, request and draw, in one run"),
     "demo-planar": ("demo_planar", "a planar robot: demonstrate, record, train, sample, execute"),
 }
-EXTRAS = {
-    "torch": "learning",
-    "mcap": "bags",
-    "rosbags": "bags",
-    "matplotlib": "viz",
-    "distributed": "experiments",
-    "joblib": "experiments",
-    "sklearn": "experiments",
-    "trimesh": "view",
-    "viser": "view",
-}  # packages that are not needed to serve a model
 
 
 class ExitCode(IntEnum):

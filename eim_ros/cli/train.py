@@ -29,11 +29,13 @@ from eim_ros.core.settings import Settings, assignments, chosen, option, read_ya
 
 if TYPE_CHECKING:
     from eim_ros.cli.progress import JsonProgress, ProgressBar
+    from eim_ros.core.arrays import FloatArray
     from eim_ros.core.data_set import DataSet
     from eim_ros.ik import TrainingRun
     from eim_ros.ik.training import FitConfig
     from eim_ros.kinematics import Robot
-    from eim_ros.learning import RunOptions
+    from eim_ros.learning import FitResult, RunOptions
+    from eim_ros.learning.run import Status
     from eim_ros.motion import MotionTrainingRun
 
 
@@ -59,15 +61,24 @@ class TrainSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Learn an inverse kinematics model or a motion prior from a data set.
+    """Learn an inverse kinematics model or a motion prior from a data set, or any mixture from arrays.
 
+    With --samples the data are arrays of your own, and the model is that of the same learner in Python.
     Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
     --help-settings lists them. The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with
     the same result.
     """
 
     arm: Arm
-    data: str = flag(text="Data set from eim collect or eim import.", metavar="FILE")
+    data: str = flag(
+        text="Data set from eim collect or eim import; with --samples, an .npz or a .csv with a header.", metavar="FILE"
+    )
+    samples: str | None = flag(
+        None, "Columns or arrays of --data that are modelled, such as a,b (default: a data set).", metavar="NAMES"
+    )
+    contexts: str | None = flag(
+        None, "Columns or arrays of --data that the samples depend on, such as x,y (default: none).", metavar="NAMES"
+    )
     output: str = flag(text="Model to write (.safetensors).", metavar="FILE")
     task: Literal["ik", "motion"] = flag("ik", "What to learn: configurations for poses (ik), or motions.")
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = flag("eim", "Learner.")
@@ -109,13 +120,29 @@ class Train:
             names = [name for name in given if name.partition(".")[0] in ("kinematics", "run")]
             own = chosen(own, {name: given[name] for name in names})
             learner.append({name: value for name, value in given.items() if name not in names})
-        config = default_settings(self.task, self.algorithm, own.kinematics)
+        config = default_settings(self.task, self.algorithm, own.kinematics and not self.samples)
         for given in learner:
             config = chosen(config, given)
         flags = {"n_components": self.experts, "n_iterations": self.iterations}
         return own, config.replace(**{name: value for name, value in flags.items() if value is not None})
 
+    def _check_arrays(self) -> None:
+        """Raise `ConfigurationError` for flags that are not for arrays."""
+        if self.samples is None:
+            if self.contexts is not None:
+                raise ConfigurationError("--contexts needs --samples, the columns that are modelled", self.contexts)
+            return
+        if self.arm.robot or self.task != "ik":
+            raise ConfigurationError("--samples is for arrays of any kind: leave out --robot and --task", self.samples)
+        if self.algorithm == "known-density":
+            raise ConfigurationError(
+                "known-density is for arms: to fit a log density of your own, use GMMVI in Python, see "
+                "docs/how_to/own_data.md",
+                self.algorithm,
+            )
+
     def run(self) -> int:
+        self._check_arrays()
         inputs: dict[str, str | Path | None] = {"--data": self.data, "--config": self.config, "--robot": self.arm.file}
         check_outputs({"--output": self.output}, inputs)
         settings, config = self.settings()
@@ -126,13 +153,12 @@ class Train:
         from eim_ros.ik.prior import model_path
 
         models = {"run.initial": run.initial, "run.prior": run.prior}
-        inputs |= {name: model_path(path) for name, path in models.items() if path}
+        inputs |= {name: model_path(path) for name, path in models.items() if path and self.samples is None}
         check_outputs({"--output": self.output, "the checkpoint": checkpoint}, inputs)
         if run.progress == "json":
             from eim_ros.cli.progress import JsonProgress
 
             JsonProgress(0).enter("reading")
-        from eim_ros.core.data_set import load_data_set
         from eim_ros.learning import RunOptions
         from eim_ros.learning.learner import checked_device
         from eim_ros.learning.run import Status
@@ -141,7 +167,7 @@ class Train:
         robot = self.arm.find()
         if self.reach and (robot is None or self.task != "motion"):
             raise ConfigurationError("--reach needs --robot and --task motion", self.reach)
-        data_set = load_data_set(self.data)
+        data = self._data()
         checked_device(run.device)
         if self.resume and checkpoint is None:
             raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: give one of them")
@@ -150,7 +176,7 @@ class Train:
         with self._progress(config, run) as progress:
             progress.enter("preparing")
             options = RunOptions([progress], checkpoint, run.checkpoint_every or 1, self.resume)
-            outcome = self._trained(config, run, data_set, robot, options)
+            outcome = self._trained(config, run, data, robot, options)
             progress.enter("writing")
         iterations = outcome.model.training["iterations"]
         if outcome.status is Status.INTERRUPTED:
@@ -173,9 +199,27 @@ class Train:
                 print(outcome.result.message)
         return 0 if outcome.status is not Status.NON_FINITE else 1
 
+    def _data(self) -> DataSet | Arrays:
+        """Return the data set, or the contexts and samples of a file of the user."""
+        from eim_ros.core.data_set import load_data_set
+        from eim_ros.core.tables import load_columns
+
+        if self.samples is None:
+            return load_data_set(self.data)
+        names = [_names(flag, text) for flag, text in (("--contexts", self.contexts), ("--samples", self.samples))]
+        contexts, samples = load_columns(self.data, *names) if names[0] else (None, *load_columns(self.data, names[1]))
+        return Arrays(contexts, samples, *names)
+
     def _trained(
-        self, config: FitConfig, run: RunSettings, data_set: DataSet, robot: Robot | None, options: RunOptions
-    ) -> TrainingRun | MotionTrainingRun:
+        self,
+        config: FitConfig,
+        run: RunSettings,
+        data_set: DataSet | Arrays,
+        robot: Robot | None,
+        options: RunOptions,
+    ) -> TrainingRun | MotionTrainingRun | ArrayRun:
+        if isinstance(data_set, Arrays):
+            return fitted_to_arrays(config, self.seed, run, data_set, options)
         from eim_ros.core.data_set import DataSet
         from eim_ros.ik import IKModel, Training
         from eim_ros.motion import Demonstrations, MotionTraining, TipGoal
@@ -208,6 +252,72 @@ class Train:
         if run.progress == "json":
             return JsonProgress(n_iterations)
         return ProgressBar(n_iterations, enabled=not self.quiet)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Contexts (n, n_context), or None, and samples (n, n_dims) from a file of the user, with the names of each."""
+
+    contexts: FloatArray | None
+    samples: FloatArray
+    context_names: tuple[str, ...]
+    sample_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ArrayModel:
+    """Model of arrays, in the form that the verb writes."""
+
+    fitted: FitResult[Any]
+    names: dict[str, Any]
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Record of the fit."""
+        return self.fitted.record()
+
+    def save(self, path: str | Path) -> None:
+        """Write the model with its record and the names; `FittedModel.load` reads it."""
+        from eim_ros.learning.models import save_model
+
+        save_model(path, self.fitted.model, {"training": self.training, **self.names})
+
+
+@dataclass(frozen=True)
+class ArrayRun:
+    """Result of a fit to arrays."""
+
+    result: FitResult[Any]
+    model: ArrayModel
+
+    @property
+    def status(self) -> Status:
+        return self.result.status
+
+
+def fitted_to_arrays(config: FitConfig, seed: int, run: RunSettings, data: Arrays, options: RunOptions) -> ArrayRun:
+    """Fit the learner of the settings to arrays."""
+    import torch
+
+    from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FittedModel, TruncatedEM
+
+    if run.prior:
+        raise ConfigurationError("run.prior is for arms", run.prior)
+    learner: Any = EM if isinstance(config, EMConfig) else EIM if isinstance(config, EIMConfig) else TruncatedEM
+    start = FittedModel.load(run.initial) if run.initial else None
+    generator = None if run.device == "cpu" else torch.Generator(run.device).manual_seed(seed)
+    pairs = data.samples if data.contexts is None else (data.contexts, data.samples)
+    result = learner(config, seed=seed).fit(pairs, start, generator=generator, run=options)
+    names = {"context_names": data.context_names, "sample_names": data.sample_names}
+    return ArrayRun(result, ArrayModel(result, names))
+
+
+def _names(flag: str, text: str | None) -> tuple[str, ...]:
+    """Return the names in a flag, separated by commas."""
+    names = tuple(name.strip() for name in text.split(",")) if text is not None else ()
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigurationError(f"{flag} {text}: expected different names, separated by commas", text)
+    return names
 
 
 def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:

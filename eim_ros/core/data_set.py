@@ -101,6 +101,9 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
     write_atomically(path, sealed(buffer.getvalue(), CHECKSUM_MARK))
 
 
+OWN_ARRAYS = "for arrays of your own, name columns with eim train --contexts and --samples"
+
+
 def load_data_set(path: str | Path) -> DataSet:
     """Read a file of `save_data_set`.
 
@@ -114,12 +117,12 @@ def load_data_set(path: str | Path) -> DataSet:
     found = described_format(content)
     if found and not found.endswith(".npz)"):
         cure = "expected one of eim collect or eim import"
-        raise DataError(f"{path} is no .npz data set, it is {found}; {cure}", str(path))
+        raise DataError(f"{path} is not a data set (.npz), it is {found}; {cure}", str(path))
     try:
         context, sample, header = _columns(content)
         description = json.loads(str(header))
     except ARCHIVE_ERRORS as error:
-        raise DataError(f"{path} is truncated or no .npz data set: {error}", str(path)) from error
+        raise DataError(f"{path} is truncated, or not a data set (.npz): {error}; {OWN_ARRAYS}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
         raise DataError(f"{path} has another schema version; collect it again with this version", str(path))
     if problem := checksum_problem(content, CHECKSUM_MARK):

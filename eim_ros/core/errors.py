@@ -17,6 +17,17 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+EXTRAS = {
+    "torch": "learning",
+    "mcap": "bags",
+    "rosbags": "bags",
+    "matplotlib": "viz",
+    "distributed": "experiments",
+    "joblib": "experiments",
+    "sklearn": "experiments",
+    "trimesh": "view",
+    "viser": "view",
+}  # packages that are not needed to solve poses or serve a model, and the extras that install them
 LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
@@ -102,6 +113,15 @@ class MissingFileError(EimError, FileNotFoundError):
 
 class NotBuiltError(EimError, ImportError):
     """A compiled module is missing, or is older than the Python code that uses it."""
+
+
+class MissingPackageError(EimError, ModuleNotFoundError):
+    """A package that some parts of eim_ros need is not installed."""
+
+    def __init__(self, what: str, package: str) -> None:
+        remedy = f"install eim_ros[{EXTRAS[package]}], as in pip install '.[{EXTRAS[package]}]' in its folder"
+        super().__init__(f"{what} needs {package}, which is not installed: {remedy}", package)
+        self.name = package
 
 
 class PathError(EimError):

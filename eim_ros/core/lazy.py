@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from eim_ros.core.errors import did_you_mean
+from eim_ros.core.errors import EXTRAS, MissingPackageError, did_you_mean
 
 
 def _in_from_import(caller: FrameType) -> bool:
@@ -53,7 +53,12 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
             if hint and _in_from_import(sys._getframe(1)) and importlib.util.find_spec(f"{package}.{name}") is None:
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-        value = getattr(importlib.import_module(home), name)
+        try:
+            value = getattr(importlib.import_module(home), name)
+        except ModuleNotFoundError as error:
+            if (missing := (error.name or "").partition(".")[0]) not in EXTRAS:
+                raise
+            raise MissingPackageError(f"{package}.{name}", missing) from error
         setattr(sys.modules[package], name, value)
         return value
 

@@ -493,7 +493,8 @@ class Sampler:
         The included UR5e has limits of ±π. In most URDFs of a UR5e they are ±2π, and each joint adds a revolution:
 
         >>> from eim_ros import Robot
-        >>> sampler = Sampler(Robot("ur5e").urdf.replace("3.141592653589793", "6.283185307179586"))
+        >>> urdf = Robot("ur5e").urdf.replace('"-3.141592653589793"', '"-6.283185307179586"')
+        >>> sampler = Sampler(urdf.replace('"3.141592653589793"', '"6.283185307179586"'))
         >>> pose = [0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0]
         >>> len(sampler.solve_all(pose)), len(sampler.solve_all(pose, revolutions="one"))
         (512, 8)

@@ -95,7 +95,7 @@ def checked_data(data: Any) -> Pairs:
     conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
     if conditional:
         context, sample = (_as_tensor(part) for part in data)
-    elif isinstance(data, (tuple, list)) and any(isinstance(part, (Tensor, np.ndarray)) for part in data):
+    elif isinstance(data, (tuple, list)) and any(hasattr(part, "shape") for part in data):
         raise DataError(
             "data must be samples (n, d) or a pair (context (n, dy), sample (n, dx)) of matrices, got a "
             f"{type(data).__name__} of shapes {[tuple(np.shape(part)) for part in data]}",

@@ -78,15 +78,18 @@ def with_damaged_header(damage):
     [
         (lambda path: None, "cannot read .*data.npz: No such file"),
         (lambda path: path.mkdir(), "cannot read"),
-        (lambda path: path.write_bytes(pickle.dumps(np.zeros(3))), "no .npz data set"),
-        (lambda path: path.write_bytes(model_path("panda_position").read_bytes()), "no .npz.*file of a mixture of exp"),
-        (lambda path: path.write_text("text"), "no .npz data set.*it is no archive"),
-        (single_array, "no .npz data set"),
+        (lambda path: path.write_bytes(pickle.dumps(np.zeros(3))), "not a data set"),
+        (
+            lambda path: path.write_bytes(model_path("panda_position").read_bytes()),
+            "not a data.*file of a mixture of exp",
+        ),
+        (lambda path: path.write_text("text"), "not a data set.*it is no archive"),
+        (single_array, "not a data set"),
         (archive(), "has no checksum: it is damaged, or was written before"),
         (archive(context=None, description=None), "lacks context, description"),
         (archive(context=np.array([["a"]])), "data.npz"),
         (archive(context=np.array([[1.0], [None]], dtype=object)), "context holds Python objects, .* never unpickled"),
-        *((with_damaged_header(damage), "truncated or no") for damage in (b"(", b"'", b"\\", b"\0", b"\xff")),
+        *((with_damaged_header(damage), "truncated, or not") for damage in (b"(", b"'", b"\\", b"\0", b"\xff")),
         *(
             (archive(description=np.array(header)), "another schema version")
             for header in ('{"schema_version": 2}', "{}", "[]", "1")

@@ -218,7 +218,7 @@ def check_spacing(spacing: float, n_parts: float, max_solutions: int) -> None:
     if n_parts > max_solutions:
         raise ConfigurationError(
             f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
-            f"({max_solutions}): increase one of them",
+            f"({max_solutions}): increase one of them, or give revolutions='one' if joints turn more than once",
             spacing,
         )
 
