@@ -107,9 +107,9 @@ def seed_flag(default: int | None = 0, **options: Any) -> Any:
     return flag(default, text, read=whole(0, LARGEST_SEED), **options)
 
 
-def threads_flag() -> Any:
+def threads_flag(**options: Any) -> Any:
     """Return the flag --threads."""
-    return count(None, "Threads of torch (default: OMP_NUM_THREADS, else 1).")
+    return count(None, "Threads of torch (default: OMP_NUM_THREADS, else 1).", **options)
 
 
 def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:

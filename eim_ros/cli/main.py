@@ -128,14 +128,14 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:
         return _fail(f"{command}: not enough memory: {error}", code_of(error))
-    except (EimError, OSError) as error:
-        return _fail(f"{command}: {error}", code_of(error))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in EXTRAS:
             remedy = f"needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it"
             return _fail(f"{command}: {remedy}", code_of(error))
         return _own_error()
+    except (EimError, OSError) as error:
+        return _fail(f"{command}: {error}", code_of(error))
     except AttributeError as error:
         from eim_ros.core.native import stale_module
 

@@ -91,6 +91,7 @@ class Train:
         "tolerance (default: 0.05). Motions drawn from the model reach it (task motion).",
         metavar="AXIS=VALUE[:TOLERANCE]",
         repeated=True,
+        is_expert=True,
     )
     set: tuple[str, ...] = flag(
         (), "A setting, such as ratio.patience=5; see --help-settings.", metavar="NAME=VALUE", repeated=True
@@ -99,7 +100,7 @@ class Train:
     resume: bool = switch("Continue the interrupted run from its checkpoint.")
     quiet: bool = quiet_flag()
     json: bool = json_flag()
-    threads: int | None = threads_flag()
+    threads: int | None = threads_flag(is_expert=True)
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Train:
@@ -207,8 +208,8 @@ class Train:
         if self.samples is None:
             return load_data_set(self.data)
         names = [_names(flag, text) for flag, text in (("--contexts", self.contexts), ("--samples", self.samples))]
-        contexts, samples = load_columns(self.data, *names) if names[0] else (None, *load_columns(self.data, names[1]))
-        return Arrays(contexts, samples, *names)
+        *contexts, samples = load_columns(self.data, *filter(None, names))
+        return Arrays(contexts[0] if contexts else None, samples, *names)
 
     def _trained(
         self,

@@ -119,8 +119,8 @@ class MissingPackageError(EimError, ModuleNotFoundError):
     """A package that some parts of eim_ros need is not installed."""
 
     def __init__(self, what: str, package: str) -> None:
-        remedy = f"install eim_ros[{EXTRAS[package]}], as in pip install '.[{EXTRAS[package]}]' in its folder"
-        super().__init__(f"{what} needs {package}, which is not installed: {remedy}", package)
+        remedy = f"eim_ros[{EXTRAS[package]}] brings it, as pip install '.[{EXTRAS[package]}]' in its folder"
+        super().__init__(f"{what} needs {package}, which is not installed; {remedy}", package)
         self.name = package
 
 

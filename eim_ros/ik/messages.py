@@ -54,9 +54,9 @@ def code_and_message(
 
 def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
     """Return remarks for the message of an answer with solutions."""
-    remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
+    remarks, report = [], found.report
     is_sampled = problem.is_sampled
-    if is_known:
+    if found.n_total is not None and not problem.n_unchecked:
         remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")
         if found.n_distinct is not None and found.n_distinct < found.n_total:
             remarks.append(f"; {found.n_distinct} apart from revolutions")

@@ -119,7 +119,7 @@ def _named_file(name: str, near: Path | None, package_paths: Sequence[str | Path
     return Path(f"{path} {arguments}") if arguments else path
 
 
-def read_srdf(source: str, near: Path | None, package_paths: Sequence[str | Path] = ()) -> str:
+def read_srdf(source: str | Path, near: Path | None, package_paths: Sequence[str | Path] = ()) -> str:
     """Return the text of an SRDF: the source itself if it is a text, otherwise the content of the file it names.
 
     A name `package://NAME/...` is searched near the file of the robot, too. A xacro file is expanded.
@@ -129,6 +129,7 @@ def read_srdf(source: str, near: Path | None, package_paths: Sequence[str | Path
     RobotError
         If the file cannot be read.
     """
+    source = str(source)
     if not source.strip() or source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source
     is_named = source.startswith(("package://", "file://"))
@@ -242,7 +243,7 @@ def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequ
 @contextlib.contextmanager
 def _finding_packages(near: Path, package_paths: Sequence[str | Path]) -> Iterator[None]:
     """Let xacro's `$(find NAME)` find packages by the rule of `packages.py`, also without a ROS installation."""
-    substitution = importlib.import_module("xacro.substitution_args")
+    substitution: Any = importlib.import_module("xacro.substitution_args")
 
     def find(name: str) -> str:
         folder = find_package(name, near, package_paths)

@@ -243,7 +243,7 @@ class CollisionModel:
         self._trials: dict[float, _Trials] = {}
         self._kept = threading.local()
         self._checked: list[Pair] | None = None
-        self._is_disabled = disabled_pairs(robot.collision.srdf)
+        self._is_disabled = disabled_pairs(str(robot.collision.srdf))
 
     def prepare(self, deadline: float = NEVER) -> None:
         """Determine which bodies are checked against each other; finished trials are kept if time runs out."""

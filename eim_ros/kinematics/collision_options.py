@@ -29,7 +29,7 @@ class CollisionOptions:
         primitives are checked.
     package_paths : sequence of str or Path
         Folders that contain packages, or package folders. They are searched first, see `Robot`.
-    srdf : str
+    srdf : str or Path
         Text of an SRDF, its path, or a name `package://NAME/...`; a robot has the text. It disables pairs of links, and
         all other pairs are checked. If it is empty or disables none, neighbours in the chain and links that almost
         always collide are skipped.
@@ -58,7 +58,7 @@ class CollisionOptions:
 
     meshes: str = "exact"
     package_paths: Sequence[str | Path] = ()
-    srdf: str = field(default="", repr=False)
+    srdf: str | Path = field(default="", repr=False)
     packages_only: bool = False
     most_obstacles: int = 20_000
     most_points: int = 200_000
@@ -68,10 +68,8 @@ class CollisionOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.meshes, str) or self.meshes not in MESHES:
             raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
-        if isinstance(self.srdf, Path):
-            object.__setattr__(self, "srdf", str(self.srdf))
         _check_folders(self.package_paths)
-        if not isinstance(self.srdf, str):
+        if not isinstance(self.srdf, (str, Path)):
             raise RobotError("srdf must be the text of an SRDF, its path, or a name package://NAME/...", self.srdf)
         for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
             whole_number(getattr(self, name), 1, name, most=2**40)

@@ -115,7 +115,7 @@ def test_nodes_find_the_packages(workspace: Workspace) -> None:
     )
     robot = load_sampler(server).robot
     collision_model(robot).prepare()
-    assert check_groups(robot, server) == tuple(srdf_groups(robot, robot.collision.srdf)) == ("arm",)
+    assert check_groups(robot, server) == tuple(srdf_groups(robot, str(robot.collision.srdf))) == ("arm",)
     for kind in (FkCollectorSettings, IkViewerSettings):
         loaded = load_robot(kind(robot=workspace.robot, package_paths=paths), "")
         assert loaded.fingerprint == robot.fingerprint

@@ -92,9 +92,7 @@ def test_the_nearest_of_all_turns_come_first() -> None:
         samples = Sampler(robot).sample(pose, 7, near=near)
         assert np.allclose(np.linalg.norm(samples.q - near, axis=1), distances[:7], rtol=0, atol=1e-9)
         assert not samples.certified
-        n_roots = len(Sampler(robot).sample(pose, 10_000, revolutions="one"))
-        told = f"7 of 7 distinct solutions of {len(everything)} that exist; {n_roots} apart from revolutions"
-        assert samples.message == told
+        assert samples.message == f"7 of 7 distinct solutions of {len(everything)} that exist"
 
 
 def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_any() -> None:

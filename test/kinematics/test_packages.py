@@ -43,7 +43,7 @@ def test_robot_with_meshes_and_srdf_is_found_by_each_way(workspace: Workspace) -
     robot = Robot(workspace.robot, collision=options, package_paths=workspace.package_paths)
     assert robot.fingerprint == Robot("ur5e").fingerprint
     collision_model(robot).prepare()  # raises an error without the mesh
-    assert srdf_groups(robot, robot.collision.srdf) == {"arm": "tool0"}
+    assert srdf_groups(robot, str(robot.collision.srdf)) == {"arm": "tool0"}
     visuals = drawable_shapes(robot, workspace.robot, workspace.package_paths)
     assert sum(isinstance(shape, tuple) for *_, shape in visuals) == 1
 

@@ -196,7 +196,8 @@ class Points:
         candidates = Candidates.solutions(np.empty((n, problem.robot.dof)), np.empty((2, n)))
         in_time = n_rows >= min(problem.n, n_total) or math.isinf(n_total)
         flags = False, bool(is_complete), bool(is_certified)
-        roots = Roots(candidates, n_total, *flags, in_time=in_time, n_distinct=int(n_roots))
+        n_distinct = _n_distinct(n_rows, n_roots, n_total, problem.order.reference)
+        roots = Roots(candidates, n_total, *flags, in_time=in_time, n_distinct=n_distinct)
         found = found_by_roots(problem, roots)
         if not found.is_final or found.timed_out or (found.n_total is None and not math.isinf(n_total)):
             return None
@@ -294,17 +295,18 @@ def all_roots(problem: Problem) -> Roots | None:
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
     options = chain, task, problem.pose[None], FINEST, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
+    n_distinct: int | None
     if problem.is_checked:  # revolutions do not change collisions, so each root is checked once
         rows, _, table = form.solutions(*options, None, weights, 0, NEVER)
         _, n_roots, _, *flags = table[0].tolist()
         each = rows[: int(n_roots)]
         kept = each[problem.allowed(each)]
-        n_roots = len(kept)
+        n_roots = n_distinct = len(kept)
         rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, max(most, n_roots), deadline)
     else:
         rows, errors, table = form.solutions(*options, reference, weights, most, deadline)
-        _, n_roots, n_total, *flags = table[0].tolist()
-    n_distinct = int(n_roots)
+        n_rows, n_roots, n_total, *flags = table[0].tolist()
+        n_distinct = _n_distinct(n_rows, n_roots, n_total, reference)
     in_time = (len(rows) >= min(most, n_total) or math.isinf(n_total)) and not problem.n_unchecked
     has_near_duplicates = bool(flags[-1])
     if has_near_duplicates and isinstance(problem.aim, Spread) and len(rows) > 1:
@@ -317,6 +319,11 @@ def all_roots(problem: Problem) -> Roots | None:
     is_complete, is_certified, is_singular, is_swept, _ = map(bool, flags)
     evidence = is_singular, is_complete, is_certified, is_swept, has_near_duplicates
     return Roots(Candidates.solutions(rows, errors), n_total, *evidence, in_time, n_distinct)
+
+
+def _n_distinct(n_rows: float, n_roots: float, n_total: float, reference: FloatArray | None) -> int | None:
+    """Return the number of roots; None if it is unknown, because some may not be among the nearest solutions."""
+    return int(n_roots) if reference is None or n_rows >= n_total else None
 
 
 def chosen_rows(

@@ -369,7 +369,7 @@ def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=8)
 def _groups(robot: Robot, listed: str) -> Mapping[str, str]:
     """Return the tip link of each planning group, of the robot's SRDF and of the list."""
-    return {**srdf_groups(robot, robot.collision.srdf), **listed_groups(robot, listed)}
+    return {**srdf_groups(robot, str(robot.collision.srdf)), **listed_groups(robot, listed)}
 
 
 def _goal(request: Any) -> tuple[Any, str]:
