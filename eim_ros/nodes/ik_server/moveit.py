@@ -390,7 +390,7 @@ def _goal(request: Any) -> tuple[Any, str]:
 def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
     if not group:
         return robot.tip_link
-    groups = _groups(robot, settings.groups, settings.robot_description_semantic)
+    groups = _groups(robot, settings.groups)
     if group not in groups:
         known = ", ".join(groups) or "none"
         raise RequestError(
