@@ -38,6 +38,7 @@ CHECKSUM_MARK = b"eim_ros sha256 "
 METHODS = ("linear", "cubic")
 OTHER_JOINTS = "other joints"
 LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged ones may overflow
+OWN_ARRAYS = "for arrays of your own, name columns with eim train --contexts and --samples"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,6 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = CHECKSUM_MARK + BLANK.encode()
     write_atomically(path, sealed(buffer.getvalue(), CHECKSUM_MARK))
-
-
-OWN_ARRAYS = "for arrays of your own, name columns with eim train --contexts and --samples"
 
 
 def load_data_set(path: str | Path) -> DataSet:

@@ -30,6 +30,7 @@ EXTRAS = {
 }  # packages that are not needed to solve poses or serve a model, and the extras that install them
 LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+_options: ContextVar[Mapping[str, str]] = ContextVar("options", default=MappingProxyType({}))
 
 
 def shortened(text: str) -> str:
@@ -146,9 +147,6 @@ class RobotWarning(UserWarning):
 
 class ResumeWarning(UserWarning):
     """A resumed run may differ from an uninterrupted one, because its checkpoint lacks a part of its state."""
-
-
-_options: ContextVar[Mapping[str, str]] = ContextVar("options", default=MappingProxyType({}))
 
 
 @contextmanager
