@@ -21,6 +21,7 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.files import BLANK, sealed
 from eim_ros.core.settings import read_yaml
+from eim_ros.core.tables import load_columns
 from eim_ros.ik import CapabilityGrid, CapabilityMap, IKModel
 from eim_ros.kinematics import CollisionOptions, Robot, refine
 from eim_ros.kinematics.collision import collision_model
@@ -117,6 +118,15 @@ def _data_set(folder: Path) -> list[bytes]:
     data_set = DataSet(np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3), {"robot": "planar3", "n": 3})
     save_data_set(folder / "data.npz", data_set)
     return [(folder / "data.npz").read_bytes()]
+
+
+def _arrays(folder: Path) -> list[bytes]:
+    np.savez(folder / "own.npz", x=np.arange(3.0), y=np.arange(6.0).reshape(3, 2))
+    return [(folder / "own.npz").read_bytes()]
+
+
+def _read_columns(path: Path) -> None:
+    load_columns(path, ["x"], ["y"])
 
 
 def _map(folder: Path) -> list[bytes]:
@@ -217,6 +227,8 @@ def _read_yaml(path: Path) -> None:
 TARGETS: dict[str, Target] = {
     "model": Target(_model, IKModel.load, ".safetensors"),
     "data_set": Target(_data_set, load_data_set, ".npz"),
+    "table": Target(lambda _: [b"x,y\n1,2\n3,4\n"], _read_columns, ".csv"),
+    "arrays": Target(_arrays, _read_columns, ".npz"),
     "map": Target(_map, CapabilityMap.load, ".npz"),
     "mcap": Target(lambda folder: _bag(folder, ".mcap") + _own_bag(folder), _read_bag, ".mcap"),
     "compressed": Target(_compressed_bag, _read_bag, ".mcap.zstd"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import zipfile
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import DataError, did_you_mean
+from eim_ros.core.files import ARCHIVE_ERRORS
 
 SEPARATORS = ",;\t"
 
@@ -48,7 +49,7 @@ def load_columns(path: str | Path, *groups: Sequence[str]) -> tuple[FloatArray, 
         return _from_archive(path, groups) if is_archive else _from_text(path, groups)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
-    except (ValueError, EOFError, csv.Error, zipfile.BadZipFile) as error:
+    except (*ARCHIVE_ERRORS, csv.Error) as error:
         raise DataError(f"cannot read {path} as a table with a header, or as .npz: {error}", str(path)) from error
 
 
@@ -75,11 +76,14 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
         if twice := sorted({name for name in header if header.count(name) > 1}):
             raise DataError(f"{path} has several columns {', '.join(twice)}", twice)
         wanted = [name for group in groups for name in group if name in header]
-        chosen = [header.index(name) for name in wanted] or [0]
+        chosen = [header.index(name) for name in wanted]
         options: dict[str, Any] = {"delimiter": separator, "comments": None, "quotechar": '"', "ndmin": 2}
-        values = (
-            np.loadtxt(file, usecols=chosen, **options) if len(wanted) == sum(map(len, groups)) else np.empty((0, 0))
-        )
+        rows = io.StringIO(file.read())
+    if len(wanted) < sum(map(len, groups)):
+        return _stacked(path, groups, header, lambda name: np.empty((0, 1)))  # names the missing column
+    if not rows.getvalue().strip():
+        raise DataError(f"{path} has no rows below its header", str(path))
+    values = np.loadtxt(rows, usecols=chosen, **options)
     return _stacked(path, groups, header, lambda name: values[:, [wanted.index(name)]])
 
 

@@ -49,6 +49,7 @@ def test_arrays_of_an_archive_give_one_or_several_columns(tmp_path: Path) -> Non
         ("x,y\n1,\n", ["y"], "convert string ''"),
         ("x,y\n1\n", ["y"], "own"),
         ("", ["x"], "it has nothing"),
+        ("x,y\n\n", ["x"], "no rows below its header"),
         (b"\xff\xfe\x00", ["x"], "cannot read .*own"),
         (b"PK\x03\x04", ["x"], "cannot read .*own"),
         ({"x": np.zeros(3), "y": np.zeros(2)}, ["x", "y"], "as many rows, got x 3, y 2"),
