@@ -1,4 +1,4 @@
-"""Descriptions of robots: included files, names from other packages, paths, objects of other libraries, and xacro.
+"""Descriptions of robots: included files, names from other packages, paths, objects of other libraries, xacro, MJCF.
 
 The module also finds the other files of the package (config/, launch/), in a checkout and in an installed package.
 """
@@ -18,6 +18,7 @@ from typing import Any
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import MeshError, MissingFileError, RobotError, did_you_mean
 from eim_ros.kinematics.meshes import find_mesh
+from eim_ros.kinematics.mjcf import Description, is_mjcf, urdf_of_mjcf
 from eim_ros.kinematics.packages import find_package, missing_package
 
 SHIPPED_ROBOTS = (
@@ -72,7 +73,7 @@ def share_path(relative: str) -> Path:
 
 
 def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = ()) -> Path:
-    """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
+    """Return the path of a description: a path itself, the name of an included robot, or one of `robot_descriptions`.
 
     A path may also be `package://NAME/...`; `package_paths` are further folders of packages, see `find_mesh`.
 
@@ -152,9 +153,10 @@ def _described(name: str) -> Path | None:
         return None
     except Exception as error:  # the download may fail in many ways
         raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
-    path = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
+    paths = (getattr(module, kind, None) for kind in ("URDF_PATH", "XACRO_PATH", "MJCF_PATH"))
+    path = next(filter(None, paths), None)
     if path is None:
-        raise RobotError(f"{DESCRIPTIONS} has no URDF of {name!r}, only MJCF, which is not read: convert it", name)
+        raise RobotError(f"{DESCRIPTIONS} has no URDF, xacro or MJCF of {name!r}", name)
     return Path(path)
 
 
@@ -178,23 +180,30 @@ def checked_source(source: Any) -> str | Path:
 
 
 def read_urdf_source(source: str | Path, package_paths: Sequence[str | Path] = ()) -> str | bytes:
-    """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
+    """Return the URDF of a source, see `read_description`."""
+    return read_description(source, package_paths).text
 
-    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
-    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are
-    never expanded, because xacro evaluates Python and includes any file. `package_paths` are further folders of
-    packages for `$(find NAME)`, see `find_mesh`.
+
+def read_description(source: str | Path, package_paths: Sequence[str | Path] = ()) -> Description:
+    """Return the URDF of a source, with remarks on what it lacks.
+
+    It is the source itself if it starts with '<', otherwise the content of the file it names. The content is not
+    decoded, because the XML parser detects the encoding. MJCF is converted; only files are, because MJCF may include
+    any other file. A file that ends in .xacro is expanded, with arguments that follow its name, such as
+    "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are never expanded, because xacro evaluates Python and includes
+    any file. `package_paths` are further folders of packages for `$(find NAME)`, see `find_mesh`.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
-        return source.lstrip("\ufeff \t\r\n")
+        return Description(source.lstrip("\ufeff \t\r\n"))
     path, arguments = _with_arguments(source)
     if path.suffix == ".xacro":
-        return expanded_xacro(path, arguments, package_paths)
+        return Description(expanded_xacro(path, arguments, package_paths))
     try:
-        return path.read_bytes()
+        text = path.read_bytes()
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
+    return urdf_of_mjcf(path) if is_mjcf(text) else Description(text)
 
 
 def urdf_folder(source: str | Path) -> Path | None:

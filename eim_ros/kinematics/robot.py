@@ -31,7 +31,7 @@ from eim_ros.core.checks import (
 )
 from eim_ros.core.errors import PoseError, RobotError, RobotWarning, warn_caller
 from eim_ros.kinematics.branches import Branches
-from eim_ros.kinematics.catalogue import checked_source, read_srdf, read_urdf_source, robot_path, urdf_folder
+from eim_ros.kinematics.catalogue import checked_source, read_description, read_srdf, robot_path, urdf_folder
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task
@@ -179,7 +179,8 @@ class Robot:
         if urdf_folder(source) is not None:
             source = robot_path(source, folders)
         folder = urdf_folder(source)
-        tree = parse_urdf(read_urdf_source(source, folders)).between(base, tip)
+        description = read_description(source, folders)
+        tree = replace(parse_urdf(description.text), in_loops=description.in_loops).between(base, tip)
         is_tip_given = tip is not None
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
@@ -195,7 +196,7 @@ class Robot:
             bounds=bounds,
             collision=replace(options, srdf=read_srdf(options.srdf, folder, folders)),
             folder=folder,
-            remarks=(*limit_remarks(joints), *filter(None, [on_tip])),
+            remarks=(*limit_remarks(joints), *filter(None, [on_tip]), *description.remarks_on(joints)),
         )
 
     @classmethod

@@ -107,12 +107,16 @@ class UrdfJoint:
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """Links and joints of a URDF, and its text reduced to kinematics and collision shapes."""
+    """Links and joints of a URDF, and its text reduced to kinematics and collision shapes.
+
+    The joints `in_loops` are parts of closed loops, which a URDF cannot express, so that no tip is behind them.
+    """
 
     name: str
     links: tuple[str, ...]
     joints: tuple[UrdfJoint, ...]
     text: str
+    in_loops: frozenset[str] = frozenset()
 
     @functools.cached_property
     def _above(self) -> dict[str, UrdfJoint]:
@@ -150,7 +154,7 @@ class UrdfTree:
 
     def _default_tip(self, base: str, fingers: frozenset[str]) -> str:
         """Return the default tip if the joints `fingers`, and those with names of accessories, are not in the arm."""
-        depths = self._depths(base, fingers, without_accessories=True)
+        depths = self._depths(base, fingers | self.in_loops, without_accessories=True)
         is_hand = not any(depths.values())
         if is_hand:
             depths = self._depths(base, frozenset(), without_accessories=False)
@@ -193,7 +197,7 @@ class UrdfTree:
                 name, child = joint.name.lower(), joint.child.lower()
                 named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
                 named = named or (has_tool and _PALM.search(child))  # it opens next to the frame of the tool
-                is_accessory = joint.moves and (is_palm or named or joint.name in fingers)
+                is_accessory = joint.name in fingers or (joint.moves and (is_palm or named))
                 if joint.child in visited or (is_accessory and without_accessories):
                     continue
                 visited.add(joint.child)
@@ -370,16 +374,20 @@ def _rooted_at(tree: UrdfTree, root: str) -> str:
 
 
 def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[FloatArray, tuple[float, float, float]]:
-    """Return the translation and the angles of the inverse of a placement.
+    """Return the translation and the angles of the inverse of a placement."""
+    turn = rotation_from_rpy(rpy).T
+    return -transformed(turn, np.array(xyz)), rpy_from_rotation(turn)
+
+
+def rpy_from_rotation(rotation: FloatArray) -> tuple[float, float, float]:
+    """Return the angles roll, pitch and yaw [rad] of a rotation (3, 3); see `rotation_from_rpy`.
 
     The yaw comes first. The other angles follow from what remains of the rotation, so that all three are exact together
     where a pitch of 90 degrees leaves the yaw undefined.
     """
-    turn = rotation_from_rpy(rpy).T
-    yaw = float(atan2(turn[1, 0], turn[0, 0]))
-    rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, turn)
-    angles = float(atan2(-rest[1, 2], rest[1, 1])), float(atan2(-rest[2, 0], rest[0, 0])), yaw
-    return -transformed(turn, np.array(xyz)), angles
+    yaw = float(atan2(rotation[1, 0], rotation[0, 0]))
+    rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, rotation)
+    return float(atan2(-rest[1, 2], rest[1, 1])), float(atan2(-rest[2, 0], rest[0, 0])), yaw
 
 
 def xml_root(text: str | bytes) -> Element:
@@ -422,7 +430,7 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
             text[:200],
         )
     if robot.tag != "robot":
-        other = "; MJCF is not read: convert it to a URDF" if robot.tag.startswith("mujoco") else ""
+        other = "; MJCF is read from its file: give the path" if robot.tag.startswith("mujoco") else ""
         raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>{other}", robot.tag)
     for kind in ("link", "joint"):
         if (n := len(robot.findall(kind))) > MOST_LINKS:

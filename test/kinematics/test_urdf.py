@@ -219,7 +219,7 @@ REFUSED = {
     "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
     "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),
     "broken_xml": (SIMPLE[:-4], None, None, "no well-formed XML"),
-    "mjcf": ("<mujoco/>", None, None, "MJCF is not read"),
+    "mjcf": ("<mujoco/>", None, None, "MJCF is read from its file"),
     "no_robot": ("<sdf/>", None, None, "must start with <robot>, found <sdf>"),
     "no_links": ("<robot name='r'/>", None, None, "has no links"),
     "xacro_text": (
@@ -320,11 +320,13 @@ def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monke
     (package / "__init__.py").write_text("")
     (package / "arm_description.py").write_text(f"URDF_PATH = {str(tmp_path / 'arm.urdf')!r}")
     (package / "beast_mj_description.py").write_text("MJCF_PATH = 'beast.xml'")
+    (package / "bare_description.py").write_text("")
     (package / "far_description.py").write_text("raise OSError('no network')")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert Robot("arm_description").fingerprint == Robot(SIMPLE).fingerprint
     for name, words in (
-        ("beast_mj_description", "only MJCF"),
+        ("beast_mj_description", "cannot read robot description 'beast.xml'"),
+        ("bare_description", "no URDF, xacro or MJCF"),
         ("far_description", "no network"),
         ("arms", "no shipped"),
     ):

@@ -21,6 +21,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from eim_ros.core.errors import RobotError
 from eim_ros.core.files import check_outputs, temporary_beside
 from eim_ros.kinematics import SHIPPED_ROBOTS, robot_path
+from eim_ros.kinematics.mjcf import is_mjcf
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.service import reason_of
@@ -175,6 +176,8 @@ class Trainer(ManagedNode[TrainerSettings]):
         path = self.settings.data.readable(robot)
         if ".xacro" in path.name:  # xacro macros can include any file and evaluate Python
             raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
+        if is_mjcf(path.read_bytes()):  # so can MJCF
+            raise RobotError(f"{path} is MJCF, which is not read for a remote caller: give a URDF", robot)
         return path
 
     def _fresh_path(self, task: str, algorithm: str) -> Path:
