@@ -214,6 +214,13 @@ def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, folder: Path)
     assert "is of robot 'planar3'" in result.message, result.message
 
 
+def test_mjcf_is_refused_because_it_may_include_any_file(trainer: TrainClient, motions: str, folder: Path) -> None:
+    (folder / "arm.xml").write_text("<mujoco><include file='/etc/passwd'/></mujoco>")
+    status, result = trainer.train(task="ik", data=motions, robot=str(folder / "arm.xml"))
+    assert status == GoalStatus.STATUS_ABORTED
+    assert "is MJCF, which is not read for a remote caller" in result.message, result.message
+
+
 def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_begins(
     trainer: TrainClient, motions: str, folder: Path
 ) -> None:
