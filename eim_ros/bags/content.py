@@ -241,13 +241,13 @@ class _Reader:
         for publisher in chosen:
             joint_names = publisher.joint_names
             series, untimely = publisher.states.series(len(joint_names), self._cuts)
-            series, wrong = without_spikes(series, joint_names, self._cuts.max_gap)
+            series, wrong = without_spikes(series, joint_names, self._cuts.max_gap, self._cuts.held)
             dropped.update({f"joint states {reason}": n for reason, n in (untimely + wrong).items()})
             notes += [note if len(chosen) == 1 else f"{publisher}: {note}" for note in series.notes]
             found.append((str(publisher), joint_names, series))
         if len(found) == 1:
             return found[0][2]
-        joints, told, left_out = merged(found, names, self._cuts.max_gap)
+        joints, told, left_out = merged(found, names, self._cuts.max_gap, self._cuts.held)
         notes += told
         dropped.update({f"joint states {reason}": n for reason, n in left_out.items()})
         if not len(joints):
@@ -449,8 +449,8 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
     kept = [label for label, is_usable in zip(labels, usable, strict=True) if is_usable] if labels else []
     told = [(int(clock[i]), kept[i]) for i in range(len(kept)) if i == 0 or kept[i] != kept[i - 1]]
     dropped = Counter({"rows not finite": int(np.sum(~usable))} if not usable.all() else {})
-    max_gap = (cuts or Cuts()).max_gap
-    joints, wrong = without_spikes(Series(clock, clock, positions[usable]), tuple(wanted), max_gap)
+    cuts = cuts or Cuts()
+    joints, wrong = without_spikes(Series(clock, clock, positions[usable]), tuple(wanted), cuts.max_gap, cuts.held)
     dropped.update({f"rows {reason}": n for reason, n in wrong.items()})
     return BagContent(tuple(wanted), joints, {}, told, dropped)
 

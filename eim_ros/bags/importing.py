@@ -1,7 +1,7 @@
-"""Import of bags as motions of equal length, or as pairs of tip pose and configuration.
+"""Import of bags as motions with equal numbers of points, as episodes at a rate, or as pairs of pose and configuration.
 
-Each continuous segment is resampled to one motion, or its joint states become pairs. Parts that cannot be used are
-skipped and reported.
+Each continuous segment is resampled to one motion or episode, or its joint states become pairs. Parts that cannot be
+used are skipped and reported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,16 @@ from eim_ros.bags.content import BagContent
 from eim_ros.bags.description import Bounds, described_limits
 from eim_ros.bags.merging import on_the_clock_of
 from eim_ros.bags.segmentation import Piece, Segment
-from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, Selection
+from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, SegmentReport, Selection
 from eim_ros.bags.series import SECOND, Series, ascending_rows, without_spikes
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.data_set import DataSet, interpolated, interpolated_poses
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import finite
 from eim_ros.kinematics import Robot
 
 START_CONTEXT = "start"
+ROUNDING = 1e-9  # [s], and relative
 
 
 @dataclass(frozen=True)
@@ -81,47 +82,28 @@ def import_motions(
     ((2, 5), ['reach', 'return'])
     """
     reports: list[BagReport] = []
-    notes: dict[str, list[str]] = {}
-    if selection.robot is None:
-        limits, notes = described_limits(paths)
-        selection = dataclasses.replace(selection, limits=limits)
-    names = bags.wanted_names(selection)
+    selection, notes = _with_limits(paths, selection)
+    names: tuple[str, ...] | None = None
     motions: list[FloatArray] = []
     contexts: list[FloatArray] = []
     durations: list[float] = []
     labels: list[str] = []
     topics = [source for source in form.contexts if source != START_CONTEXT]
     context_names: list[str] = []
-    for path in paths:
-        report, content, segments = bags.read_bag(path, selection, names, topics)
-        report.notes += notes.get(str(path), [])
-        reports.append(report)
-        if content is None:
+    for content, segment, piece, told in _pieces(paths, selection, form, topics, notes, reports):
+        context, told.reason = _context(content, segment, form.contexts)
+        if contexts and context is not None and len(context) != len(contexts[0]):
+            told.reason = f"its context has {len(context)} numbers, that of others {len(contexts[0])}"
+        if told.reason or context is None:
             continue
-        bounds = selection.bounds(content.joint_names)
-        for segment in segments:
-            told = bags.told_of(segment)
-            report.segments.append(told)
-            told.reason = (
-                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, bounds)
-            )
-            if told.reason:
-                continue
-            context, told.reason = _context(content, segment, form.contexts)
-            if contexts and context is not None and len(context) != len(contexts[0]):
-                told.reason = f"its context has {len(context)} numbers, that of others {len(contexts[0])}"
-            if told.reason or context is None:
-                continue
-            names = names or content.joint_names
-            piece = bags.unwrapped(segment.pieces[0], bounds)
-            piece = _without_rest(piece, form.min_displacement) if form.trim else piece
-            moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
-            motions.append(interpolated(piece.times, piece.positions, moments, form.method).ravel())
-            context_names = _context_names(content, form.contexts)
-            contexts.append(context)
-            durations.append(piece.duration)
-            labels.append(segment.label)
-            told.n_used, told.duration = 1, piece.duration
+        names = content.joint_names
+        moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
+        motions.append(_resampled(piece, moments, form.method, selection.cuts.is_held(names)).ravel())
+        context_names = _context_names(content, form.contexts)
+        contexts.append(context)
+        durations.append(piece.duration)
+        labels.append(segment.label)
+        told.n_used, told.duration = 1, piece.duration
     if not motions or names is None:
         raise bags.nothing_left(reports, "motion")
     samples = np.array(motions)
@@ -142,7 +124,122 @@ def import_motions(
     return DataSet(np.array(contexts).reshape(len(motions), -1), samples, description), reports
 
 
-def _no_motion(segment: Segment, form: MotionForm) -> str:
+@dataclass(frozen=True)
+class EpisodeForm:
+    """Settings of the import of episodes; for those without a comment see `MotionForm`."""
+
+    rate: float = 30.0  # number of configurations per second [Hz]
+    method: str = "linear"
+    min_duration: float = 0.1
+    min_displacement: float = 0.005
+    trim: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """Motion of any length: configurations (n, n_joints) [rad] or [m] at the rate of the form, and its label."""
+
+    label: str
+    positions: FloatArray
+
+
+def import_episodes(
+    paths: Sequence[str | Path], selection: Selection, form: EpisodeForm
+) -> tuple[tuple[str, ...], list[Episode], list[BagReport]]:
+    """Import one episode from each continuous segment, resampled at a constant rate.
+
+    Configuration i belongs to the time i / rate after the start of the motion. The paths are bags or tables. Raise
+    `DataError` if no episode is left. The value of the error is the list of reports.
+
+    Returns
+    -------
+    joint_names : tuple of str
+    episodes : list of Episode
+    reports : list of BagReport
+        One for each bag.
+
+    Examples
+    --------
+    The gripper keeps its position until the next one, and the elbow moves on a straight line between two:
+
+    >>> import numpy as np
+    >>> from eim_ros.bags.importing import EpisodeForm, import_episodes
+    >>> from eim_ros.bags.selection import Selection
+    >>> from eim_ros.bags.series import Cuts
+    >>> time = np.array([0.0, 0.1, 0.2])
+    >>> positions = np.column_stack([time, [0.0, 0.0, 1.0]])
+    >>> np.savez("table.npz", time=time, positions=positions, joint_names=["elbow", "gripper"])
+    >>> selection = Selection(cuts=Cuts(held=("gripper",)))
+    >>> names, episodes, reports = import_episodes(["table.npz"], selection, EpisodeForm(rate=20.0))
+    >>> episodes[0].positions.round(3).tolist()
+    [[0.0, 0.0], [0.05, 0.0], [0.1, 0.0], [0.15, 0.0], [0.2, 1.0]]
+    """
+    reports: list[BagReport] = []
+    selection, notes = _with_limits(paths, selection)
+    names: tuple[str, ...] = ()
+    episodes: list[Episode] = []
+    for content, segment, piece, told in _pieces(paths, selection, form, [], notes, reports):
+        names = content.joint_names
+        n_rows = int(np.floor(piece.duration * form.rate * (1.0 + ROUNDING))) + 1
+        moments = np.minimum(piece.times[0] + np.arange(n_rows) / form.rate, piece.times[-1])
+        positions = _resampled(piece, moments, form.method, selection.cuts.is_held(names))
+        episodes.append(Episode(segment.label, positions))
+        told.n_used, told.duration = 1, piece.duration
+    if not episodes:
+        raise bags.nothing_left(reports, "episode")
+    return names, episodes, reports
+
+
+def _with_limits(paths: Sequence[str | Path], selection: Selection) -> tuple[Selection, dict[str, list[str]]]:
+    """Return the selection with limits from the robot descriptions in the bags, and notes on each bag."""
+    if selection.robot is not None:
+        return selection, {}
+    limits, notes = described_limits(paths)
+    return dataclasses.replace(selection, limits=limits), notes
+
+
+def _pieces(
+    paths: Sequence[str | Path],
+    selection: Selection,
+    form: MotionForm | EpisodeForm,
+    topics: Sequence[str],
+    notes: dict[str, list[str]],
+    reports: list[BagReport],
+) -> Iterator[tuple[BagContent, Segment, Piece, SegmentReport]]:
+    """Iterate over the usable segments with their motions, and append the report on each bag.
+
+    The caller may refuse a segment by a reason in its report. The joints are those of the first segment that is used.
+    """
+    names = bags.wanted_names(selection)
+    for path in paths:
+        report, content, segments = bags.read_bag(path, selection, names, topics)
+        report.notes += notes.get(str(path), [])
+        reports.append(report)
+        if content is None:
+            continue
+        bounds = selection.bounds(content.joint_names)
+        for segment in segments:
+            told = bags.told_of(segment)
+            report.segments.append(told)
+            told.reason = (
+                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, bounds)
+            )
+            if told.reason:
+                continue
+            piece = bags.unwrapped(segment.pieces[0], bounds)
+            yield content, segment, _without_rest(piece, form.min_displacement) if form.trim else piece, told
+            if not told.reason:
+                names = names or content.joint_names
+
+
+def _resampled(piece: Piece, moments: FloatArray, method: str, is_held: BoolArray) -> FloatArray:
+    """Return the positions (n, n_joints) at other times; those of held joints are the latest before."""
+    positions = interpolated(piece.times, piece.positions, moments, method)
+    rows = np.searchsorted(piece.times, moments + ROUNDING, side="right") - 1
+    return np.where(is_held, piece.positions[rows], positions)
+
+
+def _no_motion(segment: Segment, form: MotionForm | EpisodeForm) -> str:
     if not segment.n_messages:
         return "no joint states in it"
     if segment.cuts:
@@ -320,7 +417,7 @@ def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
 
 def _tip_poses(content: BagContent, topic: str, selection: Selection, report: BagReport) -> Series:
     """Return the poses of a topic without spikes of their positions, on the clock of the joint states."""
-    series, dropped = without_spikes(content.vectors[topic], ("x", "y", "z"), selection.cuts.max_gap, 3)
+    series, dropped = without_spikes(content.vectors[topic], ("x", "y", "z"), selection.cuts.max_gap)
     report.dropped.update({f"{topic}: poses {reason}": n for reason, n in dropped.items()})
     series, difference = on_the_clock_of(series, content.joints)
     if difference:

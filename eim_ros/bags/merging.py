@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +15,17 @@ CLOCKS_APART = 0.1  # [s]; a larger difference of two publishers' clocks cannot 
 
 
 def merged(
-    publishers: Sequence[tuple[str, tuple[str, ...], Series]], joint_names: tuple[str, ...], max_gap: float
+    publishers: Sequence[tuple[str, tuple[str, ...], Series]],
+    joint_names: tuple[str, ...],
+    max_gap: float,
+    held: Collection[str] = (),
 ) -> tuple[Series, list[str], Counter[str]]:
     """Merge the joint states of several publishers by time.
 
     The result has the times of the first publisher. The positions of the others are interpolated linearly between their
     messages before and after. If these are more than `max_gap` [s] apart, or if one of them is missing, because a
-    publisher started later or stopped earlier, the joint state is dropped. A joint that several publishers have comes
-    from the first of them. If the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
+    publisher started later or stopped earlier, the joint state is dropped. A held joint has the position of its latest
+    message, however old it is. A joint that several publishers have comes from the first of them. If the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
 
     Parameters
     ----------
@@ -31,6 +34,8 @@ def merged(
     joint_names : tuple of str
         Joints of the result, in this order.
     max_gap : float
+    held : collection of str
+        Joints that are not interpolated.
 
     Returns
     -------
@@ -47,7 +52,12 @@ def merged(
     known = np.ones(len(base), dtype=np.bool_)
     for name, names, series in publishers[1:]:
         added = [joint for joint in names if joint in joint_names and joint not in columns]
-        notes.append(f"{', '.join(added)}: interpolated at the times of {base_name}")
+        kept = [joint for joint in added if joint in held]
+        notes += [
+            f"{', '.join(joints)}: {way} the times of {base_name}"
+            for joints, way in (([joint for joint in added if joint not in held], "interpolated at"), (kept, "held at"))
+            if joints
+        ]
         if twice := [joint for joint in names if joint in columns]:
             notes.append(f"{', '.join(twice)}: the positions of {base_name} are used, not those of {name}")
         series, difference = on_the_clock_of(series, base)
@@ -55,7 +65,13 @@ def merged(
             way = "ahead of" if difference > 0.0 else "behind"
             notes.append(f"the clock of {name} is {abs(difference):.3f} s {way} that of {base_name}: taken out")
         values, is_near = values_at(series, base.stamp, max_gap)
-        columns |= {joint: values[:, names.index(joint)] for joint in added}
+        latest, is_known = latest_at(series, base.stamp)
+        columns |= {joint: (latest if joint in held else values)[:, names.index(joint)] for joint in added}
+        if len(kept) == len(added):
+            known &= is_known
+            if n_early := int(np.sum(~is_known)):
+                dropped[f"before the first {', '.join(added)}"] = n_early
+            continue
         if n_alone := int(np.sum(known & ~is_near)):
             period = np.median(np.diff(series.stamp)) / SECOND if len(series) > 1 else 0.0
             slow = f" (which comes every {period:.3g} s: increase --max-gap)" if period > max_gap else ""
@@ -63,6 +79,13 @@ def merged(
         known &= is_near
     positions = np.column_stack([columns[name] for name in joint_names])
     return replace(base, values=positions).part(known), notes, dropped
+
+
+def latest_at(series: Series, stamp: IntArray) -> tuple[FloatArray, BoolArray]:
+    """Return the latest values (m, n_dims) of a series at other times (m,) [ns], and whether there are any (m,)."""
+    rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
+    latest = np.searchsorted(series.stamp[rows], stamp, side="right") - 1
+    return series.values[rows][np.maximum(latest, 0)], latest >= 0
 
 
 def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:

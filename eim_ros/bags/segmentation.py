@@ -96,12 +96,18 @@ def segments_of(
     segments = []
     for (begin, label), end in zip(labels, ends, strict=True):
         inside = joints.part((joints.arrival >= begin) & (joints.arrival < end))
-        segments.append(_segment(label, begin, end, inside, cuts, continuous))
+        segments.append(_segment(label, begin, end, inside, cuts, continuous, ~cuts.is_held(content.joint_names)))
     return segments, dropped
 
 
 def _segment(
-    label: str, begin: int, end: int, series: Series, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None
+    label: str,
+    begin: int,
+    end: int,
+    series: Series,
+    cuts: Cuts,
+    continuous: npt.NDArray[np.bool_] | None,
+    is_smooth: npt.NDArray[np.bool_],
 ) -> Segment:
     if not len(series):
         return Segment(label, begin, end, 0, (), (), Counter())
@@ -114,8 +120,9 @@ def _segment(
     unbroken = np.ones(len(steps), dtype=bool)
     unbroken[[start - 1 for start in starts]] = False
     is_gap = unbroken & (steps > cuts.max_gap)
-    changes = _changes(positions, continuous)
-    fast = _too_fast(clock, series.values, kept, unbroken & ~is_gap, cuts, continuous)
+    continuous = None if continuous is None else continuous[is_smooth]
+    changes = _changes(positions[:, is_smooth], continuous)
+    fast = _too_fast(clock, series.values[:, is_smooth], kept, unbroken & ~is_gap, cuts, continuous)
     jumps = unbroken & ~is_gap & (changes > cuts.min_jump) & fast
     first, last = _stray(jumps, unbroken & ~is_gap), _stray(jumps[::-1], (unbroken & ~is_gap)[::-1])
     rows, inner = slice(first, len(times) - last), slice(first, len(steps) - last)
@@ -151,7 +158,7 @@ def _changes(positions: np.ndarray, continuous: npt.NDArray[np.bool_] | None) ->
     changes = np.diff(positions, axis=0)
     if continuous is not None:
         changes = np.where(continuous, (changes + np.pi) % (2.0 * np.pi) - np.pi, changes)
-    return np.asarray(np.abs(changes).max(axis=1)) if len(changes) else np.zeros(0)
+    return np.asarray(np.abs(changes).max(axis=1, initial=0.0))
 
 
 def _too_fast(

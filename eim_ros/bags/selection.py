@@ -133,6 +133,9 @@ def read_bag(
         return report, None, []
     report.notes += content.notes
     bounds = selection.bounds(content.joint_names)
+    if missing := [name for name in selection.cuts.held if name not in content.joint_names]:
+        report.error = f"no joint {missing[0]!r} to hold; the joints are {', '.join(content.joint_names)}"
+        return report, None, []
     segments, dropped = segments_of(content, selection.cuts, bounds.continuous if bounds else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
     return report, content, segments

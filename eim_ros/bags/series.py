@@ -13,6 +13,7 @@ With `Cuts.use_arrival` the times of arrival replace all stamps.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,6 +50,13 @@ class Cuts:
     max_speed: float = 20.0
     min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
     use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
+    # Joints that keep their position until the next message, such as a gripper that is open or shut. They may jump, and
+    # if they have a publisher of their own, its messages may be any time apart.
+    held: tuple[str, ...] = ()
+
+    def is_held(self, joint_names: Sequence[str]) -> BoolArray:
+        """Return whether each joint (n_joints,) is held."""
+        return np.array([name in self.held for name in joint_names], dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,16 +308,19 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
 
 
 def without_spikes(
-    series: Series, names: tuple[str, ...], max_gap: float, n_columns: int | None = None
+    series: Series, names: tuple[str, ...], max_gap: float, held: Collection[str] = ()
 ) -> tuple[Series, Counter[str]]:
-    """Remove the messages with a spike, see `spikes`, in the first `n_columns` columns (default: in any).
+    """Remove the messages with a spike, see `spikes`, in one of the first columns, whose names are given.
 
-    Return also their number for each column, by its name.
+    Columns that are held may have spikes. Return also the number of removed messages for each column, by its name.
     """
+    columns = [i for i, name in enumerate(names) if name not in held]
+    if not columns:
+        return series, Counter()
     times = (series.stamp - series.stamp[:1]) / SECOND
     kept, _, _ = in_order(times, max_gap)
-    found = spikes(times[kept], series.values[kept, :n_columns], max_gap)
+    found = spikes(times[kept], series.values[kept][:, columns], max_gap)
     is_spike = np.zeros(len(series), dtype=np.bool_)
     is_spike[np.array(kept, dtype=np.intp)[found >= 0]] = True
-    dropped = Counter(f"in which {names[column]} jumps away and returns at once" for column in found[found >= 0])
+    dropped = Counter(f"in which {names[columns[i]]} jumps away and returns at once" for i in found[found >= 0])
     return series.part(~is_spike), dropped
