@@ -282,11 +282,16 @@ class _Reader:
     def _covering(self, usable: list[_Publisher], missing: list[str]) -> tuple[list[_Publisher], list[str]]:
         """Choose publishers until no joint is missing.
 
-        Those with more of the wanted joints are chosen first, and among them those with more messages. The first chosen
-        publisher of a joint is the one whose positions are used.
+        Those with more of the wanted joints are chosen first, without held joints, and among them those with more
+        messages. The first chosen publisher of a joint is the one whose positions are used.
         """
         chosen: list[_Publisher] = []
-        for publisher in sorted(usable, key=lambda each: (-len(each.joint_names), -each.n_usable)):
+
+        def order(each: _Publisher) -> tuple[int, int, int]:
+            n_joints, n_held = len(each.joint_names), int(self._cuts.is_held(each.joint_names).sum())
+            return n_held - n_joints, -n_joints, -each.n_usable
+
+        for publisher in sorted(usable, key=order):
             if len(publisher.trajectories.begins) and len(publisher.joint_names) < len(self._wanted or ()):
                 continue  # each trajectory is a separate motion, so that they cannot be merged
             rivals = [each.topic for each in usable if each.topic != publisher.topic and _same_joints(each, publisher)]

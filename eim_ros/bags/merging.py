@@ -25,7 +25,8 @@ def merged(
     The result has the times of the first publisher. The positions of the others are interpolated linearly between their
     messages before and after. If these are more than `max_gap` [s] apart, or if one of them is missing, because a
     publisher started later or stopped earlier, the joint state is dropped. A held joint has the position of its latest
-    message, however old it is. A joint that several publishers have comes from the first of them. If the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
+    message, however old it is. A joint that several publishers have comes from the first of them. If the clocks of the
+    publishers differ, the difference is removed, see `on_the_clock_of`.
 
     Parameters
     ----------

@@ -72,6 +72,12 @@ class Topics:
         "Poses of the tip, for --task ik (default: forward kinematics).",
         metavar="TOPIC",
     )
+    hold: tuple[str, ...] = flag(
+        (),
+        "Joint that keeps its position until its next message, such as a gripper, instead of interpolation.",
+        repeated=True,
+        metavar="JOINT",
+    )
     label: tuple[str, ...] = flag((), "Use only segments with this label.", repeated=True)
     skip_label: tuple[str, ...] = flag((), "Skip segments with this label.", repeated=True)
     time: Literal["header", "arrival"] = flag(
@@ -88,7 +94,7 @@ class Segments:
     method: Literal["linear", "cubic"] = flag("linear", "Method of interpolation.")
     rate: float | None = flag(
         None,
-        "Number of pairs per second, for --task ik (default: one for each joint state).",
+        "Configurations per second, for --task lerobot (default: 30) or ik (default: one for each joint state).",
         read=positive,
         metavar="HZ",
     )
@@ -115,8 +121,9 @@ class Import:
     one topic or on several. The times are those at which the publisher with the most of the joints sent its messages.
     With equal numbers, the publisher with more messages is chosen. The positions of the others are interpolated
     linearly between their messages before and after. If these are more than --max-gap apart, or one of them is missing,
-    the joint state is dropped. If two publishers have the same joint, the one with more joints is used. If two topics
-    have the same joints, choose one by --joint-topic. Clocks that differ by more than 0.1 s are aligned.
+    the joint state is dropped. Joints of --hold have their latest position, and may jump. If two publishers have the
+    same joint, the one with more joints is used. If two topics have the same joints, choose one by --joint-topic.
+    Clocks that differ by more than 0.1 s are aligned.
 
     Time stamps: a few wrong or missing stamps cost only their messages. If all stamps are zero or equal, the times of
     arrival are used. If a publisher's clock was set, the step is removed. If stamps are wrong more often, the report
@@ -135,10 +142,11 @@ class Import:
     arm: Arm
     topics: Topics
     segments: Segments
-    output: str = flag(text="Data set to write (.npz).", metavar="FILE")
-    task: Literal["motion", "ik"] = flag(
+    output: str = flag(text="Data set to write (.npz); for --task lerobot the folder to create.", metavar="FILE")
+    task: Literal["motion", "ik", "lerobot"] = flag(
         "motion",
-        "Convert each segment to one motion, or to pairs of tip pose and configuration.",
+        "Convert each segment to one motion, to pairs of tip pose and configuration, or to an episode of a data set "
+        "of LeRobot, which needs its library.",
     )
     context: tuple[str, ...] = flag(
         (),
@@ -152,8 +160,12 @@ class Import:
         from eim_ros.bags.selection import lines
         from eim_ros.core.data_set import save_data_set
 
-        check_outputs({"--output": self.output}, {"--robot": self.arm.file, **{f"BAG {bag}": bag for bag in self.bags}})
+        if self.task != "lerobot" or not Path(self.output).exists():  # the export refuses an existing folder
+            given = {"--robot": self.arm.file, **{f"BAG {bag}": bag for bag in self.bags}}
+            check_outputs({"--output": self.output}, given)
         selection = self._selection()
+        if self.task == "lerobot":
+            return self._episodes(selection)
         data_set, reports = self._pairs(selection) if self.task == "ik" else self._motions(selection)
         save_data_set(self.output, data_set)
         what = "pairs" if self.task == "ik" else "motions"
@@ -192,7 +204,9 @@ class Import:
             label_topic=self.topics.label_topic,
             labels=self.topics.label,
             skipped_labels=self.topics.skip_label,
-            cuts=Cuts(cuts.max_gap, cuts.max_speed, cuts.min_jump, use_arrival=self.topics.time == "arrival"),
+            cuts=Cuts(
+                cuts.max_gap, cuts.max_speed, cuts.min_jump, self.topics.time == "arrival", held=self.topics.hold
+            ),
         )
 
     def _motions(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
@@ -202,7 +216,7 @@ class Import:
 
         form = self.segments
         if self.topics.pose_topic or form.rate:
-            raise ConfigurationError("--pose-topic and --rate are for --task ik", self.task)
+            raise ConfigurationError("--pose-topic is for --task ik, and --rate for ik or lerobot", self.task)
         if form.points < 2:
             raise ConfigurationError(f"--points: a motion has at least 2 points, got {form.points}", form.points)
         data_set, reports = import_motions(
@@ -214,6 +228,30 @@ class Import:
             return data_set, reports
         description = {**data_set.description, "robot": describe_robot(selection.robot)}
         return DataSet(data_set.context, data_set.sample, description), reports
+
+    def _episodes(self, selection: Selection) -> int:
+        from eim_ros.bags.importing import EpisodeForm, import_episodes
+        from eim_ros.bags.selection import lines
+        from eim_ros.motion.lerobot import export_episodes, lerobot_for
+
+        form, rate = self.segments, self.segments.rate or 30.0
+        if self.topics.pose_topic or self.context:
+            raise ConfigurationError("--task lerobot has no --context and no --pose-topic", self.task)
+        if rate != int(rate):
+            raise ConfigurationError(f"--rate: LeRobot needs a whole number of frames per second, got {rate}", rate)
+        lerobot_for(Path(self.output))  # refuses before the bags are read
+        names, episodes, reports = import_episodes(
+            self.bags,
+            selection,
+            EpisodeForm(rate, form.method, form.min_duration, form.min_displacement, form.trim),
+        )
+        found = [(episode.label, episode.positions) for episode in episodes]
+        n_episodes, n_frames = export_episodes(names, found, Path(self.output), int(rate))
+        answer = {"output": self.output, "task": self.task, "n_episodes": n_episodes, "n_frames": n_frames}
+        answer |= {"fps": int(rate), "joint_names": list(names), "bags": [bag.to_json() for bag in reports]}
+        told = [line for bag in reports for line in lines(bag, "episodes")]
+        told.append(f"wrote {n_episodes} episodes, {n_frames} frames at {rate:g} per second, to {self.output}")
+        return report(self.json, answer, told)
 
     def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
         from eim_ros.bags.importing import PairForm, import_pairs

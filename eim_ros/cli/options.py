@@ -29,7 +29,9 @@ class Arm:
     """The robot."""
 
     robot: str | None = flag(
-        None, "Name of an included robot (see `eim list robots`), or path of a URDF, xacro or MJCF file.", metavar="NAME|URDF"
+        None,
+        "Name of an included robot (see `eim list robots`), or path of a URDF, xacro or MJCF file.",
+        metavar="NAME|URDF",
     )
     base: str | None = flag(None, "Base link (default: the root).", metavar="LINK", is_expert=True)
     tip: str | None = flag(

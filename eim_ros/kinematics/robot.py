@@ -61,8 +61,8 @@ FULL_POSE = 6  # number of joints that a pose determines
 class Robot:
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
-    The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. MJCF is
-    converted to a URDF, whose root is `world`; see `mjcf.py`.
+    The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. MJCF
+    is converted to a URDF, whose root is `world`; see `mjcf.py`.
 
     A URDF does not say where the arm begins and ends. The default base is its root, or the link below a floating or
     planar joint that comes first. The default tip is at the end of the longest chain of moving joints, where frames of

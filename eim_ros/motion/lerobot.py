@@ -1,12 +1,14 @@
-"""Export of motions as a LeRobot data set, written by LeRobot's own library and read back to verify it.
+"""Export as a LeRobot data set, written by LeRobot's own library and read back to verify it.
 
-Each motion is an episode at a fixed rate. `observation.state` is the configuration, `action` the next configuration,
-and `observation.environment_state` the context, if there is one. The time of frame i is exactly i / fps.
+Each motion or recording is an episode at a fixed rate. `observation.state` is the configuration with the names of the
+joints, grippers among them, `action` the next configuration, and `observation.environment_state` the context, if there
+is one. The time of frame i is exactly i / fps.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from eim_ros.motion.demonstrations import Demonstrations
 
 REPOSITORY = "local/motions"  # LeRobot requires a name, even for a data set that is not published
 STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
+Columns = dict[str, npt.NDArray[np.float32]]
+"""Columns (n_frames, n_dims) of an episode by name."""
 ROUNDING = 1e-6  # relative tolerance; LeRobot stores numbers in single precision
 
 
@@ -47,17 +51,51 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     motions = Demonstrations.from_data_set(data_set)
     if not np.isfinite(motions.durations).all():
         raise DataError("the data set does not contain the durations of its motions", motions.durations)
-    if folder.exists():
-        raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
-    library = _library()
     labels = data_set.description.get("labels") or [""] * len(motions)
-    features = _features(motions)
+    episodes = [_frames(motions, row, fps) for row in range(len(motions))]
+    return _written(folder, fps, _features(motions), episodes, [label or task or "motion" for label in labels])
+
+
+def export_episodes(
+    joint_names: Sequence[str],
+    episodes: Sequence[tuple[str, npt.ArrayLike]],
+    folder: Path,
+    fps: int,
+    task: str = "motion",
+) -> tuple[int, int]:
+    """Write recordings to a new folder, and return the numbers of episodes and of frames.
+
+    Parameters
+    ----------
+    joint_names : sequence of str
+    episodes : sequence of (str, (n_frames, n_joints))
+        Label and configurations [rad] or [m] of each episode, at `fps` configurations per second.
+    folder, fps, task
+        See `export_to_lerobot`.
+
+    Raises
+    ------
+    ConfigurationError
+        If LeRobot is not installed, or the folder exists.
+    DataError
+        If the data read back differ.
+    """
+    fps = checked_whole(fps, 1, "fps")
+    features = {name: _feature(joint_names) for name in (STATE, ACTION)}
+    columns = [_with_actions(np.asarray(positions, dtype=np.float32)) for _, positions in episodes]
+    return _written(folder, fps, features, columns, [label or task for label, _ in episodes])
+
+
+def _written(
+    folder: Path, fps: int, features: dict[str, dict[str, Any]], episodes: list[Columns], tasks: Sequence[str]
+) -> tuple[int, int]:
+    """Write the columns of the episodes, and read them back."""
+    library = lerobot_for(folder)
     written = library.create(REPOSITORY, fps, features, root=folder, use_videos=False)
     try:
-        episodes = [_frames(motions, row, fps) for row in range(len(motions))]
-        for frames, label in zip(episodes, labels, strict=True):
+        for frames, task in zip(episodes, tasks, strict=True):
             for frame in zip(*frames.values(), strict=True):
-                written.add_frame({**dict(zip(frames, frame, strict=True)), "task": label or task or "motion"})
+                written.add_frame({**dict(zip(frames, frame, strict=True)), "task": task})
             written.save_episode()
         if hasattr(written, "finalize"):  # LeRobot 0.4 and later write the footer of their files here
             written.finalize()
@@ -68,7 +106,10 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     return len(episodes), sum(len(frames[STATE]) for frames in episodes)
 
 
-def _library() -> Any:
+def lerobot_for(folder: Path) -> Any:
+    """Return the library's class of data sets; raise `ConfigurationError` without it, or if the folder exists."""
+    if folder.exists():
+        raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
     try:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
     except ImportError as error:
@@ -81,25 +122,29 @@ def _library() -> Any:
 
 def _features(motions: Demonstrations) -> dict[str, dict[str, Any]]:
     columns = {STATE: motions.joint_names, ACTION: motions.joint_names, ENVIRONMENT: motions.context_names}
-    return {
-        name: {"dtype": "float32", "shape": (len(names),), "names": list(names)}
-        for name, names in columns.items()
-        if names
-    }
+    return {name: _feature(names) for name, names in columns.items() if names}
 
 
-def _frames(motions: Demonstrations, row: int, fps: int) -> dict[str, npt.NDArray[np.float32]]:
+def _feature(names: Sequence[str]) -> dict[str, Any]:
+    return {"dtype": "float32", "shape": (len(names),), "names": list(names)}
+
+
+def _with_actions(state: npt.NDArray[np.float32]) -> Columns:
+    """Return states (n, n_joints) with actions, each of which is the next state."""
+    return {STATE: state, ACTION: np.concatenate([state[1:], state[-1:]])}
+
+
+def _frames(motions: Demonstrations, row: int, fps: int) -> Columns:
     """Return the columns of one episode, each (n_frames, n_columns)."""
     duration, positions = float(motions.durations[row]), motions.positions[row]
     moments = np.arange(int(np.floor(duration * fps * (1.0 + 1e-9))) + 1) / fps
     times = np.linspace(0.0, duration, len(positions))
     state = interpolated(times, positions, np.minimum(moments, duration), "linear").astype(np.float32)
     context = np.tile(motions.context[row].astype(np.float32), (len(state), 1))
-    columns = {STATE: state, ACTION: np.concatenate([state[1:], state[-1:]])}
-    return {**columns, ENVIRONMENT: context} if context.shape[1] else columns
+    return _with_actions(state) | ({ENVIRONMENT: context} if context.shape[1] else {})
 
 
-def _check(found: Any, episodes: list[dict[str, npt.NDArray[np.float32]]], fps: int) -> None:
+def _check(found: Any, episodes: list[Columns], fps: int) -> None:
     """Read the data set back, and compare values, episodes and times."""
     table = found.hf_dataset.with_format("numpy")
     lengths = [len(frames[STATE]) for frames in episodes]

@@ -10,7 +10,7 @@ import pytest
 from bags.example_bags import START, Item, joint_state, pose, write_own, write_standard
 from kinematics.descriptions import chain_urdf, joint
 
-from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
+from eim_ros.bags.importing import EpisodeForm, MotionForm, PairForm, import_episodes, import_motions, import_pairs
 from eim_ros.bags.selection import BagReport, Selection
 from eim_ros.bags.series import Cuts
 from eim_ros.core.errors import DataError
@@ -225,3 +225,70 @@ def test_poses_of_another_clock_are_paired_with_their_configurations(tmp_path: P
     assert len(q) == 100
     np.testing.assert_allclose(poses[:, :3, 3], robot.fk(q)[:, :3, 3], atol=ROUNDING)
     assert "the clock of /pose is 37.000 s ahead of that of the joints: taken out" in report.notes
+
+
+SECOND_ARM = ("k1", "k2")
+SHUT_AT = (0.0, 0.5, 1.27)  # the gripper publishes only when it opens or shuts
+
+
+def second_arm(time: float) -> list[float]:
+    return [-0.3 * time, 0.4 * time]
+
+
+def cell(begin: float = 0.0) -> list[Item]:
+    """Two arms at different rates, and a gripper that says now and then whether it is open (0) or shut (100)."""
+    shut = [joint_state(time + begin, GRIPPER, [100.0 * (i % 2)], "/gripper") for i, time in enumerate(SHUT_AT)]
+    return in_turn(
+        published(ARM, lambda time: arm(time - begin), "/arm", begin=begin, end=begin + 2.0),
+        published(SECOND_ARM, lambda time: second_arm(time - begin), "/arm_2", rate=31.0, begin=begin, end=begin + 2.1),
+        shut,
+    )
+
+
+@pytest.mark.parametrize("rate", [20.0, 60.0])
+def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, rate: float) -> None:
+    bag = write_own(tmp_path / "bag", cell())
+    wanted = (*ARM, *GRIPPER, *SECOND_ARM)
+    selection = Selection(joint_names=wanted, cuts=Cuts(held=GRIPPER))
+    names, (episode,), (report,) = import_episodes([bag], selection, EpisodeForm(rate))
+    assert names == wanted
+    assert "finger: held at the times of j1, j2, j3 of /arm" in report.notes
+    moments = np.arange(len(episode.positions)) / rate
+    assert moments[-1] == pytest.approx(1.98, abs=1.0 / rate)  # the first arm ends there
+    found = episode.positions
+    np.testing.assert_allclose(found[:, :3], [arm(time) for time in moments], atol=ROUNDING)
+    np.testing.assert_allclose(found[:, 4:], [second_arm(time) for time in moments], atol=ROUNDING)
+    sent = np.array(SHUT_AT)
+    latest = np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1  # of joint states of the arm
+    np.testing.assert_array_equal(found[:, 3], 100.0 * (latest % 2))
+
+
+def test_gripper_that_is_not_held_cuts_the_episode(tmp_path: Path) -> None:
+    """Its messages are far apart; in the other test they are used."""
+    bag = write_own(tmp_path / "bag", cell())
+    with pytest.raises(DataError, match=r"without finger within 0.2 s before and after .*increase --max-gap"):
+        import_episodes([bag], Selection(joint_names=(*ARM, *GRIPPER)), EpisodeForm())
+
+
+def test_joint_states_before_the_first_message_of_a_held_joint_are_dropped(tmp_path: Path) -> None:
+    items = in_turn(published(ARM, arm, "/arm"), [joint_state(0.5, GRIPPER, [1.0], "/gripper")])
+    bag = write_own(tmp_path / "bag", items)
+    selection = Selection(joint_names=WANTED, cuts=Cuts(held=GRIPPER))
+    _, (episode,), (report,) = import_episodes([bag], selection, EpisodeForm(50.0))
+    assert report.dropped == {"joint states before the first finger": 25}
+    assert len(episode.positions) == 75
+
+
+def test_held_joint_that_is_missing_is_named(tmp_path: Path) -> None:
+    bag = write_own(tmp_path / "bag", cell())
+    with pytest.raises(DataError, match="no joint 'fingre' to hold; the joints are j1, j2, j3"):
+        import_episodes([bag], Selection(joint_names=ARM, cuts=Cuts(held=("fingre",))), EpisodeForm())
+
+
+def test_hand_with_more_joints_than_the_arm_gives_no_times_if_it_is_held(tmp_path: Path) -> None:
+    hand = ("a", "b", "c", "d")
+    items = in_turn(published(ARM, arm, "/arm"), [joint_state(0.0, hand, [1.0, 2.0, 3.0, 4.0], "/hand")])
+    bag = write_own(tmp_path / "bag", items)
+    selection = Selection(joint_names=(*ARM, *hand), cuts=Cuts(held=hand))
+    _, (episode,), _ = import_episodes([bag], selection, EpisodeForm(50.0))
+    np.testing.assert_allclose(episode.positions[:, 3:], np.tile([1.0, 2.0, 3.0, 4.0], (100, 1)))

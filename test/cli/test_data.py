@@ -83,7 +83,57 @@ def test_evaluate_tells_figures_as_json_and_as_a_table(eim: Command, model: Path
     assert rows["share_in_limits"].replace(".", "").isdigit()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("lerobot") is not None, reason="LeRobot is installed")
+HAS_LEROBOT = importlib.util.find_spec("lerobot") is not None
+
+
+def two_arms_and_gripper(begin: float) -> list[Item]:
+    """Two segments of a cell with three publishers; the gripper says only when it opens or shuts."""
+    items = [label(begin, "pick")]
+    for i in range(120):
+        time = begin + 0.01 * i
+        items.append(joint_state(time, ["j1", "j2"], [0.01 * i, 1.0 - 0.005 * i], "/arm"))
+        items.append(joint_state(time, ["k1"], [-0.02 * i], "/arm_2"))
+        if i in (0, 55):
+            items.append(joint_state(time, ["gripper"], [0.0 if i else 1.0], "/gripper"))
+        if i == 60:
+            items.append(label(time, "place"))
+    return items
+
+
+@pytest.mark.skipif(not HAS_LEROBOT, reason="LeRobot is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_recording_of_two_arms_and_a_gripper_is_a_data_set_that_lerobot_loads(eim: Command, tmp_path: Path) -> None:
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    bag, folder = write_own(tmp_path / "bag", two_arms_and_gripper(0.0)), tmp_path / "set"
+    joints = ["j1", "j2", "gripper", "k1"]
+    words = "import", bag, "--task", "lerobot", "--rate", 20, "--hold", "gripper", "--joints", ",".join(joints)
+    answer = eim(*words, "--output", folder, "--json").json
+    found = LeRobotDataset("local/motions", root=folder)
+    assert (found.num_episodes, found.num_frames, found.fps) == (answer["n_episodes"], answer["n_frames"], 20)
+    assert found.features["observation.state"]["names"] == answer["joint_names"] == joints
+    assert [found[0]["task"], found[found.num_frames - 1]["task"]] == ["pick", "place"]
+    rows = np.array([found[i]["observation.state"].numpy() for i in range(12)])
+    steps = 5.0 * np.arange(12)
+    expected = np.column_stack([0.01 * steps, 1.0 - 0.005 * steps, steps < 55, -0.02 * steps])
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    np.testing.assert_allclose(found[3]["action"].numpy(), rows[4], atol=1e-6)
+    eim(*words, "--output", folder).refused("exists; name a new folder")
+
+
+def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
+    eim: Command, bags: list[Path], tmp_path: Path
+) -> None:
+    words = "import", *bags, "--task", "lerobot", "--output", tmp_path / "set"
+    eim(*words, "--rate", 12.5).refused("--rate: LeRobot needs a whole number of frames per second, got 12.5")
+    eim(*words, "--context", "start").refused("--task lerobot has no --context")
+    eim("import", *bags, "--output", tmp_path / "d.npz", "--rate", 5).refused("--rate for ik or lerobot")
+    if not HAS_LEROBOT:
+        eim(*words).refused("needs LeRobot's library", "pip install lerobot")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.skipif(HAS_LEROBOT, reason="LeRobot is installed")
 def test_export_without_lerobot_tells_the_cure(eim: Command, tmp_path: Path) -> None:
     motions = tmp_path / "motions.npz"
     save_data_set(motions, two_ways(3, 0))

@@ -77,7 +77,9 @@ JOINTS = ("turn", "lift", "elbow", "roll", "reach")
 
 def arm_file(folder: Path, text: str = ARM) -> Path:
     (folder / "parts").mkdir(exist_ok=True)
-    (folder / "parts" / "corner.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4")
+    (folder / "parts" / "corner.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4"
+    )
     (folder / "defaults.xml").write_text(DEFAULTS)
     file = folder / "arm.xml"
     file.write_text(text)
@@ -199,12 +201,19 @@ def test_collisions_are_those_of_the_capsules(arm: Path) -> None:
 
 
 def test_what_a_urdf_cannot_express_is_said(tmp_path: Path) -> None:
-    inside = '<body name="a"><joint name="j"/><geom type="ellipsoid" size="1 1 2"/><site name="tip" pos="1 0 0"/></body>'
+    inside = (
+        '<body name="a"><joint name="j"/><geom type="ellipsoid" size="1 1 2"/><site name="tip" pos="1 0 0"/></body>'
+    )
     with pytest.warns(RobotWarning, match="left out: 1 ellipsoids"):
         Robot(small(tmp_path, inside))
 
 
-TWO = '<body name="a"><joint name="j"/><body name="b" pos="1 0 0"><joint name="k"/><site name="t" pos="1 0 0"/>{}</body></body>'
+TWO = """
+<body name="a">
+  <joint name="j"/>
+  <body name="b" pos="1 0 0"><joint name="k"/><site name="t" pos="1 0 0"/>{}</body>
+</body>
+"""
 
 
 def test_nonlinear_equality_is_left_out_with_a_warning(tmp_path: Path) -> None:
