@@ -17,6 +17,7 @@ file. A box stands for each mesh while MuJoCo compiles, so that the pose of the 
 from __future__ import annotations
 
 import os
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from eim_ros.kinematics.urdf import UrdfJoint, listed, rpy_from_rotation
 UNLIMITED = 1e6  # [m] limit of a slide without one, because a URDF needs a number
 MESH_FORMATS = (".stl", ".obj", ".dae", ".ply")
 STAND_IN = 0.01  # [m] half the size of the box that stands for a mesh while MuJoCo compiles
+FIRST_ELEMENT = re.compile(rb"(?:[^<]|<\?.*?\?>|<!--.*?-->)*<([A-Za-z_][\w:.-]*)", re.DOTALL)
 LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 
 
@@ -63,14 +65,8 @@ class Description:
 
 def is_mjcf(text: bytes) -> bool:
     """Return whether the first element of a file is <mujoco>."""
-    if b"<mujoco" not in text:
-        return False
-    try:
-        parser = ElementTree.XMLPullParser(events=("start",))
-        parser.feed(text)
-        return any(element.tag == "mujoco" for _, element in [next(iter(parser.read_events()))])
-    except (ElementTree.ParseError, StopIteration):
-        return False
+    found = FIRST_ELEMENT.match(text) if b"<mujoco" in text else None
+    return found is not None and found[1] == b"mujoco"
 
 
 def urdf_of_mjcf(path: Path) -> Description:
@@ -152,12 +148,14 @@ def _mesh_file(spec: Any, mesh: Any) -> _MeshFile:
     """Return the file of a mesh. MuJoCo subtracts `refpos` from its vertices, turns them by `refquat`, and scales."""
     scale, rotation = np.array(mesh.scale), _rotation(mesh.refquat).T
     translation = -scale * transformed(rotation, np.array(mesh.refpos))
-    path, kind = None, "meshes without a file"
+    path: Path | None = None
+    kind = "meshes without a file"
     if mesh.file:
         compiler = getattr(mesh, "compiler", spec.compiler)
         path = Path(spec.modelfiledir, compiler.meshdir, Path(mesh.file).name if spec.strippath else mesh.file)
-        if path.suffix.lower() not in MESH_FORMATS:
-            path, kind = None, f"meshes in the format {path.suffix}"
+        suffix = Path(mesh.file).suffix
+        if suffix.lower() not in MESH_FORMATS:
+            path, kind = None, f"meshes in the format {suffix}"
         elif not np.allclose(rotation, np.eye(3)) and not np.allclose(scale, scale[0]):
             path, kind = None, "meshes with refquat and different scales"
     return _MeshFile(path, kind, scale, translation, rotation)
@@ -186,10 +184,6 @@ class _Pose:
     def __matmul__(self, other: _Pose) -> _Pose:
         moved = self.translation + transformed(self.rotation, other.translation)
         return _Pose(product(self.rotation, other.rotation), moved)
-
-    @property
-    def is_none(self) -> bool:
-        return not self.translation.any() and np.array_equal(self.rotation, np.eye(3))
 
     def element(self) -> Element:
         rpy = rpy_from_rotation(self.rotation)
@@ -270,8 +264,8 @@ class _Writer:
                 ElementTree.SubElement(element, "limit", lower=repr(limits[0]), upper=repr(limits[1]))
                 if joint in self._followers:
                     source, factor, offset = self._followers[joint]
-                    told = {"joint": self._joints[source], "multiplier": repr(factor), "offset": repr(offset)}
-                    ElementTree.SubElement(element, "mimic", told)
+                    rule = {"joint": self._joints[source], "multiplier": repr(factor), "offset": repr(offset)}
+                    ElementTree.SubElement(element, "mimic", rule)
             parent, pose = child, _shift(-anchor)
         if parent != own:
             self._fix(parent, own, pose)
@@ -349,11 +343,12 @@ class _Writer:
         self._remark(f"the bodies {bodies} close a loop ({kind}), which is left out: its joints count as free", names)
 
     def _joints_above(self, body: int) -> list[int]:
-        model, found = self._model, []
+        model, found = self._model, list[int]()
         while body > 0:
-            found += range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
-            body = model.body_parentid[body]
-        return [int(joint) for joint in found]
+            first = int(model.body_jntadr[body])
+            found += range(first, first + int(model.body_jntnum[body]))
+            body = int(model.body_parentid[body])
+        return found
 
     def _remark(self, text: str, joints: Sequence[str] = ()) -> None:
         self._remarks.append(Remark(f"MJCF of robot {self._robot.get('name')!r}: {text}", frozenset(joints)))
