@@ -20,7 +20,7 @@ REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "sci
 EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["mcap>=1.2", "rosbags>=0.10", "zstandard>=0.18"],
-    "mjcf": ["mujoco>=3.3"],
+    "mjcf": ["mujoco>=3.17"],
     "viz": ["matplotlib>=3.6"],
     "view": ["trimesh>=4", "viser>=1.1"],
     "sklearn": ["scikit-learn>=1.6"],

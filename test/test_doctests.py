@@ -16,7 +16,10 @@ MODULES = sorted(
 )
 
 
-OPTIONAL = {"eim_ros.learning.sklearn": "sklearn"}  # module: package that it needs, which is not always installed
+OPTIONAL = {  # module: package that it needs, which is not always installed
+    "eim_ros.kinematics.mjcf": "mujoco",
+    "eim_ros.learning.sklearn": "sklearn",
+}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -80,13 +80,12 @@ def urdf_of_mjcf(path: Path) -> Description:
     Examples
     --------
     >>> from pathlib import Path
+    >>> from eim_ros.kinematics import joint_limits
     >>> from eim_ros.kinematics.mjcf import urdf_of_mjcf
-    >>> arm = '<body><joint name="turn"/><site name="tip" pos="0 0 1"/></body>'
-    >>> file = Path("arm.xml")
-    >>> file.write_text(f"<mujoco><worldbody>{arm}</worldbody></mujoco>") > 0
-    True
-    >>> 'joint="turn"' in urdf_of_mjcf(file).text
-    False
+    >>> file, arm = Path("arm.xml"), '<body><joint name="turn" range="-90 90"/><geom size="0.1"/></body>'
+    >>> n_written = file.write_text(f"<mujoco><worldbody>{arm}</worldbody></mujoco>")
+    >>> joint_limits(urdf_of_mjcf(file).text)
+    {'turn': (-1.5707963267948966, 1.5707963267948966)}
     """
     try:
         import mujoco

@@ -172,8 +172,12 @@ def test_solutions_reach_the_pose_in_mujoco(arm: Path) -> None:
     )
 
 
-def test_meshes_lie_where_mujoco_has_them(arm: Path) -> None:
+@pytest.mark.parametrize(
+    "turned", ['refpos="0.5 0 0" scale="0.1 0.2 0.3"', 'refpos="1 2 3" refquat="1 2 3 4" scale="0.1 0.1 0.1"']
+)
+def test_meshes_lie_where_mujoco_has_them(tmp_path: Path, turned: str) -> None:
     """MuJoCo moves vertices to the centre of mass and the geom to match; the file is not moved here."""
+    arm = arm_file(tmp_path, ARM.replace('scale="0.1 0.2 0.3" refpos="0.5 0 0"', turned))
     robot = quiet(arm)
     body, pose, mesh = next(found for found in drawable_shapes(robot, arm) if isinstance(found[2], tuple))
     vertices = mesh[0] @ pose[:3, :3].T + pose[:3, 3]
