@@ -19,7 +19,7 @@ BIN := .venv/bin
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000
-NEED_DATA := goal_sets lasa path_problems recorded_motions robots solver # make bench BENCH=lasa ARGS="--data FOLDER"
+NEED_DATA := goal_sets lasa mjcf path_problems recorded_motions robots solver # make bench BENCH=lasa ARGS="--data FOLDER"
 BENCHMARKS = $(or $(BENCH),$(filter-out $(NEED_DATA),$(sort $(notdir $(basename $(wildcard benchmarks/[!_]*.py))))))
 
 help:
