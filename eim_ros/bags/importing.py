@@ -445,7 +445,7 @@ def _pairs_of(
     moments, values = piece.times, piece.positions
     if form.rate is not None and len(piece.times) > 1:
         moments = np.arange(piece.times[0], piece.times[-1], 1.0 / form.rate)
-        values = interpolated(piece.times, piece.positions, moments, form.method)
+        values = _resampled(piece, moments, form.method, selection.cuts.is_held(robot.joint_names))
     values = np.where(robot.continuous, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
     known = robot.within_limits(values, LIMIT_TOLERANCE)
     if n_outside := int(np.sum(~known)):

@@ -205,7 +205,11 @@ class Import:
             labels=self.topics.label,
             skipped_labels=self.topics.skip_label,
             cuts=Cuts(
-                cuts.max_gap, cuts.max_speed, cuts.min_jump, self.topics.time == "arrival", held=self.topics.hold
+                cuts.max_gap,
+                cuts.max_speed,
+                cuts.min_jump,
+                use_arrival=self.topics.time == "arrival",
+                held=self.topics.hold,
             ),
         )
 
