@@ -220,7 +220,7 @@ class Import:
 
         form = self.segments
         if self.topics.pose_topic or form.rate:
-            raise ConfigurationError("--pose-topic is for --task ik, and --rate for ik or lerobot", self.task)
+            raise ConfigurationError("--pose-topic is for --task ik, and --rate for --task ik or lerobot", self.task)
         if form.points < 2:
             raise ConfigurationError(f"--points: a motion has at least 2 points, got {form.points}", form.points)
         data_set, reports = import_motions(
