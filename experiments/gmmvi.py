@@ -35,7 +35,19 @@ from eim_ros.learning.models import GaussianMixture
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED, write_figure
 from experiments import targets
-from experiments.gmmvi_tables import ELBO, LONG, LONG_RUNS, SHORT, TABLE_2, TABLE_4, TABLE_5, details, of_run, page
+from experiments.gmmvi_tables import (
+    ELBO,
+    LONG,
+    LONG_RUNS,
+    SHORT,
+    TABLE_2,
+    TABLE_4,
+    TABLE_5,
+    conclusion,
+    details,
+    of_run,
+    page,
+)
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import panel_figure
 from experiments.table import ResultTable, Row, mean_and_error
@@ -431,6 +443,7 @@ EXPERIMENT = Experiment(
     _report,
     page,
     details,
+    conclusion,
     source="paper",
 )
 

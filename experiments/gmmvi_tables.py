@@ -114,11 +114,32 @@ QUALITY = {
 """-ELBO [nat] for the comparison of numbers of evaluations."""
 
 
+CLOSE = 1.0  # [nat] above the paper's -ELBO that counts as close in the conclusion
+
+
 def page(table: ResultTable) -> list[str]:
     """Return table 5, as Markdown, of the short runs and of the long ones."""
     short, long = of_run(table, SHORT), of_run(table, LONG)
     lines = _elbo_table(short, "5, short runs", TABLE_5)
     return [*lines, "", *_elbo_table(long, "5, long runs", LONG_RUNS)] if long.rows else lines
+
+
+def conclusion(table: ResultTable) -> str:
+    """Return how many results are as good as the paper's, in one sentence for the short and the long runs."""
+    words = []
+    for run in (LONG, SHORT):
+        rows = of_run(table, run)
+        above = [
+            -mean_and_error(found, "elbo")[0] - published
+            for target, values in ELBO.items()
+            if "synthetic" not in NAMES[target]
+            for word, published in values.items()
+            if (found := rows.where(target=target, method=word))
+        ]
+        if above:
+            n_equal = sum(excess <= CLOSE for excess in above)
+            words.append(f"{n_equal} of {len(above)} results of the {run} runs")
+    return f"{' and '.join(words)} are at most {CLOSE:g} nat above the paper's -ELBO, or below it." if words else ""
 
 
 def of_run(table: ResultTable, run: str) -> ResultTable:

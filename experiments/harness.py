@@ -124,6 +124,8 @@ class Experiment(Generic[SettingsT]):
         Function from a table to lines of Markdown, which the report shows instead of `report`.
     details : callable, optional
         Function from a table to lines of Markdown. The report writes them to the table's folder, and links to them.
+    conclusion : callable, optional
+        Function from a table to one sentence, for experiments without claims.
     source : str
         Word for the publication that the experiment belongs to.
     figures : mapping of str to str
@@ -144,6 +146,7 @@ class Experiment(Generic[SettingsT]):
     report: Callable[[ResultTable], list[str]] | None = None
     page: Callable[[ResultTable], list[str]] | None = None
     details: Callable[[ResultTable], list[str]] | None = None
+    conclusion: Callable[[ResultTable], str] | None = None
     source: str = "thesis"
     figures: Mapping[str, str] = field(default_factory=dict)
     by: tuple[str, ...] = ()

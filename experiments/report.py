@@ -1,7 +1,7 @@
 """Report that compares the thesis' claims with the result tables of the experiments.
 
-`python -m experiments report` reads DIR/NAME/table.csv of each experiment, writes a page with figures, and lists
-missing tables. Everything comes from the tables; nothing is fitted.
+`python -m experiments report` reads DIR/NAME/table.csv of each experiment, and writes an overview and a page with
+figures for each experiment. It lists missing tables. Everything comes from the tables; nothing is fitted.
 
 A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
 setups, each with one density ratio estimator and one set of settings. A check looks at one setup at a time, so
@@ -173,6 +173,8 @@ def paired_means(
 VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
 OPENING = """# The claims of the thesis, measured
 
+{conclusion}
+
 This report compares claims of the thesis ([Becker 2019](#sources)) about EIM with measurements of this package.
 `{command}` writes it from the result tables in [`{tables}`]({link}).
 
@@ -184,8 +186,8 @@ a classifier. *Known* uses the density of the target or the kinematics.
 importance weights, a refitted gating, the bounds of tables B.1 and B.2, the last model, and a fit by EM as start. The
 thesis does not give its start, except in 6.2. *EIM* has the same bounds and networks, but gradients, direct updates of
 the gating, a check that the classifier helps, and the best model. Its start, from the plug-in density if there is one,
-may be most of the result: the first table of each section has both. The tables list what else differs. A seed counts if
-all rows of it are measured.
+may be most of the result: a table of each page has both. The tables list what else differs. A seed counts if all
+rows of it are measured.
 """
 SOURCES = """## Sources
 
@@ -270,8 +272,8 @@ def counted_rows(
     return found
 
 
-def report_text(sections: Sequence[Section], tables: str, link: str, command: str) -> str:
-    """Return the report in Markdown.
+def report_pages(sections: Sequence[Section], tables: str, link: str, command: str) -> dict[str, str]:
+    """Return the pages of the report in Markdown, by file name: the overview, and a page for each experiment.
 
     Parameters
     ----------
@@ -283,12 +285,40 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
     command : str
         Command that creates the report.
     """
-    parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections), _iterations(sections)]
+    opening = OPENING.format(conclusion=_conclusion(sections), command=command, tables=tables, link=link)
+    parts = [opening, _overview(sections), _iterations(sections)]
     versions = [_versions(one.table) for one in sections if one.table is not None]
     usual = max(versions, key=versions.count, default="")
     if usual:
         parts += [f"{usual}\n"]
-    return "\n".join([*parts, *(_section(one, tables, usual) for one in sections), SOURCES])
+    pages = {_page_of(one): _section(one, tables, usual) for one in sections}
+    return {PAGE: "\n".join([*parts, SOURCES]), **pages}
+
+
+def _page_of(one: Section) -> str:
+    return f"{one.experiment.name}.md"
+
+
+def _conclusion(sections: Sequence[Section]) -> str:
+    """Return how many checks of the thesis' settings and of the other rows agree."""
+    words = []
+    for name, is_of_thesis in (("the thesis' settings", True), ("other settings and density ratios", False)):
+        verdicts = [
+            finding.agrees
+            for one in sections
+            for claim in one.claims
+            for setup, finding in one.findings(claim).items()
+            if finding.agrees is not None and (setup.key == THESIS_SETUP.key) is is_of_thesis
+        ]
+        if verdicts:
+            words.append(f"with {name}, {_share(verdicts)}")
+    if not words:
+        return "No table decides a claim."
+    return f"**Each check compares a claim of the thesis with one row of results: {'; '.join(words)}.**"
+
+
+def _share(verdicts: Sequence[bool]) -> str:
+    return f"{sum(verdicts)} of {len(verdicts)} checks {'agrees' if sum(verdicts) == 1 else 'agree'}"
 
 
 def _versions(table: ResultTable) -> str:
@@ -311,14 +341,14 @@ def _overview(sections: Sequence[Section]) -> str:
     for one in sections:
         name = one.experiment.name
         if one.table is None:
-            lines.append(f"| [{name}](#{name}) | not run | | | |")
+            lines.append(f"| [{name}]({name}.md) | not run | | | |")
             continue
         findings = [one.findings(claim) for claim in one.claims]
         scores = {setup: _score(findings, setup) for setup in one.tables if setup}
         thesis = " ".join(score for setup, score in scores.items() if setup.key == THESIS_SETUP.key)
         others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS_SETUP.key and score)
         lines.append(
-            f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {n_seeds(one.tables.values())} | "
+            f"| [{name}]({name}.md) | {_setting(one.experiment, one.table)[0]} | {n_seeds(one.tables.values())} | "
             f"{thesis} | {others} |"
         )
     return "\n".join([*lines, ""])
@@ -350,7 +380,7 @@ def _iterations(sections: Sequence[Section]) -> str:
                 rows.append(f"{setup.label}: {' → '.join(f'{median(side):.3g}' for side in zip(*found, strict=True))}")
         if rows:
             name = one.experiment.name
-            lines.append(f"| [{name}](#{name}) | {text.replace('|', BAR)} | {em:.3g} | {'; '.join(rows)} |")
+            lines.append(f"| [{name}]({name}.md) | {text.replace('|', BAR)} | {em:.3g} | {'; '.join(rows)} |")
     return "\n".join([*lines, ""]) if len(lines) > 4 else ""
 
 
@@ -367,21 +397,27 @@ def _score(findings: Sequence[Mapping[Setup, Finding]], setup: Setup) -> str:
 
 
 def _section(one: Section, tables: str, usual_versions: str) -> str:
+    """Return the page of an experiment: its conclusion, its figures, and the tables behind them."""
     experiment, table = one.experiment, one.table
-    lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
+    lines = [f"# {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None:
         lines += [f"**Not run.** `python -m experiments {experiment.name} --output {tables}` measures it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
+    lines += _conclusions(one)
+    for path in one.figures:
+        lines += [f"![{experiment.name}]({path})", ""]
     versions = _versions(table)
     lines += [_provenance(one, table) + (f" {versions}" if versions != usual_versions else ""), ""]
-    lines += starts_table(one, table)
     if one.claims:
-        lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
         lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
-        lines += [line for claim in one.claims for line in _lines(one, claim)]
-    elif experiment.page is not None:
+        lines += [*(line for claim in one.claims for line in _lines(one, claim)), ""]
+        lines += starts_table(one, table)
+        lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table)]
+        return "\n".join([*lines, ""])
+    lines += starts_table(one, table)
+    if experiment.page is not None:
         departures = experiment.preset().departures.get("all", ())
         lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
         lines += experiment.page(table)
@@ -395,9 +431,29 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
         )
         lines += ["```", *text(table), "```"]
-    for path in one.figures:
-        lines += ["", f"![{experiment.name}]({path})"]
     return "\n".join([*lines, ""])
+
+
+def _conclusions(one: Section) -> list[str]:
+    """Return how many checks agree, and each claim with the rows that contradict it, as Markdown."""
+    if one.experiment.conclusion is not None and one.table is not None:
+        text = one.experiment.conclusion(one.table)
+        return [f"**{text}**", ""] if text else []
+    findings = {claim: one.findings(claim) for claim in one.claims}
+    verdicts = [finding.agrees for found in findings.values() for finding in found.values()]
+    decided = [verdict for verdict in verdicts if verdict is not None]
+    if not decided:
+        return []
+    lines = [f"**{_share(decided)} with the thesis**, one check for each claim and each row of results.", ""]
+    for claim, found in findings.items():
+        against = {setup.label: finding.why for setup, finding in found.items() if finding.agrees is False}
+        if against:
+            reasons = dict.fromkeys(against.values())
+            rows = (
+                f"{listed(label for label, why in against.items() if why == reason)}: {reason}" for reason in reasons
+            )
+            lines.append(f"- Not confirmed: {claim.text} {'; '.join(rows)}.")
+    return [*lines, ""] if len(lines) > 2 else lines
 
 
 def starts_table(one: Section, table: ResultTable) -> list[str]:
@@ -544,9 +600,8 @@ class Report:
             for name, path in paths.items()
             if path.exists() and experiment_module(name).EXPERIMENT.details
         }
-        check_outputs(
-            {"--output": folder / PAGE, **details}, {f"--tables {name}": path for name, path in paths.items()}
-        )
+        pages = {f"--output, {page}": folder / page for page in (PAGE, *(f"{name}.md" for name in EXPERIMENTS))}
+        check_outputs({**pages, **details}, {f"--tables {name}": path for name, path in paths.items()})
         found = {}
         for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
             experiment = experiment_module(name).EXPERIMENT
@@ -561,7 +616,8 @@ class Report:
             if (self.tables, self.output) == (TABLES, OUTPUT)
             else f"python -m experiments report --tables {self.tables}"
         )
-        write_atomically(folder / PAGE, report_text(sections, self.tables, link, command).encode())
+        for page, text in report_pages(sections, self.tables, link, command).items():
+            write_atomically(folder / page, text.encode())
         for one in sections:
             if one.experiment.details is not None and one.table is not None:
                 lines = one.experiment.details(one.table)

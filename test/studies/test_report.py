@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments.__main__ import main
+from experiments.harness import EXPERIMENTS
 from experiments.obstacle import EXPERIMENT
 from experiments.report import OUTPUT, PAGE, TABLES
 from experiments.table import Header, ResultTable
@@ -50,14 +51,14 @@ quick = pytest.mark.usefixtures("without_pictures")
 
 def made(tables: Path, output: Path) -> str:
     assert main(["report", "--tables", str(tables), "--output", str(output)]) == 0
-    return (output / "index.md").read_text(encoding="utf-8")
+    return "\n".join((output / page).read_text(encoding="utf-8") for page in ("index.md", "obstacle.md"))
 
 
 def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_same_twice(tmp_path):
     obstacle_table(tmp_path / "tables", quick=False, seeds=(0, 1))
     text = made(tmp_path / "tables", tmp_path / "report")
     others = "EIM (classifier): 2 of 2; EIM (plug-in + network): 2 of 2; EIM (plug-in): 2 of 2"
-    assert f"| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | {others} |" in text
+    assert f"| [obstacle](obstacle.md) | FULL | 2 | 2 of 2 | {others} |" in text
     assert "**Setting: FULL**, seeds 0, 1: [20 rows](../tables/obstacle/table.csv), 2.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
     measured = "EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m"
@@ -72,7 +73,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert f"| EIM (plug-in) | {measured} | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
     first = {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")}
-    assert len(first) == 2
+    assert len(first) == 2 + len(EXPERIMENTS)  # an overview, the pages, and one figure
     made(tmp_path / "tables", tmp_path / "report")
     assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
 
@@ -88,7 +89,12 @@ def test_no_is_explained_where_it_is_said(tmp_path):
     text = made(tmp_path, tmp_path / "report")
     assert "| **no**: EIM collides with 40.0% of its samples |" in text
     assert text.count("**no**") == 1
-    assert "| [obstacle](#obstacle) | FULL | 1 | 2 of 2 | EIM (classifier): 1 of 2;" in text
+    claim = "One Gaussian of highest likelihood averages over both ways, misses the point and hits the disc"
+    conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # what stands before the tables
+    assert "**7 of 8 checks agree with the thesis**" in conclusion
+    assert f"- Not confirmed: {claim}" in conclusion
+    assert "EIM (classifier): EIM collides with 40.0% of its samples." in conclusion
+    assert "| [obstacle](obstacle.md) | FULL | 1 | 2 of 2 | EIM (classifier): 1 of 2;" in text
 
 
 @quick
@@ -112,7 +118,7 @@ def test_quick_selected_and_changed_settings_are_said(tmp_path):
 
 def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
     text = made(tmp_path / "nothing", tmp_path / "report")
-    assert "| [obstacle](#obstacle) | not run | | | |" in text
+    assert "| [obstacle](obstacle.md) | not run | | | |" in text
     assert "- EIM's Gaussian takes one way and ignores the other. (figure 1.1)" in text
     assert "not run: adversarial" in capsys.readouterr().out
     assert main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report"), "--json"]) == 0
@@ -126,7 +132,7 @@ def test_seeds_without_all_rows_of_a_setup_are_not_counted_for_it(tmp_path):
     kept = [row for row in table.rows if (row["estimator"], row["seed"]) != ("network", 1)]
     table.with_rows(kept).write(path)
     text = made(tmp_path, tmp_path / "report")
-    assert "| [obstacle](#obstacle) | FULL | 1 to 2 |" in text
+    assert "| [obstacle](obstacle.md) | FULL | 1 to 2 |" in text
     assert "seeds 0, 1: [16 rows]" in text
     assert "| EIM (classifier) | all settings (thesis: not given) | 1 |" in text
     assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
@@ -141,10 +147,10 @@ def test_rows_that_all_are_compared_with_must_be_there(tmp_path):
     table = ResultTable.read(path)
     table.with_rows(row for row in table.rows if row["method"] != "EM").write(path)
     text = made(tmp_path, tmp_path / "report")
-    assert "| [obstacle](#obstacle) | not run | | | |" in text
+    assert "| [obstacle](obstacle.md) | not run | | | |" in text
     assert not list((tmp_path / "report").rglob("*.png"))
     table.with_rows(()).write(path)
-    assert "| [obstacle](#obstacle) | not run | | | |" in made(tmp_path, tmp_path / "report2")
+    assert "| [obstacle](obstacle.md) | not run | | | |" in made(tmp_path, tmp_path / "report2")
 
 
 @pytest.mark.parametrize(
@@ -173,5 +179,7 @@ def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch)
     (tmp_path / TABLES).symlink_to(ROOT / TABLES)
     monkeypatch.chdir(tmp_path)
     assert main(["report"]) == 0
-    page = Path(OUTPUT, PAGE)
-    assert page.read_text(encoding="utf-8") == (ROOT / page).read_text(encoding="utf-8")
+    pages = [path.name for path in Path(OUTPUT).glob("*.md")]
+    assert sorted(pages) == sorted([PAGE, *(f"{name}.md" for name in EXPERIMENTS)])
+    for page in pages:
+        assert Path(OUTPUT, page).read_text(encoding="utf-8") == (ROOT / OUTPUT / page).read_text(encoding="utf-8")
