@@ -60,8 +60,8 @@ report: setup
 	$(BIN)/python -m experiments report $(ARGS)
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
-	@echo "docs: build/site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "docs: build/site/index.html; the search needs a server: python3 -m http.server --directory build/site"
 
 bench:
 	@scripts/setup.sh bench

@@ -1,7 +1,8 @@
 """MkDocs hook that adds files linked from the pages but outside docs/ (results, messages, scripts) to the site.
 
 A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
-its README.md. MkDocs therefore checks all links, and the site needs no other host.
+its README.md. MkDocs therefore checks all links, and the site needs no other host. Figures become links to their full
+size.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OTHERS = "docs/", "repository/"
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # excludes addresses of other hosts and mere anchors
+FIGURE = re.compile(r'(?<!">)(<img [^>]*?src="([^"]+)"[^>]*>)')  # excludes figures that are links already
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -44,6 +46,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return LINK.sub(rewritten, markdown)
 
 
+def on_page_content(content: str, **_: Any) -> str:
+    """Let each figure lead to its full size."""
+    return FIGURE.sub(r'<a class="figure" href="\2">\1</a>', content)
+
+
 def _targets(page: str, markdown: str) -> set[str]:
     found = (_path(page, match[2]) for match in LINK.finditer(FENCE.sub("", markdown)))
     return {path for path in found if path is not None}
@@ -70,4 +77,5 @@ def _relative(uri: str, page: str) -> str:
 
 
 def _text(page: str) -> str:
-    return (ROOT / _source(page)).read_text(encoding="utf-8")
+    path = ROOT / _source(page)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""  # pages of the reference are generated

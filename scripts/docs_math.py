@@ -1,26 +1,21 @@
-"""MkDocs hook that converts formulas to MathML when the site is built, so browsers need no other host to show them."""
+"""MkDocs hook that adds MathJax to the site, so that browsers need no other host to show formulas."""
 
 from __future__ import annotations
 
-import html
-import re
+from importlib.resources import files as resources
+from pathlib import Path
 from typing import Any
 
-from latex2mathml.converter import convert
-from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
 
-FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
-COMMAND = re.compile(r"\\[A-Za-z]+")  # the converter leaves unknown commands unchanged
+PACKAGE, FOLDER = "mathjax", "static/mathjax/es5"  # of the distribution django-static-mathjax; Django is not needed
+SCRIPT, FONTS = "tex-chtml.js", "output/chtml/fonts"
 
 
-def on_page_content(content: str, page: Any, **_: Any) -> str:
-    """Convert each formula; an unknown command ends the build."""
-
-    def converted(match: re.Match[str]) -> str:
-        formula = html.unescape(match[2]).strip()
-        shown = str(convert(formula, display="block" if match[1] == "div" else "inline"))
-        if unknown := COMMAND.findall(shown):
-            raise PluginError(f"{page.file.src_uri}: {', '.join(unknown)} in {formula!r} cannot be converted")
-        return f'<div class="formula">{shown}</div>' if match[1] == "div" else shown
-
-    return FORMULA.sub(converted, content)
+def on_files(files: Files, config: Any) -> Files:
+    """Add the script and the fonts of MathJax."""
+    folder = Path(str(resources(PACKAGE))) / FOLDER
+    for path in (folder / SCRIPT, *(folder / FONTS).rglob("*.woff")):
+        uri = f"mathjax/{path.relative_to(folder).as_posix()}"
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
+    return files

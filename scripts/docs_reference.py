@@ -1,11 +1,14 @@
 """MkDocs hook that writes the reference from the code, so that it cannot become stale.
 
+Each public class gets a page. The functions and constants of a package share one.
+
 A page contains lines such as `<!-- generated: node parameters -->`. Each is replaced when the site is built:
 
     command line       help of every verb of `eim`
     exit codes         table of the exit codes
     node parameters    table of the parameters of every node
     interfaces         services, messages and actions with the comments of their files
+    python PACKAGE     table of the public names of a package
     learner settings   table of the settings of every learner
     table PATH         rows of the Markdown tables in a file of results
     text PATH          content of a file of results
@@ -16,22 +19,33 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import inspect
 import io
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
 
 from eim_ros.cli.main import EXPLAINED, VERBS, read_verb
 from eim_ros.core.settings import Settings
 from eim_ros.nodes.__main__ import NODES
 
 ROOT = Path(__file__).resolve().parents[1]
-MARK = re.compile(r"^<!-- generated: ([a-z ]+?)(?: (\S*/\S*))? -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: ([a-z ]+?)(?: (\S*[/.]\S*))? -->$", re.MULTILINE)
+PYTHON = {  # pages of the packages; the classes of a package are in a folder next to its page
+    "reference/python/ik.md": "eim_ros.ik",
+    "reference/python/kinematics.md": "eim_ros.kinematics",
+    "reference/python/learning.md": "eim_ros.learning",
+    "reference/python/models.md": "eim_ros.learning.models",
+    "reference/python/motion.md": "eim_ros.motion",
+}
+FUNCTIONS = "functions"
 LEARNERS = {
     "EM": "eim_ros.learning:EMConfig",
     "TruncatedEM": "eim_ros.learning:TruncatedEMConfig",
@@ -39,6 +53,68 @@ LEARNERS = {
     "GMMVI": "eim_ros.learning.gmmvi:GMMVIConfig",
 }
 FIELD = re.compile(r"^(?P<type>[\w/]+(?:\[[<=\d]*\])?) +(?P<name>\w+)(?: *= *(?P<constant>\S+)| +(?P<default>\S+))?$")
+
+
+def on_config(config: Any) -> Any:
+    """Add the pages of the classes to the contents, below the page of their package."""
+    config.nav = _with_classes(config.nav)
+    return config
+
+
+def _with_classes(nav: Any) -> Any:
+    if isinstance(nav, list):
+        return [_with_classes(entry) for entry in nav]
+    if isinstance(nav, dict):
+        return {title: _with_classes(entry) for title, entry in nav.items()}
+    return [{"Overview": nav}, *({title: page} for title, page, _ in python_pages(nav))] if nav in PYTHON else nav
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages of the classes."""
+    for index in PYTHON:
+        for _, page, text in python_pages(index):
+            files.append(File.generated(config, page, content=text))
+    return files
+
+
+def python_pages(index: str) -> list[tuple[str, str, str]]:
+    """Return title, path and content of each page below the page of a package."""
+    package, folder = PYTHON[index], index.removesuffix(".md")
+    classes, others = _public_names(package)
+    pages = [(name, f"{folder}/{name}.md", f"::: {package}.{name}\n\n{_members(package, name)}") for name in classes]
+    text = "\n".join(f"::: {package}.{name}\n    options: {{heading_level: 2}}\n" for name in others)
+    title = "Functions and constants"
+    return [*pages, (title, f"{folder}/{FUNCTIONS}.md", f"# {title} of `{package}`\n\n{text}")]
+
+
+def _members(package: str, name: str) -> str:
+    """Return a table of the values of an enumeration; empty for other classes."""
+    kind = getattr(importlib.import_module(package), name)
+    if not issubclass(kind, Enum):
+        return ""
+    return _table(("name", "value"), ((f"`{member.name}`", f"`{member.value}`") for member in kind))
+
+
+def _public_names(package: str) -> tuple[list[str], list[str]]:
+    """Return the classes and the other names that a package exports."""
+    module = importlib.import_module(package)
+    classes = [name for name in module.__all__ if inspect.isclass(getattr(module, name))]
+    return classes, [name for name in module.__all__ if name not in classes]
+
+
+def python_names(package: str) -> str:
+    """Return a table of the public names of a package, with links to their pages."""
+    module, (classes, others) = importlib.import_module(package), _public_names(package)
+    folder = next(index for index, name in PYTHON.items() if name == package).rpartition("/")[2].removesuffix(".md")
+    rows = []
+    for name in classes:
+        summary = (inspect.getdoc(getattr(module, name)) or "").partition("\n\n")[0].replace("\n", " ")
+        rows.append((f"[`{name}`]({folder}/{name}.md)", summary))
+    for name in others:
+        summary = (inspect.getdoc(getattr(module, name)) or "").partition("\n\n")[0].replace("\n", " ")
+        shown = summary if callable(getattr(module, name)) else "Constant."
+        rows.append((f"[`{name}`]({folder}/{FUNCTIONS}.md#{package}.{name})", shown))
+    return _table(("name", "meaning"), rows)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -115,7 +191,7 @@ FROM_CODE: dict[str, Callable[[], str]] = {
     "interfaces": interfaces,
     "learner settings": learner_settings,
 }
-FROM_FILE: dict[str, Callable[[str], str]] = {"table": result_table, "text": result_text}
+FROM_FILE: dict[str, Callable[[str], str]] = {"table": result_table, "text": result_text, "python": python_names}
 
 
 def _help(verb: str) -> str:

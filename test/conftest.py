@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # These take longest. Whichever came last would keep one core busy while the others have nothing left to do.
 FIRST = [
+    "test_site.py",
     "cli/test_demo_planar.py",
     "nodes/demonstrator/test_demonstrator.py",
     "nodes/trainer/test_trainer.py",

@@ -36,6 +36,7 @@ SHIPPED_ROBOTS = (
     "ur10e",
     "xarm7",
 )
+"""Names of the included robots, for `Robot` and `Sampler`."""
 MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
 DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
 XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy

@@ -152,6 +152,7 @@ class Capsule:
 
 
 Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
+"""Solid with a closed form of its surface."""
 
 
 def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
@@ -391,6 +392,7 @@ class Thinning:
 
 
 Obstacle: TypeAlias = Shape | Mesh | PointCloud
+"""Anything that an arm must not touch."""
 
 
 def checked_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> tuple[Obstacle, ...]:

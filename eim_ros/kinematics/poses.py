@@ -36,6 +36,7 @@ MATRIX_METHODS = ("as_matrix", "GetAsMatrix4", "matrix")  # methods of scipy and
 MAPPING = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}  # keys of a mapping
 POSITION_ALONE = "a position leaves the orientation open, which is not possible here: expected " + FORMS
 CONTEXT_KINDS = {"position": 3, "pose": 9}
+"""Kinds of contexts of a model, with the number of values of each."""
 # indices into a flattened transform
 _ENTRIES = {kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()}
 NORM_TOLERANCE = 1e-3

@@ -16,7 +16,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 LANES: int  # number of double-precision numbers that are processed together
 MOST_JOINTS: int  # maximum number of joints
-NO_EXPERT: int  # number of the expert of rows that came from no expert
+NO_EXPERT: int
+"""Number of the expert of rows that came from no expert."""
 SPACING: float  # minimum distance of solutions found by continuation, as a share of the step
 
 def sin(x: npt.ArrayLike) -> FloatArray:
