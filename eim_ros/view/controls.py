@@ -14,12 +14,18 @@ from scipy.spatial.transform import Rotation
 from eim_ros.core.arrays import FloatArray
 from eim_ros.ik import Component
 from eim_ros.kinematics import Robot, pose_from, tip_links
+from eim_ros.view.groups import common_labels
 from eim_ros.view.live import LiveSolutions, Solutions, component_colour, dexterity
 from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
 from eim_ros.view.style import MUTED
 
 NO_FAMILY = ("–",)
 FORMS = ("sticks", "arms")  # shapes of ghosts
+CAPTIONS = {  # what a colour of the legend means
+    "component": "Each colour is a component: the arm moves through it without moving its tip.",
+    "solution": "Each colour is a component, here a single solution.",
+    "group": "Each colour is a group of solutions that look alike.",
+}
 
 
 BUTTON = (
@@ -59,10 +65,10 @@ class Controls:
         tabs = gui.add_tab_group()
         self.extra_tab = None if menu.extra_tab is None else tabs.add_tab(menu.extra_tab)
         with tabs.add_tab("Solutions"):
-            hint = "Which component the solid arm is of; or click a ghost"
+            hint = "The solid arm shows a solution of this component; or click a thin arm in the scene"
             self.component: Any = gui.add_dropdown("Component", NO_FAMILY, hint=hint)
-            hint = "Moves the arm while its tip stays; or drag a link of the solid arm"
-            self.along: Any = gui.add_slider("Along it", 0.0, 1.0, 0.001, 0.0, hint=hint)
+            hint = "Moves the arm along its component while the tip stays; or drag a link of the solid arm"
+            self.along: Any = gui.add_slider("Self-motion", 0.0, 1.0, 0.001, 0.0, hint=hint)
             self._manipulability = gui.add_html("")
             self._joints = gui.add_html("")
         self._density: Any = None
@@ -91,10 +97,10 @@ class Controls:
             self.add_sphere = gui.add_button("Add a sphere", hint="The first size is its diameter")
             self.remove = gui.add_button("Remove the last one")
         with tabs.add_tab("View"):
-            self.n = gui.add_slider("Ghosts", 1, menu.most_ghosts, 1, live.n)
-            self.form = gui.add_dropdown("Ghosts as", FORMS)
+            self.n = gui.add_slider("Solutions shown", 1, menu.most_ghosts, 1, live.n)
+            self.form = gui.add_dropdown("Drawn as", FORMS)
             is_shown = menu.extra_tab is None
-            self.with_ghosts = gui.add_checkbox("Show ghosts", is_shown)
+            self.with_ghosts = gui.add_checkbox("Show solutions", is_shown)
             self.with_arm = gui.add_checkbox("Show the chosen arm", is_shown)
             self.with_curves = gui.add_checkbox("Show self-motions", is_shown)
             self.frame = gui.add_button("Show everything")
@@ -130,7 +136,8 @@ class Controls:
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
         labels = component_names(solutions.numbers, solutions.components, self._robot)
-        self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
+        colours = [component_colour(number) for number in solutions.numbers]
+        self._legend.content = legend_panel(labels, colours, _caption(solutions))
         self.show_choice(solutions, position_only)
 
     def show_choice(self, solutions: Solutions, position_only: bool) -> None:
@@ -156,6 +163,13 @@ class Controls:
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
 
 
+def _caption(solutions: Solutions) -> str:
+    """Return what a colour means; empty without a solution."""
+    if not solutions.components:
+        return ""
+    return CAPTIONS["solution" if all(len(one) == 1 for one in solutions.components) else solutions.kind]
+
+
 def _density(solutions: Solutions) -> str:
     """Return the density panel of the ghosts and the chosen solution; empty without a solution."""
     if solutions.chosen is None or not len(solutions.positions):
@@ -177,8 +191,7 @@ def component_names(numbers: Sequence[int], components: Sequence[Component], rob
     starts = np.cumsum([0, *(len(component) for component in components)])
     labels, names = list(robot.branches.labels(rows).values()), []
     for number, component, start, end in zip(numbers, components, starts, starts[1:], strict=False):
-        n, own = len(component), [label[start:end] for label in labels]
-        branch = [str(label[0]) for label in own if label[0] and (label == label[0]).all()]
+        n, branch = len(component), common_labels([label[start:end] for label in labels])
         if component.is_curve:
             size = [f"{component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"]
         else:

@@ -10,9 +10,11 @@ iterates as in Lloyd (1982, "Least squares quantization in PCM"). Nothing in a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik import component_labels, self_motion_components
@@ -30,6 +32,7 @@ class Groups:
     representatives: IntArray  # (n_groups,) int, index of the arm that represents each group, largest group first
     labels: IntArray  # (n,) int, group of each arm, or NO_GROUP
     heading: str  # description of the groups for the legend
+    branches: tuple[str, ...] = ()  # labels of the branch that all arms of a group have, such as "left, up, flip"
 
 
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:
@@ -54,8 +57,19 @@ def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose
     rows = _rows(arms)
     members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=-1)) + 1)]
     chosen = np.array([_nearest(rows, own, rows[own].mean(axis=0)) for own in members], dtype=np.int64)
-    heading = f"Configurations of each of the {len(members)} components" if len(members) > 1 else ""
-    return _largest_first(chosen, labels, n_groups, heading)
+    heading = f"Configurations in each of the {len(members)} components" if len(members) > 1 else ""
+    groups = _largest_first(chosen, labels, n_groups, heading)
+    names = list(robot.branches.labels(positions).values())
+    branches = (
+        ", ".join(common_labels([label[groups.labels == group] for label in names]))
+        for group in range(len(groups.representatives))
+    )
+    return replace(groups, branches=tuple(branches))
+
+
+def common_labels(labels: Sequence[npt.NDArray[np.str_]]) -> list[str]:
+    """Return the labels of a branch that all solutions have. Each entry has one joint's labels (n,) of n solutions."""
+    return [str(label[0]) for label in labels if label[0] and (label == label[0]).all()]
 
 
 def _rows(arms: FloatArray) -> FloatArray:

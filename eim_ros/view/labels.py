@@ -28,6 +28,7 @@ from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GRO
 SMALLEST_FONT = 8.0
 BAND_WIDTH = 0.34  # share of the distance between two joints
 CROWDED = 55  # number of letters in a row above which each word gets its own line
+LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend, letters that a key takes, and lines
 LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 
@@ -53,13 +54,20 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
     rest = int(np.count_nonzero(groups.labels == NO_GROUP))
-    names = [f"{size}" for size in sizes]
+    branches = groups.branches or ("",) * n_groups
+    names = [
+        branch if branch and (sizes == 1).all() else f"{size}: {branch}" if branch else f"{size}"
+        for size, branch in zip(sizes, branches, strict=True)
+    ]
     keys: list[Any] = [Line2D([], [], color=colour, linewidth=5) for colour in FAMILY_COLOURS[:n_groups]]
     if rest:
         keys.append(Line2D([], [], color=NO_GROUP_COLOUR, linewidth=5))
         names.append(f"{rest} in others")
     if len(keys) < 2:
         return
+    room = LEGEND / (max(map(len, names)) + KEY)  # number of columns in the usual font
+    fits = [min(1.0, LEGEND_LINES / math.ceil(len(keys) / n), room / n) for n in range(1, 8)]
+    columns, size = max(n for n, fit in enumerate(fits, 1) if fit == max(fits)), 14.0 * max(fits)
     heading = figure.text(left, y, groups.heading, fontsize=14, color=MUTED, va="center")
     _shrink(figure, heading, 0.99 - left)
     figure.legend(
@@ -68,9 +76,9 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
         loc="upper left",
         bbox_to_anchor=(left, y - 0.018),
         bbox_transform=figure.transFigure,
-        ncols=7,
+        ncols=columns,
         frameon=False,
-        fontsize=14,
+        fontsize=size,
         labelcolor=INK,
         handlelength=1.3,
         handletextpad=0.5,

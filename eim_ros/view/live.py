@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik import Component, NearestPose, Sampler, component_labels, nearest, self_motion_components
+from eim_ros.ik.messages import BEST_ATTEMPT
 from eim_ros.kinematics import Obstacle, Robot, body_poses, refine
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
@@ -100,6 +101,7 @@ class Solutions:
     message: str  # number of solutions, or why there is none
     elapsed: float  # solving time [s]
     nearest: FloatArray | None = None  # (dof,), configuration nearest to a target out of reach
+    kind: str = "component"  # or "group", of similar solutions
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:
@@ -177,9 +179,12 @@ class LiveSolutions:
         if not found:
             near = self.sampler.solve_nearest_pose(pose, seed=self.seed, timeout=TIMEOUT)
             if near:
-                closest, told = near.q, f"{told}; {_missed(near, self.position_only)}"
+                closest = near.q
+                told = f"{told.partition(BEST_ATTEMPT)[0]}; {_missed(near, self.position_only)}"
         elapsed = time.perf_counter() - started
-        return Solutions(pose, shown, labels, found, numbers, chosen, component, along, density, told, elapsed, closest)
+        return Solutions(
+            pose, shown, labels, found, numbers, chosen, component, along, density, told, elapsed, closest, kind
+        )
 
     def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
         """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
@@ -355,5 +360,5 @@ def _told(kind: str, found: list[Component], n: int, message: str) -> str:
 
 
 def _missed(near: NearestPose, position_only: bool) -> str:
-    turned = "" if position_only else f" and {np.degrees(near.orientation_error):.0f}°"
-    return f"the nearest pose is {1e3 * near.position_error:.0f} mm{turned} away"
+    turned = "" if position_only else f" and turned by {np.degrees(near.orientation_error):.0f}°"
+    return f"the nearest pose is {near.position_error:.3f} m away{turned}"

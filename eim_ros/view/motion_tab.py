@@ -23,7 +23,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionPrior, ViaPoint, weigh
 from eim_ros.view.live import component_colour, light
 from eim_ros.view.page import Page
-from eim_ros.view.panels import legend_panel, text_panel
+from eim_ros.view.panels import density_text, legend_panel, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
 
@@ -383,7 +383,7 @@ class MotionTab:
         motions, i = self.shown, self._index
         if motions is None:
             return text_panel([self.problem])
-        told = [f"log density {motions.log_prob[i]:.1f} nat"]
+        told = [f"log density {density_text(float(motions.log_prob[i]))}"]
         if self.kind.value == SHOWN:
             told.append(f"more likely than {100.0 * motions.quantiles[i]:.0f} % of held-out demonstrations")
         else:
@@ -392,7 +392,7 @@ class MotionTab:
             within = "within the limits" if motions.valid[i] else "BEYOND the limits"
             told.append(f"{within}, {n_valid} of {len(motions)} are")
             if self._is_tied:
-                told.append(f"log density of this begin or end {motions.log_evidence:.1f} nat")
+                told.append(f"log density of this begin or end: {density_text(motions.log_evidence)}")
             if self.ends.value and self._page.solutions is not None:
                 away = np.linalg.norm(motions.tips[i, -1] - self._page.solutions.pose[:3, 3])
                 told.append(f"ends {away:.3f} m from the target")

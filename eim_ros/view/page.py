@@ -8,6 +8,7 @@ and the results.
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import socket
 import threading
@@ -38,21 +39,39 @@ AROUND = 0.06  # margin around what is shown, in units of the arm's reach
 TURNED = 1e-3  # a user has moved the camera if it is farther away than this, in units of the arm's reach
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
-LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
-PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
+LINK_KEY, LINK_WANTED, LINK_SHOWN = "eim-view-link", "wanted", "shown"  # name and values in the browser's storage
+PHONE = 576  # [pixel] width up to which viser shows the panel at the bottom
+PATIENCE, PAUSE, REDRAWN = 60.0, 0.1, 0.02  # [s] to wait for a slow browser, and between two looks
 LONGEST_END = 5.0  # [s] to wait for the threads of the server
 # viser's page sends a dragged target or slider once per 50 ms, which it has no option for; 10 ms is once per frame
 SEND_EACH_FRAME = (
     "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
     "window.setTimeout=(act,ms,...rest)=>later(act,ms===50?10:ms,...rest)}"
 )
-# viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage
+# viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage.
+# Until the state of the link is shown, a cover hides what other visitors look at.
 READ_LINK = (
-    "let n=600,k=setInterval(()=>{for(const key of Object.keys("
-    f"localStorage))if(key.endsWith('{LINK_KEY}')&amp;&amp;localStorage[key]=='{LINK_WANTED}')"
-    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)"
+    "localStorage.length;let n=600;"  # without a storage, the script ends here
+    "if(!window.linkCover&&location.search.includes('=')){const cover=window.linkCover=document.createElement('div');"
+    "cover.textContent='Opening the link …';cover.onclick=()=>cover.remove();"
+    "cover.style.cssText='position:fixed;inset:0;z-index:9999;display:flex;align-items:center;"
+    "justify-content:center;background:#fff;color:#1B1F27;font:16px sans-serif';document.body.append(cover)}"
+    "const timer=setInterval(()=>{for(const key of Object.keys(localStorage))"
+    f"if(key.endsWith('{LINK_KEY}')){{if(localStorage[key]=='{LINK_WANTED}')localStorage[key]=location.search||'?';"
+    f"else if(localStorage[key]=='{LINK_SHOWN}'){{delete localStorage[key];n=0}}}}"
+    "if(n--<=0){clearInterval(timer);window.linkCover&&window.linkCover.remove()}},100)"
 )
-SCRIPT = f'<img src="data:," style="display:none" onerror="{SEND_EACH_FRAME};{READ_LINK}">'
+# viser opens the panel of a narrow window over the target; it has no option for a folded one
+FOLD_ON_PHONE = (
+    f"if(!window.isFolded&&innerWidth<={PHONE}){{window.isFolded=true;let part=this,handle=null;"
+    "while(part&&!(handle&&getComputedStyle(handle).cursor=='pointer'))"
+    "{handle=part.previousElementSibling;part=part.parentElement}if(handle){handle.click();"
+    "handle.insertAdjacentHTML('beforeend','<span style=margin-left:auto>▴▾</span>')}}"
+)
+SCRIPT = (
+    '<img src="data:," style="display:none" onerror="'
+    f'{html.escape(";".join((SEND_EACH_FRAME, FOLD_ON_PHONE, READ_LINK)))}">'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +253,7 @@ class Page:
     def _build(self, obstacles: Sequence[Box | Sphere] = ()) -> None:
         """Add the scene and the panel of the robot to the server."""
         n_ghosts = max(self._options.n, FEW_GHOSTS)
+        self.server.gui.add_html(SCRIPT)  # first, so that the cover of a link comes before the scene
         self._add_scene(n_ghosts)
         for shape in obstacles:
             self._obstacles.add(shape)
@@ -276,7 +296,6 @@ class Page:
     def _add_controls(self, n_ghosts: int) -> None:
         extra = self._options.extra_tab
         menu = Menu(most_ghosts=n_ghosts, robots=() if extra else self._robots, note=self.told, extra_tab=extra)
-        self.server.gui.add_html(SCRIPT)
         controls = self._controls = Controls(self.server.gui, self.robot, self.live, self.first, menu)
         if controls.robot is not None:
             controls.robot.on_update(lambda event: self._switch(event, controls.robot.value, None))
@@ -316,10 +335,16 @@ class Page:
         link = self._link_of(client)
         if "=" not in link:
             return
+        n_before = self.n_drawn
         try:
             self.restore(ViewState.from_link(link))
         except EimError as error:
             self._controls.tell(f"the link is not shown: {error}")
+        else:
+            end = time.monotonic() + PATIENCE
+            while self.n_drawn == n_before and time.monotonic() < end and not self._is_closed:
+                time.sleep(REDRAWN)
+        client.local_storage.set_item(LINK_KEY, LINK_SHOWN)
 
     def _link_of(self, client: viser.ClientHandle) -> str:
         """Return the part of a browser's address from the question mark on; empty if it is unknown."""
@@ -332,7 +357,8 @@ class Page:
                 link = storage.get_item(LINK_KEY, timeout=PATIENCE) or ""
         except (RuntimeError, TimeoutError):  # the browser has left, or has no storage
             return ""
-        storage.remove_item(LINK_KEY)
+        if "=" not in link:  # the page of a link waits for the answer
+            storage.remove_item(LINK_KEY)
         return link if link != LINK_WANTED else ""
 
     def _frame(self) -> None:
@@ -353,14 +379,19 @@ class Page:
         self._fitted.pop(client.client_id, None)
 
     def _fit_again(self, client: viser.ClientHandle) -> None:
-        """Fit a view whose window has changed, as by docking the panel, unless its user has turned it."""
+        """Fit a view whose window has changed, as by docking the panel, unless its user has turned it.
+
+        A browser may apply the initial camera after the fitted one; such a view is fitted again.
+        """
         aspect, eye = self._fitted.get(client.client_id, (client.camera.aspect, client.camera.position))
+        known = np.stack([eye, self.server.initial_camera.position])
+        of_eye, of_start = np.linalg.norm(known - client.camera.position, axis=1) < TURNED * self.robot.reach
         if client.camera.aspect != aspect:
-            known = np.stack([eye, self.server.initial_camera.position])
-            away = np.linalg.norm(known - client.camera.position, axis=1).min()
             self._fitted[client.client_id] = client.camera.aspect, eye
-            if away < TURNED * self.robot.reach:
+            if of_eye or of_start:
                 self._fit(client)
+        elif of_start and not of_eye:
+            self._fit(client)
 
     def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
         """Return the eye (3,) and the point (3,) that it looks at, for a window of this width per height."""

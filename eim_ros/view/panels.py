@@ -13,6 +13,8 @@ from eim_ros.view.style import FAINT, MUTED
 
 WARNED = 0.05  # share of a joint's range next to each limit that counts as close to the limit
 WARNING = "#D55E00"
+LOWEST = -1000.0  # [nat] log density below which only this limit is shown
+WIDEST = 100.0  # [nat] largest range of log densities in the diagram; lower ones are drawn at its left end
 WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # size of the diagrams [pixel]
 ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 
@@ -58,7 +60,7 @@ def manipulability_panel(
     if len(along) < 2:
         return f"{told}</div>"
     most = max(float(values.max()), value, 1e-12)
-    told += f", {100 * value / most:.0f} % of the most in this component ({most:.4g})"
+    told += f", {100 * value / most:.0f} % of the largest in this component ({most:.4g})"
     if not is_curve:
         return f"{told}</div>"
     length = max(float(along.max(initial=0.0)), 1e-12)
@@ -75,7 +77,8 @@ def manipulability_panel(
         f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
         f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
         f'<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
-        f'<div style="color:{MUTED}">0 at a singularity; from the first to the last of the component</div></div>'
+        f'<div style="color:{MUTED}">Along the component, from its first to its last solution. At 0 the arm is '
+        "singular: its tip cannot move in some direction.</div></div>"
     )
 
 
@@ -84,11 +87,14 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
 
     Dots and line have the colours of their components.
     """
-    least, most = min(float(values.min()), value), max(float(values.max()), value)
+    most = max(float(values.max()), value)
+    smallest = min(float(values.min()), value)
+    least = max(smallest, most - WIDEST)
+    bound = "≤ " if smallest < least else ""
     width = max(most - least, 1e-9)
 
     def x(density: float) -> float:
-        return MARGIN + (WIDTH - 2 * MARGIN) * (density - least) / width
+        return MARGIN + (WIDTH - 2 * MARGIN) * (max(density, least) - least) / width
 
     rows = HEIGHT - 4 * MARGIN
     dots = "".join(
@@ -97,23 +103,31 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
         for i, (v, dot) in enumerate(zip(values, colours, strict=True))
     )
     return (
-        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen one <b>{value:.2f} nat</b>, '
-        f"{most - value:.2f} below the most of those shown"
+        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen one <b>{density_text(value)}</b>'
+        f"{f', {most - value:.2f} nat below the highest shown' if value >= LOWEST else ''}"
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{dots}'
         f'<line x1="{x(value):.1f}" y1="0" x2="{x(value):.1f}" y2="{HEIGHT}" stroke="{colour}" stroke-width="2"/></svg>'
-        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{least:.1f}</span>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{bound}{least:.1f}</span>'
         f"<span>{most:.1f} nat</span></div></div>"
     )
 
 
-def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
-    """Return a legend with the colour of each name."""
+def density_text(value: float) -> str:
+    """Return a log density [nat] in words. A very low one only says that the data are far away."""
+    return f"{value:.2f} nat" if value >= LOWEST else f"below {LOWEST:.0f} nat, far from all data"
+
+
+def legend_panel(names: Sequence[str], colours: Sequence[str], caption: str = "") -> str:
+    """Return a legend with the colour of each name, and a caption below it."""
     chips = "".join(
         f'<span style="display:inline-flex;align-items:center;gap:4px;margin-right:10px">'
         f'<span style="width:10px;height:10px;border-radius:5px;background:{colour}"></span>{html.escape(name)}</span>'
         for name, colour in zip(names, colours, strict=True)
     )
-    return f'<div style="padding:4px 10px;font-size:12px;max-height:8.5em;overflow-y:auto">{chips}</div>'
+    told = (
+        f'<div style="padding:0 10px 8px;font-size:12px;color:{MUTED}">{html.escape(caption)}</div>' if caption else ""
+    )
+    return f'<div style="padding:4px 10px;font-size:12px;max-height:8.5em;overflow-y:auto">{chips}</div>{told}'
 
 
 def text_panel(lines: Sequence[str]) -> str:

@@ -86,10 +86,12 @@ class Browser:
         self._mouse("mouseReleased", *end)
 
     def click(self, words: str) -> None:
-        """Click the button or the tab with these words."""
+        """Scroll to the button or the tab with these words, and click it."""
         x, y = self.value(
-            "(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button,[role=tab]')]"
-            f".find(b => b.innerText.trim() == {json.dumps(words)}).getBoundingClientRect())"
+            "(b => { b.scrollIntoView({block: 'nearest'}); const r = b.getBoundingClientRect();"
+            " return [r.left + r.width / 2, r.top + r.height / 2]; })"
+            "([...document.querySelectorAll('button,[role=tab]')]"
+            f".find(b => b.innerText.trim() == {json.dumps(words)}))"
         )
         self._mouse("mouseMoved", x, y)
         self._mouse("mousePressed", x, y, buttons=1)

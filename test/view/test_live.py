@@ -73,7 +73,7 @@ def test_out_of_reach_nothing_is_shown_and_components_are_known_again_afterwards
     assert len(gone.positions) == len(gone.components) == 0
     assert gone.message.startswith("there is no solution")
     assert gone.nearest is not None
-    assert "mm and" in gone.message
+    assert "m away and turned by" in gone.message
     after = live.solve(target(0.4))
     assert after.numbers == before.numbers
     np.testing.assert_allclose(after.chosen, before.chosen, atol=1e-6)

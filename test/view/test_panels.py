@@ -54,7 +54,7 @@ def test_manipulability_is_told_as_a_share_of_the_most_in_the_component():
 
 def test_the_density_of_the_chosen_solution_is_told_beside_those_of_the_others():
     told = density_panel(np.array([-4.0, -1.0]), ["#111111", "#222222"], -2.5, "#123456")
-    assert "<b>-2.50 nat</b>, 1.50 below" in told
+    assert "<b>-2.50 nat</b>, 1.50 nat below" in told
     assert told.count("<circle") == 2
     assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the least at the left end, the most at the right one
 
@@ -70,3 +70,10 @@ def test_legend_has_the_branch_of_a_component():
     labels = set(component_names([0] * len(found), found, sampler.robot))
     assert len(labels) == len(found)
     assert all(re.fullmatch("1: (left|right), (up|down), (no-)?flip", label) for label in labels)
+
+
+def test_a_very_low_density_is_said_in_words():
+    told = density_panel(np.array([-4.0, -2e7]), ["#111111", "#222222"], -1.9144368e7, "#123456")
+    assert "below -1000 nat, far from all data" in told
+    assert "≤ -104.0" in told  # the diagram ends 100 nat below the highest
+    assert "19144368" not in told and "e+07" not in told

@@ -47,6 +47,16 @@ def test_components_are_the_groups_and_the_smallest_may_have_none():
     np.testing.assert_array_equal(two.labels, np.where(groups.labels < 2, groups.labels, NO_GROUP))
 
 
+def test_components_of_an_arm_with_branches_are_named_by_them():
+    robot = Robot("ur5e")
+    pose = robot.fk(robot.random(seed=3))
+    rows = Sampler(robot).solve_all(pose).q
+    groups = group_components(robot, rows, robot.skeleton(rows), pose, 12)
+    assert len(groups.branches) == len(set(groups.branches)) == 8
+    labels = robot.branches.labels(rows[groups.representatives])
+    assert [name.split(", ") for name in groups.branches] == np.transpose(list(labels.values())).tolist()
+
+
 def test_equal_arms_are_one_group():
     groups = group_arms(np.ones((7, 4, 3)), 5)
     assert groups.representatives.shape == (1,)
