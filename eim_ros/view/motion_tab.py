@@ -183,6 +183,11 @@ class Playback:
     def phase(self) -> float:
         return float(self._slider.value)
 
+    def move_to(self, phase: float) -> None:
+        """Show this phase."""
+        self._slider.value = phase
+        self._show(phase)
+
     def play(self, is_wanted: bool = True) -> None:
         """Start playing at the current phase, or pause there."""
         self._play.value = is_wanted
@@ -288,6 +293,10 @@ class MotionTab:
         with self._drawing:
             self.kind.value, self.which.value = kind, which
             self._choose()
+
+    def move_to(self, phase: float) -> None:
+        """Show a phase of the motion, from 0 to 1."""
+        self._playback.move_to(phase)
 
     def play(self) -> None:
         """Play the motion in a loop."""
@@ -402,7 +411,7 @@ class MotionTab:
         if self.motions is None:
             return ""
         components, counts = np.unique(self.motions.components, return_counts=True)
-        names = [f"component {c + 1}: {n}" for c, n in zip(components, counts, strict=True)]
+        names = [f"expert {c + 1}: {n}" for c, n in zip(components, counts, strict=True)]
         colours = [component_colour(int(c)) for c in components]
         if self._study.demonstrations is not None:
             names, colours = [*names, SHOWN], [*colours, NO_GROUP_COLOUR]

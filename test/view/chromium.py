@@ -54,12 +54,15 @@ class Browser:
         self._session = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Performance"):
             self._call(f"{domain}.enable")
-        width, height = size
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.resize(size)
 
     def run_first(self, script: str) -> None:
         """Run a script in each page before the page's own."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        width, height = size
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)

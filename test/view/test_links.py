@@ -12,11 +12,17 @@ from eim_ros.view.state import ViewState
 
 HARMLESS = "Unable to preventDefault inside passive event listener"  # from viser, when a drag begins
 QUERY = "?robot=panda&pose=0.45,0.1,0.4,1,0,0,0&self_collision=1&sphere=0.1,0.5,0.3,0.1"
+WATCH = (  # whether the page was ever covered
+    "new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(node => {"
+    " if ((node.textContent || '').startsWith('Opening the link')) window.wasCovered = true; })))"
+    ".observe(document, {childList: true, subtree: true})"
+)
 
 
 @pytest.fixture(scope="module")
 def opened(browser):
     page = Page(Sampler("ur5e"), n=8, port=0)
+    browser.run_first(WATCH)
     browser.open(f"{page.url}/{QUERY}")
     browser.wait_until(lambda: page.clients)  # each wait has its own patience, because the machine may be busy
     browser.wait_until(lambda: page.robot.name == "panda")
@@ -33,6 +39,13 @@ def test_a_link_restores_robot_target_and_obstacles(opened):
     (ball,) = page.state.obstacles
     assert ball.radius == pytest.approx(0.1)
     assert page.live.sampler.constraints.self_collision
+
+
+def test_the_page_is_covered_until_the_link_is_shown(opened):
+    page, browser = opened
+    browser.wait_until(lambda: "Opening the link" not in browser.text())
+    assert browser.value("window.wasCovered")
+    assert page.robot.name == "panda"
 
 
 def test_a_dragged_link_moves_the_arm_but_not_its_tip(opened):

@@ -126,3 +126,22 @@ def test_the_page_sends_a_dragged_target_in_each_frame(opened):
     """viser delays the messages of a drag by a timer of 50 ms. The page ends it before one of 30 ms."""
     first = "new Promise(end => { setTimeout(() => end(30), 30); setTimeout(() => end(50), 50); })"
     assert opened.value(first) == 50
+
+
+def test_on_a_phone_the_panel_is_folded_and_leaves_arm_and_target_in_view(page, browser):
+    try:
+        browser.resize((400, 800))
+        browser.open(page.url)
+        browser.wait_until(lambda: "▴▾" in browser.text())
+        browser.wait_until(lambda: "Component" not in browser.text())
+        browser.wait_until(lambda: page.clients and page.clients[0].camera.aspect == 0.5)
+        browser.value("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
+
+        def is_seen(point):
+            x, y = pixel(point, page, browser)
+            return browser.value(f"document.elementFromPoint({x}, {y})?.tagName") == "CANVAS"
+
+        points = [np.zeros(3), page.solutions.pose[:3, 3], *page.robot.skeleton(page.solutions.chosen).reshape(-1, 3)]
+        browser.wait_until(lambda: all(map(is_seen, points)))
+    finally:
+        browser.resize((760, 460))
