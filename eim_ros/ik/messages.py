@@ -9,7 +9,6 @@ from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
 OUT_OF_REACH = "because the target is farther away than the arm is long"
-BEST_ATTEMPT = "; the best attempt is off by"  # before the errors of the best attempt
 NOT_BEGUN = "timed out: there was no time to begin this pose"
 
 
@@ -118,7 +117,7 @@ def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, 
     best = kept.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad" if len(best) else "nothing tried"
     far = too_far(problem.setup.robot, best.position_error[0]) if len(best) else ""
-    return code, f"{reason}{known}{BEST_ATTEMPT} {error}{far}"
+    return code, f"{reason}{known}; the best attempt is off by {error}{far}"
 
 
 def too_far(robot: Robot, distance: float) -> str:

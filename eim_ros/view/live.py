@@ -20,12 +20,14 @@ import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik import Component, NearestPose, Sampler, component_labels, nearest, self_motion_components
-from eim_ros.ik.messages import BEST_ATTEMPT
 from eim_ros.kinematics import Obstacle, Robot, body_poses, refine
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
 FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
+BEST_ATTEMPT = (
+    "; the best attempt"  # begins the errors in the message of an empty answer; the nearest pose replaces them
+)
 TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
 N_TRIALS = 256  # number of random configurations that show how the tip can move
 N_FIRST = 2048  # number of random configurations; one of them gives the first target

@@ -16,7 +16,10 @@ DEFINED = set(re.findall(r"^- \*\*([^*]+)\*\*", (ROOT / "docs/glossary.md").read
 LABELS = set().union(*map(labels, SOURCES))
 NEEDED = {"Component", "Self-motion", "Solution", "Manipulability", "Branch", "Expert"}  # the panel shows these words
 RETIRED = ("famil", "ghost", "winding", "whole", "held ")
-OPEN = {"viewer": {"Component", "Self-motion"}, "viewer_motions": {"Which", "Time", "Play", "Draw others"}}  # first tabs
+OPEN = {
+    "viewer": {"Component", "Self-motion"},
+    "viewer_motions": {"Which", "Time", "Play", "Draw others"},
+}  # first tabs
 TABS = {"Solutions", "Target", "Scene", "View", "Copy"}
 
 
