@@ -2,7 +2,7 @@
 
 A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
 its README.md. MkDocs therefore checks all links, and the site needs no other host. Figures become links to their full
-size.
+size, and values in tables are not wrapped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS, OTHERS = "docs/", "repository/"
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # excludes addresses of other hosts and mere anchors
 FIGURE = re.compile(r'(?<!">)(<img [^>]*?src="([^"]+)"[^>]*>)')  # excludes figures that are links already
+VALUE = re.compile(r"<td( [^>]*)?>(?=[^<]*\d)(?=[^<]{1,36}</td>)")  # short cells with a number
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,8 +48,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Let each figure lead to its full size."""
-    return FIGURE.sub(r'<a class="figure" href="\2">\1</a>', content)
+    """Let each figure lead to its full size, and keep each value of a table on one line."""
+    return VALUE.sub(_one_line, FIGURE.sub(r'<a class="figure" href="\2">\1</a>', content))
+
+
+def _one_line(match: re.Match[str]) -> str:
+    return f'<td class="value"{match[1] or ""}>'
 
 
 def _targets(page: str, markdown: str) -> set[str]:

@@ -10,6 +10,7 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 from view.chromium import NAMES, Browser, chromium_path
 
@@ -132,6 +133,15 @@ def test_text_is_wide_search_stays_in_view_and_hosts_are_ours(served, browser, p
     assert 0 <= top < bottom < 100
     hosts = browser.value("[...new Set(performance.getEntriesByType('resource').map(one => new URL(one.name).origin))]")
     assert hosts == [served]
+
+
+def test_values_in_tables_are_not_wrapped(served, browser):
+    opened(browser, f"{served}/benchmarks/solvers.html")
+    lines = "cell => cell.getBoundingClientRect().height / parseFloat(getComputedStyle(cell).lineHeight)"
+    heights = browser.value(f"[...document.querySelectorAll('td.value')].map({lines})")
+    assert len(heights) > 100
+    # one line and the padding, or the height that a long name in the row needs
+    assert np.median(heights) < 2.5
 
 
 def test_figures_lead_to_their_full_size(site):
