@@ -400,8 +400,9 @@ class Page:
         points = [np.zeros((1, 3)), handles]
         if self.solutions is not None and len(self.solutions.positions):
             points.append(self.robot.skeleton(self.solutions.positions).reshape(-1, 3))
-        if self.solutions is not None and self.solutions.chosen is not None:
-            points.append(self._scene.corners(self.solutions.chosen))
+        if self.solutions is not None:
+            drawn = self.solutions.nearest if self.solutions.chosen is None else self.solutions.chosen
+            points += [] if drawn is None else [self._scene.corners(drawn)]
         azimuth = np.arctan2(pose[1, 3], pose[0, 3]) + BESIDE
         away = np.array([np.cos(ABOVE) * np.cos(azimuth), np.cos(ABOVE) * np.sin(azimuth), np.sin(ABOVE)])
         if self._is_planar:

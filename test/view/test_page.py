@@ -145,3 +145,23 @@ def test_on_a_phone_the_panel_is_folded_and_leaves_arm_and_target_in_view(page, 
         browser.wait_until(lambda: all(map(is_seen, points)))
     finally:
         browser.resize((760, 460))
+
+
+def test_the_first_view_contains_a_target_out_of_reach_and_the_faded_arm(sampler, browser):
+    far = Page(sampler, pose=pose_from([1.2, 0.1, 0.4]), n=5, port=0)
+    try:
+        browser.open(far.url)
+        browser.wait_until(lambda: "the nearest pose is" in browser.text())
+        left, top, width, height = browser.value(
+            "(r => [r.left, r.top, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
+        )
+        points = [[1.2, 0.1, 0.4], *far.robot.skeleton(far.solutions.nearest).reshape(-1, 3)]
+
+        def are_seen():
+            places = [pixel(point, far, browser) for point in points] if far.clients else [(-1.0, -1.0)]
+            return all(0.0 < x - left < width and 0.0 < y - top < height for x, y in places)
+
+        browser.wait_until(are_seen)
+    finally:
+        browser.open("about:blank")
+        far.close()
