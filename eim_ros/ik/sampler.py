@@ -7,8 +7,10 @@ Every row of an answer was verified by forward kinematics against the pose, the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -698,17 +700,30 @@ class Sampler:
         A pose is given up after 3000 restarts without a solution, so that it does not take the time of the others. The
         i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
 
+        If the poses are a torch tensor, (n_poses, 4, 4) or (n_poses, 7), so is `Solutions.q`, with their dtype and
+        device. Its gradient is that of the smallest motion of the joints that follows the pose, dq = J^+ dx, with
+        radians and metres weighted alike. Only joints that are not fixed move, and only axes without tolerance count.
+        Limits of joints are ignored. Singular values of J below 1e-6 of the largest one count as zero, so the gradient
+        stays finite at a singularity. With `near`, a redundant arm also moves along its self-motion towards `near`
+        unless it is already there; the gradient does not contain this motion. Poses without solutions have no rows, and
+        a gradient of zero. The tensor can be differentiated once.
+
         Examples
         --------
         >>> from eim_ros import Sampler
         >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.5, 5.0)]  # the last one is out of reach
         >>> Sampler("panda").solve_batch(poses, seed=0).n_valid.tolist()
         [1, 1, 0]
+
+        The derivative of the first joint of a UR5e by the position [rad/m]:
+
+        >>> import torch
+        >>> pose = torch.tensor([[0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+        >>> q = Sampler("ur5e").solve_batch(pose, near=[0.0, -1.5, 1.5, -1.5, -1.5, 0.0], seed=0).q
+        >>> torch.autograd.grad(q[0, 0], pose)[0][0, :3].round(decimals=1).abs().tolist()
+        [0.2, 2.6, 0.0]
         """
-        began, targets = time.perf_counter(), check_poses(poses, self._robot.base_link)
-        aim, order = self._arguments.one(near)
-        deadline = began + checked_timeout(timeout)
-        return self._engine(aim, order).answers(Poses(targets, order, checked_seed(seed), deadline, n_threads))
+        return self._answers(poses, lambda: self._arguments.one(near), n_threads, seed, timeout)
 
     def sample_batch(
         self,
@@ -726,7 +741,8 @@ class Sampler:
         """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
 
         A pose is given up after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that were
-        not started in time have the code TIMED_OUT and no best attempt.
+        not started in time have the code TIMED_OUT and no best attempt. A torch tensor of poses gives a tensor of
+        solutions with gradient, see `solve_batch`.
 
         Raises
         ------
@@ -740,10 +756,8 @@ class Sampler:
         >>> [len(solutions) for solutions in Sampler("panda").sample_batch(poses, 10, seed=0).by_pose()]
         [10, 10]
         """
-        began, targets = time.perf_counter(), check_poses(poses, self._robot.base_link)
-        aim, ordering = self._arguments.several(n, near, None, order, diversity, revolutions)
-        deadline = began + checked_timeout(timeout)
-        return self._engine(aim, ordering).answers(Poses(targets, ordering, checked_seed(seed), deadline, n_threads))
+        asked = functools.partial(self._arguments.several, n, near, None, order, diversity, revolutions)
+        return self._answers(poses, asked, n_threads, seed, timeout)
 
     def stream(
         self,
@@ -821,6 +835,28 @@ class Sampler:
         until_deadline = until_deadline and deadline < math.inf
         return self._engine(aim, order).answer(checked, order, seed, deadline, position_only, until_deadline)
 
+    def _answers(
+        self,
+        poses: npt.ArrayLike,
+        asked: Callable[[], tuple[Aim, Ordering]],
+        n_threads: int | None,
+        seed: int | None,
+        timeout: float,
+    ) -> Solutions:
+        """Return the answers for several poses; a torch tensor of poses gives them a gradient."""
+        began, tensor = time.perf_counter(), _tensor(poses)
+        targets = check_poses(poses if tensor is None else tensor.detach().cpu().numpy(), self._robot.base_link)
+        aim, order = asked()
+        deadline = began + checked_timeout(timeout)
+        found = self._engine(aim, order).answers(Poses(targets, order, checked_seed(seed), deadline, n_threads))
+        if tensor is None:
+            return found
+        from eim_ros.ik.gradients import Linearisation, differentiable  # imports torch
+
+        position_only = self._setup.is_position_only(self._prior.kind)
+        derivative = Linearisation(self._setup, position_only, targets, found.q, found.n_per_pose)
+        return found._replace(tensor=differentiable(tensor, derivative))
+
     def _engine(self, aim: Aim, order: Ordering) -> Engine:
         """Return the engine for requests with an aim and an order, which is kept for the most frequent kinds."""
         if order.posture is not None or order.criterion is None or isinstance(aim, Draws):
@@ -832,6 +868,11 @@ class Sampler:
                 self._engines.clear()
             engine = self._engines[kind] = Engine(self._setup, self._prior, aim, order)
         return engine
+
+
+def _tensor(poses: Any) -> Any:
+    """Return poses that are a torch tensor, else None, without an import of torch."""
+    return poses if isinstance(poses, getattr(sys.modules.get("torch"), "Tensor", ())) else None
 
 
 def _keep(samplers: OrderedDict[Any, Sampler], key: Hashable, sampler: Sampler, most: int) -> None:

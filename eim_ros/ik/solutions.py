@@ -103,7 +103,7 @@ class Solutions:
 
     __slots__ = (
         *("_counts", "_densities", "_errors", "_expert", "_joint_names", "_log_prob", "_outcomes", "_q", "_robot"),
-        *("_times", "_valid"),
+        *("_tensor", "_times", "_valid"),
     )
 
     def __init__(
@@ -129,6 +129,7 @@ class Solutions:
         self._joint_names, self._q, self._errors, self._outcomes, self._times = joint_names, q, errors, outcomes, times
         self._counts, self._valid, self._expert, self._log_prob = counts, valid, expert, log_prob
         self._densities, self._robot = densities, robot
+        self._tensor: Any = None  # `q` as a torch tensor with gradient, if the poses were one
 
     def _replace(self, **changes: Any) -> Solutions:
         """Return an answer with other slots, named without underscore."""
@@ -169,9 +170,9 @@ class Solutions:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
         has_log_prob = any(part._log_prob is not None for part in parts)
-        return cls(
+        answer = cls(
             parts[0].joint_names,
-            joined("q"),
+            joined("_q"),
             joined("_errors", 1),
             tuple(itertools.chain.from_iterable(part._outcomes for part in parts)),
             joined("times"),
@@ -182,6 +183,11 @@ class Solutions:
             densities=_joined(parts),
             robot=next((part.robot for part in parts if part.robot is not None), None),
         )
+        if all(part._tensor is not None for part in parts):
+            import torch  # already imported by the caller, because there are tensors
+
+            answer._tensor = torch.cat([part._tensor for part in parts])
+        return answer
 
     # Columns, see SCHEMA
 
@@ -192,8 +198,11 @@ class Solutions:
 
     @property
     def q(self) -> FloatArray:
-        """Configurations (n, dof) of all poses in turn [rad] or [m]."""
-        return self._q
+        """Configurations (n, dof) of all poses in turn [rad] or [m].
+
+        They are an array, or a torch tensor with gradient if a batch of poses was a tensor; see `Sampler.solve_batch`.
+        """
+        return self._q if self._tensor is None else self._tensor
 
     @property
     def robot(self) -> Robot | None:
@@ -300,7 +309,7 @@ class Solutions:
     # Rows
 
     def __len__(self) -> int:
-        return len(self.q)
+        return len(self._q)
 
     def __bool__(self) -> bool:
         """Return whether there is at least one solution."""
@@ -311,7 +320,7 @@ class Solutions:
         return iter(self.q)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.q, dtype=dtype) if copy is not False else np.asarray(self.q, dtype=dtype)
+        return np.array(self._q, dtype=dtype) if copy is not False else np.asarray(self._q, dtype=dtype)
 
     def __getitem__(self, index: Any) -> Any:
         """Return a configuration (dof,) for an integer, else the `Solutions` of a slice, mask or array of indices."""
@@ -331,14 +340,15 @@ class Solutions:
         """Return the slots that have an entry for each row, for some of the rows."""
         columns = {"valid": self._valid, "expert": self._expert, "log_prob": self._log_prob}
         taken = {name: None if column is None else column[rows] for name, column in columns.items()}
+        taken["tensor"] = None if self._tensor is None else self._tensor[rows]
         return {"q": self._q[rows], "errors": self._errors[:, rows], **taken}
 
     def spread(self, n: int) -> Solutions:
         """Return n rows that are far from each other. Each row is the farthest from those before it (Gonzalez 1985)."""
         if n >= len(self):
             return self
-        bounds = np.stack([self.q.min(axis=0), self.q.max(axis=0), np.zeros(len(self.joint_names))])
-        return self[np.sort(farthest_rows(bounds, self.q, n, np.inf))]  # type: ignore[no-any-return]
+        bounds = np.stack([self._q.min(axis=0), self._q.max(axis=0), np.zeros(len(self.joint_names))])
+        return self[np.sort(farthest_rows(bounds, self._q, n, np.inf))]  # type: ignore[no-any-return]
 
     @property
     def log_prob(self) -> FloatArray:
@@ -353,7 +363,7 @@ class Solutions:
             for i, rows in enumerate(self._slices()):
                 density = self._densities[i]
                 if density is not None and unknown[rows].any():
-                    known[rows] = density.log_prob(self.q[rows])
+                    known[rows] = density.log_prob(self._q[rows])
             self._log_prob, self._densities = known, None
         return known
 
@@ -368,7 +378,7 @@ class Solutions:
             raise ConfigurationError(
                 "an answer of a service or from a file does not contain its robot: call robot.branches.labels(answer.q)"
             )
-        return self.robot.branches.labels(self.q)
+        return self.robot.branches.labels(self._q)
 
     @property
     def _log_prob_so_far(self) -> FloatArray:
@@ -506,7 +516,7 @@ class Solutions:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return a table by columns: one for each joint, and one for each property of rows; for pandas.DataFrame."""
-        table: dict[str, list[Any]] = dict(zip(self.joint_names, self.q.T.tolist(), strict=True))
+        table: dict[str, list[Any]] = dict(zip(self.joint_names, self._q.T.tolist(), strict=True))
         if self.n_poses != 1:
             table["pose"] = np.repeat(np.arange(self.n_poses), self.n_per_pose).tolist()
         for column in SCHEMA:
@@ -529,7 +539,7 @@ class Solutions:
         }
         for name, ros_name, dtype in _MESSAGE_COLUMNS:
             if ros_name not in skipped and name != "best_attempts":  # most answers have none
-                values = getattr(self, name)
+                values = self._q if name == "q" else getattr(self, name)
                 fields[ros_name] = values if values.dtype is dtype else values.astype(dtype)
         fields["positions"] = fields["positions"].ravel()
         if is_valid := bool(self.valid.all()):
@@ -599,7 +609,7 @@ class Solutions:
     def to_json(self) -> str:
         """Return the answer as JSON with the names of `to_message`; values that are not finite are null."""
         fields = self.to_message()
-        fields["positions"], fields["valid"] = self.q, self.valid
+        fields["positions"], fields["valid"] = self._q, self.valid
         return json.dumps(finite(fields))
 
     def __repr__(self) -> str:
@@ -608,7 +618,7 @@ class Solutions:
         lines = [f"Solutions: {len(self)} rows{poses}; {self.message}"]
         if len(self):
             lines.append("joints: " + ", ".join(self.joint_names))
-            for i, row in enumerate(self.q[:SHOWN_ROWS]):
+            for i, row in enumerate(self._q[:SHOWN_ROWS]):
                 lines.append(f"{i:4d}  " + " ".join(f"{value:8.4f}" for value in row.tolist()))
             if len(self) > SHOWN_ROWS:
                 lines.append(f"  ... {len(self) - SHOWN_ROWS} more")
@@ -618,7 +628,7 @@ class Solutions:
         """Return the first rows as a table, for notebooks."""
         heads = ["", *self.joint_names, "position error [m]", "orientation error [rad]", "valid"]
         lines = [_html_row("th", heads)]
-        for i, row in enumerate(self.q[:SHOWN_ROWS]):
+        for i, row in enumerate(self._q[:SHOWN_ROWS]):
             errors = (f"{self.position_error[i]:.1e}", f"{self.orientation_error[i]:.1e}")
             values = (f"{value:.4f}" for value in row)
             lines.append(_html_row("td", [str(i), *values, *errors, "yes" if self.valid[i] else "no"]))
@@ -626,9 +636,9 @@ class Solutions:
         return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the columns, without robot and model; log densities that were not read become NaN."""
+        """Pickle the columns, without robot, model and gradient; log densities that were not read become NaN."""
         state = {name[1:]: getattr(self, name) for name in self.__slots__}
-        return _restored, (state | {"densities": None, "robot": None},)
+        return _restored, (state | {"densities": None, "robot": None, "tensor": None},)
 
 
 def _restored(state: dict[str, Any]) -> Solutions:

@@ -336,7 +336,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     try:
         pose = np.array(as_numbers(given))
     except (TypeError, ValueError) as error:
-        raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
+        hint = "; solve_batch takes tensors with a gradient" * bool(getattr(transform, "requires_grad", False))
+        raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}{hint}", transform) from error
     if pose.shape != (4, 4):
         several = "; sample_batch, solve_batch and follow take several poses" * (pose.ndim >= 2 and len(pose) > 1)
         angles = "; pose_from(position, rpy=...) takes angles" * (pose.shape == (6,))
