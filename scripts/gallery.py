@@ -174,6 +174,16 @@ def short_arms(figure: Figure, values: Values) -> None:
         draw_arms(axes, values["robot"], values["turned"].solve_all(pose).q, color, width=2.0)
 
 
+def tool_calibration(figure: Figure, values: Values) -> None:
+    """Draw the measured joint angles and those of the found tool."""
+    axes = figure.add_subplot(111, xlabel="measured [rad]", ylabel="error [rad]", yscale="log")
+    measured, tips = values["measured"].numpy(), values["tips"].numpy()
+    for tool, color, label in (([0.0] * 3, ORANGE, "without a tool"), (values["offset"].tolist(), BLUE, "found tool")):
+        q = values["sampler"].with_tool(tool).solve_batch(tips, near=values["home"], seed=0).q
+        axes.plot(measured.ravel(), np.abs(q - measured).ravel(), ".", color=color, label=label)
+    axes.legend(fontsize=8)
+
+
 def two_arms(figure: Figure, values: Values) -> None:
     """Draw six solutions with the same relative pose."""
     axes, q, pair = arms(figure, (15.0, 20.0)), values["anywhere"].q[:6], values["pair"]
@@ -186,7 +196,8 @@ DRAWINGS: dict[str, Callable[[Figure, Values], None]] = {
     each.__name__: each
     for each in (
         all_solutions, attached_object, base_placement, branches, continuous_joints, goal_set, mixture, mobile_base,
-        moveit_client, own_experts, path_without_jumps, pick_among_obstacles, replace_ikfast, short_arms, two_arms,
+        moveit_client, own_experts, path_without_jumps, pick_among_obstacles, replace_ikfast, short_arms,
+        tool_calibration, two_arms,
     )
 }  # fmt: skip
 

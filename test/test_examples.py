@@ -50,6 +50,11 @@ RUNS = {
         r"above:\n  complete pose: 1 sol(.|\n)*front:\n  complete pose: 0 solutions, complete: True\n"
         r"  free turn: 1 (.|\n)*0\.0000 m and 0\.17 rad",
     ),
+    "tool_calibration.py": (
+        [],
+        r"error: 0\.[12]\d* rad without a tool, 0\.000\d+ rad with it\n"
+        r"offset found \[mm\]: \[ ?1[12]\.\d+ +-[67]\.\d+ +14[45]\.",
+    ),
     "two_arms.py": ([], r"2[34]\d\d of 2500 pairs keep clear(.|\n)*any tray: 100 of 100 (.|\n)*largest error [1-9]e-"),
 }
 
