@@ -518,6 +518,18 @@ FIGURES = [
     # docs/how_to
     Figure("docs/how_to/batches.md", "about {} µs per pose for the Panda", ["batch.txt: solve_batch, 1 thread CPU {}"]),
     Figure(
+        "docs/how_to/batches.md",
+        "For 1e9 poses of the Panda, a core would take about {} minutes",
+        ["scale.txt: panda solve joblib ~ ~ ~ {}"],
+        lambda v: [1e9 * 1e-6 * v[0] / 60.0],
+    ),
+    Figure(
+        "docs/how_to/torch_and_zuko.md",
+        "costs less than half of the call",
+        [],
+        lambda _: all(float(ratio) < 1.5 for ratio in rows("gradients.txt", r"^\w+ +\d+ \(.* ([\d.]+)$")),
+    ),
+    Figure(
         "docs/how_to/paths.md",
         "Lines of {} poses take {} s for the Panda and {} s for the iiwa in the median",
         [f"lines.txt: {arm} 10 lines of {{}} poses, ~ with a path: CPU median {{}} s" for arm in ("panda", "iiwa14")],
