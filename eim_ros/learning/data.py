@@ -183,7 +183,7 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 
 
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
-    """Return the initial model as a mixture of experts with the dtype of the data.
+    """Return the initial model as a mixture of experts with the dtype of the data, on their device.
 
     A start that is not a mixture, or has other dimensions than the data, raises `DistributionError`.
     """
@@ -200,7 +200,9 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
         raise DistributionError(
             f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
         )
-    return initial if initial.dtype == data.sample.dtype else initial.to(dtype=data.sample.dtype)
+    like = data.sample
+    is_alike = (initial.dtype, initial.device) == (like.dtype, like.device)
+    return initial if is_alike else initial.to(dtype=like.dtype, device=like.device)
 
 
 def _n_axes(part: Any) -> int:

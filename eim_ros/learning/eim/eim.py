@@ -401,7 +401,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         checked = data_or_contexts(data, start).to(generator.device)
         if start is None:
             start = self._likeliest(checked, generator)
-        first = checked_start(start, checked).to(device=generator.device)
+        first = checked_start(start, checked)
         self._check_experts(first)
         first = self._restricted(first, checked.context)
         target = target_density(given, conditional=checked.conditional, device=generator.device)

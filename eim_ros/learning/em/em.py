@@ -299,12 +299,10 @@ class EMIteration:
         generator: torch.Generator,
     ) -> EMIteration:
         start = None if initial is None else checked_start(initial, data)
-        if start is not None:
-            if isinstance(start.experts, CustomExperts) and config.n_starts > 1:
-                raise ConfigurationError(
-                    "all starts but the given one have linear experts; set n_starts to 1", config.n_starts
-                )
-            data = data.to(start.device)
+        if start is not None and isinstance(start.experts, CustomExperts) and config.n_starts > 1:
+            raise ConfigurationError(
+                "all starts but the given one have linear experts; set n_starts to 1", config.n_starts
+            )
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.resistant(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
@@ -446,7 +444,7 @@ class EM(Learner[EMConfig, EMState]):
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
     ) -> Prepared[EMState]:
-        checked = checked_data(data)
+        checked = checked_data(data).to(generator.device)
         fitting = EMIteration.from_data(self.config, checked, start, generator)
         n_iterations = self.config.n_starts * self.config.n_iterations
         return Prepared(fitting, EMState(fitting.start(0), 0), n_iterations, checked)
