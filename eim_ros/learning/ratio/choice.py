@@ -173,11 +173,11 @@ def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
 def _complete(
     learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
-    """Return the fitted model, or raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
+    """Return the fitted model on the device of the data, or raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
     result = learner.fit((data.context, data.sample), initial, generator=generator)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return result.mixture_of_experts
+    return result.mixture_of_experts.to(device=data.sample.device)  # truncated EM runs on the CPU
 
 
 def data_density(
