@@ -130,8 +130,8 @@ def fit_gating_to_moments(
             (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters, weight)
         )
         penalised = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
-        penalty = 0.5 * l2 * float(penalised.square().sum())
-        return log_normaliser - float((first * parameters).sum()), penalty, gradient - first + l2 * penalised
+        product, square = torch.stack([(first * parameters).sum(), penalised.square().sum()]).tolist()
+        return log_normaliser - product, 0.5 * l2 * square, gradient - first + l2 * penalised
 
     fitted = _minimise(losses, start, factor, max_iterations)
     weights, biases = fitted[:, :-1], fitted[:, -1]
@@ -170,9 +170,9 @@ def _minimise(
     seen: dict[bytes, float] = {}
 
     def parameters_at(flat: FloatArray) -> Tensor:
-        step = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(start.shape)
-        if not bool(step.any()):
+        if not flat.any():
             return start
+        step = torch.as_tensor(flat, dtype=start.dtype, device=start.device).reshape(start.shape)
         moved: Tensor = torch.linalg.solve_triangular(factor.mT, step.unsqueeze(-1), upper=True)
         return start + moved.squeeze(-1)
 

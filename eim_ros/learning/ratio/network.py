@@ -234,7 +234,8 @@ class RatioTraining:
                 loss_p, loss_q = self._objective(*phi.unbind(1))
                 loss = 0.5 * (loss_p.mean() + loss_q.mean())
             gradients = torch.autograd.grad(loss, parameters)
-            if not (all_finite(loss) and all(all_finite(gradient) for gradient in gradients)):
+            sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)])  # one read from a GPU
+            if not (all_finite(sums) or all(all_finite(part) for part in (loss, *gradients))):
                 return False
             self.optimiser.step(list(gradients))
         return True
