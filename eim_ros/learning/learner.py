@@ -33,6 +33,7 @@ from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, FittedModel
 ConfigT = TypeVar("ConfigT", bound=Settings)
 StateT = TypeVar("StateT", bound=ExpertsState)
 
+CPU = torch.device("cpu")
 VALIDATION = "validation_log_likelihood"  # name in the history
 VALIDATED = "validated."  # prefix of the tensors of the best model in a checkpoint
 NAMES_ELSEWHERE = {
@@ -93,19 +94,32 @@ def checked_seed(seed: Any) -> int:
     return int(seed)
 
 
-def generator_from(generator: torch.Generator | None, seed: int) -> torch.Generator:
-    """Return the generator, or a new one with the given seed if it is None.
+def generator_from(
+    generator: torch.Generator | None, seed: int, device: torch.device = CPU, only_on_cpu: str = ""
+) -> torch.Generator:
+    """Return the generator, or a new one with the given seed on the given device if it is None.
 
-    Any other value raises `ConfigurationError`.
+    `only_on_cpu` names a learner that refuses generators of other devices. Any other value raises `ConfigurationError`.
     """
     if generator is None:
-        return torch.Generator().manual_seed(seed)
+        return torch.Generator(device).manual_seed(seed)
     if not isinstance(generator, torch.Generator):
         raise ConfigurationError(
             f"generator must be a torch.Generator, got {generator!r}; a seed is given to the learner, as in EM(seed=3)",
             generator,
         )
+    if only_on_cpu and generator.device.type != "cpu":
+        raise ConfigurationError(
+            f"{only_on_cpu} runs on the CPU only; its generator must not be on {generator.device}",
+            str(generator.device),
+        )
     return generator
+
+
+def device_of(data: Any) -> torch.device:
+    """Return the device of the first tensor in data, or in a pair of context and sample; the CPU for other arrays."""
+    parts = (data.sample,) if isinstance(data, Pairs) else data if isinstance(data, (tuple, list)) else (data,)
+    return next((part.device for part in parts if isinstance(part, Tensor)), CPU)
 
 
 def checked_device(name: str) -> str:
@@ -232,7 +246,8 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             their highest likelihood is returned. Only `EM` and `TruncatedEM` support it. The history then also holds
             the `validation_log_likelihood` of the model after each iteration [nat].
         generator : torch.Generator, optional
-            Source of all randomness; by default, a generator with the learner's seed. The fit runs on its device.
+            Source of all randomness. The fit runs on its device. By default, it has the learner's seed and the device
+            of the data.
         run : RunOptions
             Callbacks, printed progress and checkpoints.
 
@@ -261,7 +276,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         if sample_weight is not None:
             data = weighted(data, sample_weight)
         seed = generator_from(generator, self.seed).initial_seed() if generator is not None else self.seed
-        prepared = self.prepare(data, start, self._randomness(generator))
+        prepared = self.prepare(data, start, self._randomness(generator, data))
         if validation_data is not None:
             prepared = prepared.validated(validation_data, getattr(self.config, "patience", 0))
         origin = {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": seed, **self._described()}
@@ -291,9 +306,9 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         """Return further entries of `FitResult.origin` that identify a run."""
         return {}
 
-    def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
+    def _randomness(self, generator: torch.Generator | None, data: Any) -> torch.Generator:
         """Return the generator of a fit."""
-        return generator_from(generator, self.seed)
+        return generator_from(generator, self.seed, device_of(data))
 
     def _identity(self, prepared: Prepared[StateT], origin: Mapping[str, Any]) -> str:
         """Return a digest of everything except the length of the run, so that a resumed run may be longer."""

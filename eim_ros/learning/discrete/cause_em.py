@@ -286,7 +286,8 @@ class MultipleCauseEM:
                 sizes = (start.n_dims, data.sample.shape[1])
                 raise DistributionError(f"the start has {sizes[0]} dimensions, but the data have {sizes[1]}", sizes)
             start.check(data.sample)
-        seed = int(torch.randint(2**62, (1,), generator=generator_from(generator, self.seed)))
+        generator = generator_from(generator, self.seed, only_on_cpu="MultipleCauseEM")
+        seed = int(torch.randint(2**62, (1,), generator=generator))
         fitting = _Fitting[ModelT](self.config, data.sample)
         return run_loop(fitting, fitting.best(starts, seed), self.config.n_iterations, run)
 

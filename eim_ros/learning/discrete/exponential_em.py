@@ -150,9 +150,10 @@ class ExponentialEM:
         data = checked_data(sample)
         if data.conditional:
             raise DataError("a mixture of an exponential family takes samples alone, a matrix (n, d), got a pair")
+        generator = generator_from(generator, self.seed, only_on_cpu="ExponentialEM")
         statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
         if initial is None:
-            initial = self._start(statistics, generator_from(generator, self.seed))
+            initial = self._start(statistics, generator)
         initial = self._checked(initial, statistics.shape[1])
         return run_loop(
             _Fitting(self.family, self.config, statistics, log_base),

@@ -119,8 +119,8 @@ class TruncatedEMState:
 class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     """Truncated variational EM for mixtures and mixtures of linear experts with many components.
 
-    The fit runs on the CPU. The initial model must be linear and may have any number of components. By default, it is
-    built from k-means clusters of the standardised data.
+    The fit runs on the CPU, where its model is. The initial model must be linear and may have any number of
+    components. By default, it is built from k-means clusters of the standardised data.
 
     The history of a fit records for each E-step
 
@@ -165,7 +165,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
             start = initial_mixture_of_experts(
                 checked.context, checked.sample, config.n_components, generator, config.covariance_floor
             )
-        first = checked_start(start, checked).to(device=torch.device("cpu"))
+        first = checked_start(start, checked)
         linear_parts(first)
         nothing = torch.empty(0, 0, dtype=torch.int64)
         return Prepared(
@@ -175,7 +175,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
             checked,
         )
 
-    def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
+    def _randomness(self, generator: torch.Generator | None, data: Any) -> torch.Generator:
         """Return a CPU generator, seeded from `generator` if there is one and from the learner's seed otherwise."""
         own = generator_from(None, self.seed)
         if generator is not None:
