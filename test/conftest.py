@@ -29,6 +29,7 @@ FIRST = [
     "cli/test_demo.py",
     "nodes/planar_simulator/test_planar_simulator.py",
     "solver/test_templates.py",
+    "learning/test_placement.py",
 ]
 
 # Their outcome depends on compiled code: the marker `compiled`. `make test-compiled` runs them with another module.
@@ -62,6 +63,7 @@ COMPILED = [
             "sampler_search",
             "selection",
             "engine",
+            "gradients",
             "slices",
             "slides",
             "solutions",

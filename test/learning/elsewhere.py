@@ -1,0 +1,182 @@
+"""A device that only pretends to be another one, to test without a GPU that tensors of two devices never mix.
+
+`Elsewhere` marks tensors as "on cuda:0". They live on the CPU, and report that device. Each call of a function of torch
+that PyTorch would refuse on a GPU is refused: one with marked and unmarked tensors, with a generator of the other
+device, or a conversion of a marked tensor to NumPy. Results are marked if an argument is, or if that device was asked
+for. Only calls from Python are seen, not the backward passes of autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode, resolve_name
+
+CUDA, CPU = torch.device("cuda:0"), torch.device("cpu")
+MARK = "_is_elsewhere"
+ORIGINAL, COPY = torch.Generator, torch.nn.Parameter.__deepcopy__
+TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
+TO_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__"}
+SHAPES = {"__len__", "__repr__", "__format__", "dim", "size", "numel"}
+INDEXING = {"__getitem__", "index", "index_select"}  # indices may be on the CPU
+FREE = {"_has_compatible_shallow_copy_type"}  # of modules, which move their parameters
+
+
+class Generator(ORIGINAL):
+    """A generator of the CPU that reports the device that it was made for."""
+
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        made = ORIGINAL.__new__(cls, "cpu")
+        made.reported = CUDA if torch.device(device).type == "cuda" else CPU
+        return made
+
+    def __init__(self, device: Any = "cpu") -> None: ...
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return self.reported
+
+
+def is_elsewhere(value: Any) -> bool:
+    return isinstance(value, Tensor) and MARK in value.__dict__
+
+
+def marked(value: Any) -> Any:
+    """Mark tensors, also within sequences and iterators."""
+    if isinstance(value, Tensor):
+        value.__dict__[MARK] = True
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            marked(each)
+    elif isinstance(value, dict):
+        marked(list(value.values()))
+    elif isinstance(value, Iterator):
+        return iter([marked(each) for each in value])
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from tensors_in(each)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+
+
+def copied(parameter: Tensor, memo: Any) -> Tensor:
+    """Copy a parameter of a module; PyTorch constructs it without a function that the mode sees."""
+    return marked(COPY(parameter, memo)) if is_elsewhere(parameter) else COPY(parameter, memo)
+
+
+class Elsewhere(TorchFunctionMode):
+    """Mode in which "cuda" is a device without a GPU; it also replaces `torch.Generator`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved = 0  # number of elements copied between the devices
+        self.reads = 0  # number of values that were read from the device
+
+    def __enter__(self) -> Elsewhere:
+        torch.Generator, torch.nn.Parameter.__deepcopy__ = Generator, copied  # type: ignore[misc,method-assign]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        torch.Generator, torch.nn.Parameter.__deepcopy__ = ORIGINAL, COPY  # type: ignore[misc,method-assign]
+        super().__exit__(*error)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        full = resolve_name(func) or getattr(func, "__qualname__", "") or ""
+        is_property = full.endswith(("__get__", "__set__"))
+        name = full.split(".")[-2] if is_property else getattr(func, "__name__", full)
+        first = args[0] if args else None
+        if is_property:
+            return self._attribute(func, name, args)
+        if name in TO_NUMPY and is_elsewhere(first):
+            raise TypeError(f"can't convert cuda:0 device type tensor to numpy ({name})")
+        if name in TO_NUMBERS:
+            self.reads += is_elsewhere(first)
+            return func(*args, **kwargs)
+        if name in SHAPES:
+            return func(*args, **kwargs)
+        if name in ("to", "cpu", "cuda", "type_as"):
+            return self._moved(func, name, args, kwargs)
+        asked = kwargs.get("device")
+        if name == "device" or func is torch.device:
+            return func(*args, **kwargs)
+        given = list(tensors_in([args, kwargs]))
+        there = [each for each in given if is_elsewhere(each)]
+        here = [each for each in given if not is_elsewhere(each)]
+        if name == "__setitem__" and is_elsewhere(first):
+            here = [each for each in tensors_in(args[2]) if not is_elsewhere(each) and each.dim()]
+        elif (name in INDEXING and is_elsewhere(first)) or name == "copy_" or name in FREE:
+            here = []
+        joins = name in ("cat", "stack", "concatenate", "hstack", "vstack", "linear", "addmm", "matmul", "index_add_")
+        if there and any(each.dim() or joins for each in here):
+            shapes = [tuple(each.shape) for each in here]
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found two: {full}, CPU {shapes}")
+        result_there = bool(there) if asked is None else torch.device(asked).type == "cuda"
+        if name == "copy_" or name == "__setitem__":
+            result_there = is_elsewhere(first)
+        generator = kwargs.get("generator") or next((each for each in args if isinstance(each, ORIGINAL)), None)
+        if isinstance(generator, ORIGINAL) and (generator.device.type == "cuda") != result_there:
+            raise RuntimeError(f"Expected a generator of the device of the result: {full}")
+        if asked is not None:
+            kwargs["device"] = CPU
+        result = func(*args, **kwargs)
+        if name in ("as_tensor", "asarray", "tensor") and asked is not None and isinstance(first, Tensor):
+            result = result.clone() if result is first else result
+        if isinstance(result, Tensor) and not result_there and is_elsewhere(result):
+            return result
+        return marked(result) if result_there else result
+
+    def _attribute(self, func: Any, name: str, args: Any) -> Any:
+        first = args[0]
+        if name == "device":
+            return CUDA if is_elsewhere(first) else CPU
+        if name == "is_cuda":
+            return is_elsewhere(first)
+        if name == "is_cpu":
+            return not is_elsewhere(first)
+        value = func(*args)
+        if name == "data" and len(args) == 2:
+            first.__dict__.pop(MARK, None)
+            return marked(first) if is_elsewhere(args[1]) else None
+        return marked(value) if is_elsewhere(first) and isinstance(value, Tensor) else value
+
+    def _moved(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        first, there = args[0], is_elsewhere(args[0])
+        options = []
+        for each in args[1:]:
+            device = each
+            if isinstance(each, str):
+                device = torch.device(each)
+            if isinstance(each, Tensor):
+                there = is_elsewhere(each)
+            if isinstance(device, torch.device):
+                there = device.type == "cuda"
+                each = CPU
+            options.append(each)
+        if kwargs.get("device") is not None:
+            there = torch.device(kwargs["device"]).type == "cuda"
+            kwargs["device"] = CPU
+        if name in ("cpu", "cuda"):
+            there = name == "cuda"
+            func, options, kwargs = Tensor.clone, [], {}
+        result = func(first, *options, **kwargs)
+        if there != is_elsewhere(first):
+            self.moved += first.numel()
+            result = result.clone() if result is first else result
+            result.__dict__.pop(MARK, None)
+        return marked(result) if there else result
+
+
+def to_array(value: Tensor) -> np.ndarray:
+    return value.cpu().numpy()
