@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -79,8 +78,7 @@ class Elsewhere(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.moved = 0  # number of elements copied between the devices
-        self.reads = 0  # number of values that were read from the device
+        self.reads = 0  # number of values that were read from the device, each of which waits for a GPU
 
     def __enter__(self) -> Elsewhere:
         torch.Generator, torch.nn.Parameter.__deepcopy__ = Generator, copied  # type: ignore[misc,method-assign]
@@ -101,16 +99,12 @@ class Elsewhere(TorchFunctionMode):
             return self._attribute(func, name, args)
         if name in TO_NUMPY and is_elsewhere(first):
             raise TypeError(f"can't convert cuda:0 device type tensor to numpy ({name})")
-        if name in TO_NUMBERS:
-            self.reads += is_elsewhere(first)
-            return func(*args, **kwargs)
-        if name in SHAPES:
+        if name in TO_NUMBERS or name in SHAPES or func is torch.device:
+            self.reads += name in TO_NUMBERS and is_elsewhere(first)
             return func(*args, **kwargs)
         if name in ("to", "cpu", "cuda", "type_as"):
             return self._moved(func, name, args, kwargs)
         asked = kwargs.get("device")
-        if name == "device" or func is torch.device:
-            return func(*args, **kwargs)
         given = list(tensors_in([args, kwargs]))
         there = [each for each in given if is_elsewhere(each)]
         here = [each for each in given if not is_elsewhere(each)]
@@ -133,8 +127,6 @@ class Elsewhere(TorchFunctionMode):
         result = func(*args, **kwargs)
         if name in ("as_tensor", "asarray", "tensor") and asked is not None and isinstance(first, Tensor):
             result = result.clone() if result is first else result
-        if isinstance(result, Tensor) and not result_there and is_elsewhere(result):
-            return result
         return marked(result) if result_there else result
 
     def _attribute(self, func: Any, name: str, args: Any) -> Any:
@@ -172,11 +164,6 @@ class Elsewhere(TorchFunctionMode):
             func, options, kwargs = Tensor.clone, [], {}
         result = func(first, *options, **kwargs)
         if there != is_elsewhere(first):
-            self.moved += first.numel()
             result = result.clone() if result is first else result
             result.__dict__.pop(MARK, None)
         return marked(result) if there else result
-
-
-def to_array(value: Tensor) -> np.ndarray:
-    return value.cpu().numpy()

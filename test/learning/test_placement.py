@@ -140,6 +140,16 @@ def test_learner_keeps_its_tensors_on_the_device(name: str, n: int, elsewhere: E
     assert found.mixture_of_experts.device == CUDA
 
 
+@pytest.mark.parametrize("name", ["em", "em, without contexts", "gmmvi", "vips"])
+def test_values_read_from_the_device_do_not_grow_with_components(name: str) -> None:
+    reads = []
+    for n in (10, 100):
+        with Elsewhere() as mode:
+            FITS[name](n, torch.Generator("cuda").manual_seed(0))
+            reads.append(mode.reads)
+    assert 0 < reads[1] < 2 * reads[0]
+
+
 RESUMED = ("em", "eim", "eim, neural", "eim, target", "gmmvi")
 
 
