@@ -320,9 +320,9 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 def use_threads(n: int | None) -> None:
     """Make torch use n threads. None selects OMP_NUM_THREADS, or 1 if it is not set."""
-    from eim_ros.core.parallel import default_threads, use_torch_threads
+    from eim_ros.core.parallel import use_torch_threads
 
-    use_torch_threads(n or default_threads())
+    use_torch_threads(n)
 
 
 def workers(jobs: int | None, scheduler: str | None) -> Any:

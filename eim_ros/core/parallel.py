@@ -13,11 +13,14 @@ not need to know the listener.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +40,7 @@ CONNECTION_SECONDS = 10.0
 Listener: TypeAlias = Callable[[str, float, float], None]
 """Function of the name of the work, the amount done so far, and the maximum amount."""
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
@@ -76,9 +80,9 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
     """
     import torch  # slow to import, and not needed to serve a model
 
-    number = _chosen.get() or default_threads() if n is None else checked_whole(n, 1, "the number of threads")
-    before, token = torch.get_num_threads(), _chosen.set(number)
-    torch.set_num_threads(number)
+    chosen = _chosen.get() if n is None else checked_whole(n, 1, "the number of threads")
+    before, token = torch.get_num_threads(), _chosen.set(chosen)
+    torch.set_num_threads(chosen or default_threads())
     try:
         yield
     finally:
@@ -86,18 +90,23 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
         _chosen.reset(token)
 
 
-def use_torch_threads(n: int) -> None:
-    """Use n >= 1 threads of torch from now on, also in fits."""
+def use_torch_threads(n: int | None) -> None:
+    """Use n >= 1 threads of torch from now on, also in fits; None stands for `default_threads`, see `in_threads`."""
     import torch
 
-    _chosen.set(checked_whole(n, 1, "the number of threads"))
-    torch.set_num_threads(n)
+    _chosen.set(None if n is None else checked_whole(n, 1, "the number of threads"))
+    torch.set_num_threads(n or default_threads())
 
 
-def default_threads() -> int:
-    """Return the number in the environment variable OMP_NUM_THREADS, or 1 if it is not set."""
+def default_threads(otherwise: int = 1) -> int:
+    """Return the number in the environment variable OMP_NUM_THREADS, or `otherwise` if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return max(1, int(first)) if first.isdecimal() else 1
+    return max(1, int(first)) if first.isdecimal() else otherwise
+
+
+def concurrent_threads() -> int:
+    """Return how many independent parts of a fit may run at the same time, see `in_threads`."""
+    return _chosen.get() or default_threads(usable_cores())
 
 
 class Workers(Protocol):
@@ -195,6 +204,67 @@ def tell(work: str, done: float, total: float) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener(work, done, total)
+
+
+Report: TypeAlias = Callable[[float], None]
+"""Function of the completed share of some work, from 0 to 1."""
+
+
+def part_of(report: Report, before: float, amount: float) -> Report:
+    """Return a function that reports the progress of a part of some work, which begins after the share `before`."""
+    return lambda share: report(before + amount * share)
+
+
+class SharedProgress:
+    """Progress of parts of some work that run at the same time, told as a sum.
+
+    `amounts` are the costs of the parts.
+    """
+
+    def __init__(self, work: str, amounts: Sequence[float]) -> None:
+        self._work, self._amounts, self._shares = work, amounts, [0.0] * len(amounts)
+
+    def part(self, number: int) -> Report:
+        def report(share: float) -> None:
+            self._shares[number] = share
+            done = sum(amount * share for amount, share in zip(self._amounts, self._shares, strict=True))
+            tell(self._work, done, sum(self._amounts))
+            if (stopped := _STOPPED.get()) is not None and stopped.is_set():
+                raise Stopped
+
+        return report
+
+
+class Stopped(Exception):
+    """Raised in a thread of `in_threads` whose result is not needed any more, at its next report of progress."""
+
+
+@contextlib.contextmanager
+def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iterator[Iterator[ResultT]]:
+    """Apply a function to tasks in threads, and give the results in the order of the tasks.
+
+    There are as many threads as `torch_threads` allows, each with one thread of torch, or as usable cores if neither it
+    nor OMP_NUM_THREADS limits them. With one thread, each task is done when its result is asked for. At the end of the
+    block, tasks that have not begun are dropped, and others end at their next report of progress.
+    """
+    n = concurrent_threads()
+    if n == 1:
+        yield map(work, tasks)
+        return
+    stopped = threading.Event()
+
+    def run(task: TaskT) -> ResultT:
+        _STOPPED.set(stopped)
+        with torch_threads(1):
+            return work(task)
+
+    with ThreadPoolExecutor(n) as pool:
+        futures = [pool.submit(contextvars.copy_context().run, run, task) for task in tasks]
+        try:
+            yield (future.result() for future in futures)
+        finally:
+            stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def generator(seed: int | None) -> np.random.Generator:

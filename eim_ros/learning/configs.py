@@ -420,7 +420,11 @@ class EMConfig(FamilyConfig):
         "covariances of linear experts: full; diagonal; tied, one covariance of all experts; or spherical",
         choices=("full", "diagonal", "tied", "spherical"),
     )
-    gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
+    gating_iterations: int = option(
+        5,
+        "L-BFGS iterations of the gating per M-step; 1: a single step, which uses the curvature of the steps before",
+        minimum=1,
+    )
     n_starts: int = option(1, "runs from different starts; the best is kept", minimum=1)
     n_candidates: int = option(
         2, "k-means clusterings of which a start of linear experts is the most likely one", minimum=1

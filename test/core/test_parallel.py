@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from scipy import stats
 from eim_ros.cli.options import use_threads
 from eim_ros.core import parallel
 from eim_ros.core.parallel import (
+    SharedProgress,
+    concurrent_threads,
     default_threads,
     generator,
+    in_threads,
     listening,
     seed_fraction,
     tell,
@@ -141,6 +145,65 @@ def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, exp
     without = usable_cores(quota)  # the file does not exist
     quota.write_text(content)
     assert usable_cores(quota) == (without if expected is None else min(expected, without))
+
+
+def test_caller_or_environment_limits_concurrent_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert concurrent_threads() == usable_cores()
+    with torch_threads():  # of a fit without a number
+        assert concurrent_threads() == usable_cores()
+    with torch_threads(2):
+        assert concurrent_threads() == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert concurrent_threads() == 5
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_results_of_threads_come_in_order(n: int) -> None:
+    later = threading.Event()
+
+    def work(task: int) -> tuple[int, int]:
+        if n > 1 and task == 0:
+            assert later.wait(60.0)  # the first task is the last to be done
+        if task == 2:
+            later.set()
+        return task, torch.get_num_threads()
+
+    with torch_threads(n), in_threads(work, range(6)) as results:
+        assert list(results) == [(task, 1) for task in range(6)]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_tasks_that_nobody_waits_for_are_dropped(n: int) -> None:
+    begun, progress = set(), SharedProgress("work", [1.0] * 9)
+
+    def work(task: int) -> int:
+        begun.add(task)
+        report = progress.part(task)
+        while task > 0:  # for ever, unless it is stopped
+            report(0.5)
+        return task
+
+    with torch_threads(n), in_threads(work, range(9)) as results:
+        assert next(results) == 0
+    assert begun <= set(range(n + 1))
+
+
+def test_error_in_a_thread_reaches_the_caller() -> None:
+    def work(task: int) -> int:
+        return 1 // task
+
+    with torch_threads(2), pytest.raises(ZeroDivisionError), in_threads(work, [1, 0, 1]) as results:
+        list(results)
+
+
+def test_progress_of_concurrent_parts_is_told_as_a_sum() -> None:
+    told: list[tuple[str, float, float]] = []
+    progress = SharedProgress("work", [1.0, 3.0])
+    with listening(lambda *progress: told.append(progress)):
+        progress.part(1)(0.5)
+        progress.part(0)(1.0)
+        progress.part(1)(1.0)
+    assert told == [("work", 1.5, 4.0), ("work", 2.5, 4.0), ("work", 4.0, 4.0)]
 
 
 def test_only_who_listens_hears() -> None:

@@ -44,6 +44,7 @@ from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_c
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 from eim_ros.learning.projections.gaussian import restrict_covariances
 from eim_ros.learning.projections.likelihood import (
+    CurvaturePair,
     constrained_factors,
     fit_experts,
     fit_gating,
@@ -59,6 +60,7 @@ CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in 
 LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 NO_FLOOR = -1.0
 MOST_RESPONSIBILITIES = 262_144  # of a compact step, points times components; for more, matrix products are faster
+MOST_PRODUCTS = 16_000_000  # products of coordinates that are kept, 128 MB; more are computed in each iteration
 BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
 
@@ -124,6 +126,7 @@ def expect(
     # Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
     log_likelihood: bool = True,
     weight: Tensor | None = None,  # (n_samples,), weights of the points, with a mean of one; equal by default
+    products: Tensor | None = None,  # `products_of_coordinates` of the points, computed here by default
 ) -> Expectation:
     """Run the E-step of a linear model, over all components or only the most probable components of each point."""
     forms = QuadraticForms.from_model(model)
@@ -136,17 +139,17 @@ def expect(
     total, free = joint.new_zeros(()), joint.new_zeros(())
     for start in range(0, len(joint), step):
         rows = joint[start : start + step]
-        products = products_of_coordinates(rows)
-        values = forms(rows, products, buffer[: len(rows)])
+        own = products_of_coordinates(rows) if products is None else products[start : start + step]
+        values = forms(rows, own, buffer[: len(rows)])
         share = None if weight is None else weight[start : start + step].unsqueeze(-1)
         if share is not None:
-            products = products * share
+            own = own * share
         if n_kept:
             kept, chosen = values.topk(n_kept, -1)
             states[start : start + step] = chosen
             reached = torch.logsumexp(kept, -1, keepdim=True)
             free += (reached if share is None else reached * share).sum()
-            _add_selected(sums, products, chosen, torch.softmax(kept, -1))
+            _add_selected(sums, own, chosen, torch.softmax(kept, -1))
             if not log_likelihood:
                 continue
         largest = values.amax(-1, keepdim=True)
@@ -155,7 +158,7 @@ def expect(
         reached = largest + normaliser.log()
         total += (reached if share is None else reached * share).sum()
         if not n_kept:
-            transposed.addmm_((products / normaliser).T, weights)
+            transposed.addmm_((own / normaliser).T, weights)
     mean = float(total) / len(joint) if log_likelihood or not n_kept else math.nan
     return Expectation(sums.add_(transposed.T), mean, float(free) / len(joint) if n_kept else mean, states)
 
@@ -173,10 +176,12 @@ def maximised(
     model: MixtureOfExperts,
     expectation: Expectation,
     weight: Tensor | None = None,
+    curvature: list[CurvaturePair] | None = None,
 ) -> tuple[MixtureOfExperts, float]:
     """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
 
-    `weight` (n_samples,) holds the weights of the points, if they are not equal. Points without density under the old
+    `weight` (n_samples,) holds the weights of the points, if they are not equal. With the pairs of earlier M-steps,
+    `curvature`, the gating takes a single step, whose pair is added to them. Points without density under the old
     model raise `DistributionError`.
 
     Return the updated model in the original coordinates. Also return the number to subtract from the values of the
@@ -189,7 +194,12 @@ def maximised(
     improved = improve_experts(experts, moments, config.covariance_floor, covariance=kind, scale=units.sample_scale)
     of_contexts = moments[:, model.n_dims :, model.n_dims :]
     new_gating, log_normaliser = fit_gating_to_moments(
-        gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations, weight=weight
+        gating,
+        joint[:, model.n_dims :],
+        of_contexts,
+        max_iterations=config.gating_iterations,
+        weight=weight,
+        curvature=curvature,
     )
     return units.original(MixtureOfExperts(new_gating, improved)), log_normaliser + units.log_volume()
 
@@ -267,6 +277,8 @@ class EMState:
     value: float = -math.inf  # objective of the model before the last step [nat]
     best: MixtureOfExperts | None = None  # best result of the earlier starts
     best_value: float = -math.inf  # objective of that result before its last step [nat]
+    # curvature of the gating's loss along the last steps of the current start, if each M-step takes one
+    curvature: tuple[CurvaturePair, ...] = ()
 
     @property
     def kept(self) -> MixtureOfExperts:
@@ -275,7 +287,8 @@ class EMState:
     def tensors(self) -> dict[str, Tensor]:
         best = {} if self.best is None else {f"{BEST}{name}": value for name, value in self.best.tensors().items()}
         progress = torch.tensor([self.start, self.begun, self.value, self.best_value], dtype=torch.float64)
-        return {**self.model.tensors(), **best, "progress": progress}
+        pairs = {"curvature": torch.stack([torch.stack(pair) for pair in self.curvature])} if self.curvature else {}
+        return {**self.model.tensors(), **best, **pairs, "progress": progress}
 
 
 @dataclass(frozen=True)
@@ -289,6 +302,7 @@ class EMIteration:
     initial: MixtureOfExperts | None
     seed: int
     compact: CompactStep | None = None
+    products: Tensor | None = None  # of the coordinates `joint`, unless they take too much memory
 
     @classmethod
     def from_data(
@@ -309,7 +323,9 @@ class EMIteration:
         plain = not config.hard and config.is_linear
         if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:  # 0 needs a comparison with the old
             compact = CompactStep.from_data(units, data, config.covariance_floor, config.covariance)
-        return cls(config, data, units, joint, start, seed, compact)
+        n_products = (joint.shape[1] + 1) * (joint.shape[1] + 2) // 2
+        keeps = config.is_linear and n_products * len(joint) <= MOST_PRODUCTS
+        return cls(config, data, units, joint, start, seed, compact, products_of_coordinates(joint) if keeps else None)
 
     def start(self, index: int) -> MixtureOfExperts:
         """Return the initial model of a start.
@@ -338,13 +354,21 @@ class EMIteration:
         return MixtureOfExperts(gating, restrict_covariances(experts, kind, weights))
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
-        following, record = self._linear(state.model) if state.model.is_linear else self._neural(state.model)
-        value, iteration = record[objective(self.config)], state.iteration + 1
+        pairs = list(state.curvature)
+        if state.model.is_linear:
+            following, record = self._linear(state.model, pairs if self.config.gating_iterations == 1 else None)
+        else:
+            following, record = self._neural(state.model)
+        value, iteration, curvature = record[objective(self.config)], state.iteration + 1, tuple(pairs)
         if self.config.n_starts == 1:
-            return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
+            return dataclasses.replace(
+                state, model=following, iteration=iteration, value=value, curvature=curvature
+            ), record
         record["start"] = float(state.start)
         ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
-        following_state = dataclasses.replace(state, model=following, iteration=iteration, value=value)
+        following_state = dataclasses.replace(
+            state, model=following, iteration=iteration, value=value, curvature=curvature
+        )
         if ended and state.start + 1 < self.config.n_starts:
             best, index = following_state.kept, state.start + 1
             following_state = EMState(
@@ -352,15 +376,18 @@ class EMIteration:
             )
         return following_state, record
 
-    def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
+    def _linear(
+        self, old: MixtureOfExperts, curvature: list[CurvaturePair] | None
+    ) -> tuple[MixtureOfExperts, dict[str, float]]:
         """Return the updated linear model and the record of the old one."""
         quick = None if self.compact is None else self.compact(old)
         if quick is not None:
             return quick[0], {"log_likelihood": quick[1]}
         model = self.units.standard(old)
         weight = self.data.weight
-        expectation = expect(model, self.joint, 1 if self.config.hard else None, weight=weight)
-        following, offset = maximised(self.config, self.units, self.joint, model, expectation, weight)
+        n_states = 1 if self.config.hard else None
+        expectation = expect(model, self.joint, n_states, weight=weight, products=self.products)
+        following, offset = maximised(self.config, self.units, self.joint, model, expectation, weight, curvature)
         record = {"log_likelihood": expectation.log_likelihood - offset}
         return following, record | ({"free_energy": expectation.free_energy - offset} if self.config.hard else {})
 
@@ -387,7 +414,8 @@ class EMIteration:
         best = tensors_of(BEST, tensors)
         start, begun, value, best_value = tensors["progress"].tolist()
         kept = state.model.with_tensors(best).to(device=state.model.device) if best else None
-        return EMState(model, iteration, int(start), int(begun), value, kept, best_value)
+        pairs = [(step, change) for step, change in tensors.get("curvature", torch.empty(0, 2)).to(model.device)]
+        return EMState(model, iteration, int(start), int(begun), value, kept, best_value, tuple(pairs))
 
     def finished(self, history: History) -> bool:
         last = float(self.config.n_starts - 1)

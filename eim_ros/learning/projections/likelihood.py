@@ -3,7 +3,9 @@
 Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
 only through the moments sum_n t_ni [y_n, 1]. It is minimised by L-BFGS, starting from the previous gating, in
 coordinates in which the diagonal blocks of the Hessian are close to the identity. Otherwise rarely chosen components
-would move too slowly.
+would move too slowly. In EM, the targets change little from one M-step to the next, and the change of the gradient
+along a step does not depend on them. A single step per M-step that reuses the curvature of earlier steps is therefore
+almost as good as a complete fit, at a fraction of its cost.
 
 Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
 W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If no variance may be below a floor
@@ -14,7 +16,7 @@ never decreases, with or without a floor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -33,6 +35,12 @@ LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slowe
 CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
 LEAST_VARIANCE = 1e-12  # floor for singular covariances if none is set, relative to the variance of the data
 NOISE = 1e-13  # a variance below this share of the second moment is rounding error
+MAX_SHORTENINGS, SHORTENING = 4, 0.25  # of a quasi-Newton step that does not decrease the loss
+N_PAIRS = 10  # pairs of earlier steps that approximate the Hessian
+LEAST_CURVATURE = 1e-12  # cosine of the angle between a step and the change of the gradient; below, rounding prevails
+
+CurvaturePair: TypeAlias = tuple[Tensor, Tensor]
+"""Step of the parameters [V, v] of a gating, and the change of the gradient along it, (n_components, n_context + 1)."""
 
 
 def fit_gating(
@@ -102,6 +110,7 @@ def fit_gating_to_moments(
     max_iterations: int = 50,
     l2: float = 1e-6,
     weight: Tensor | None = None,
+    curvature: list[CurvaturePair] | None = None,  # if given, take a single step that uses and extends these pairs
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
@@ -133,7 +142,10 @@ def fit_gating_to_moments(
         product, square = torch.stack([(first * parameters).sum(), penalised.square().sum()]).tolist()
         return log_normaliser - product, 0.5 * l2 * square, gradient - first + l2 * penalised
 
-    fitted = _minimise(losses, start, factor, max_iterations)
+    if curvature is None:
+        fitted = _minimise(losses, start, factor, max_iterations)
+    else:
+        fitted = _quasi_newton_step(losses, start, factor, curvature)
     weights, biases = fitted[:, :-1], fitted[:, -1]
     return SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser
 
@@ -191,6 +203,38 @@ def _minimise(
     )
     reached = seen.get(result.x.tobytes(), float("nan"))
     return parameters_at(result.x) if np.isfinite(result.x).all() and reached <= lowest else start
+
+
+def _quasi_newton_step(
+    losses: Callable[[Tensor], tuple[float, float, Tensor]],
+    start: Tensor,
+    factor: Tensor,
+    curvature: list[CurvaturePair],
+) -> Tensor:
+    """Take an L-BFGS step with the curvature of earlier steps, and add its own (Nocedal, Wright 2006, algorithm 7.4).
+
+    The step is shortened until the loss decreases. If it never does, the start is returned and the pairs are dropped.
+    """
+    cross_entropy, penalty, gradient = losses(start)
+    direction, shares = gradient, []
+    for step, change in reversed(curvature):
+        share = float((step * direction).sum() / (step * change).sum())
+        shares.append(share)
+        direction = direction - share * change
+    direction = torch.cholesky_solve(direction.unsqueeze(-1), factor).squeeze(-1)
+    for (step, change), share in zip(curvature, reversed(shares), strict=True):
+        direction = direction + (share - float((change * direction).sum() / (step * change).sum())) * step
+    for number in range(MAX_SHORTENINGS):
+        reached = start - SHORTENING**number * direction
+        new_cross_entropy, new_penalty, new_gradient = losses(reached)
+        if new_cross_entropy <= cross_entropy and new_cross_entropy + new_penalty <= cross_entropy + penalty:
+            step, change = reached - start, new_gradient - gradient
+            if float((step * change).sum()) > LEAST_CURVATURE * float(step.norm() * change.norm()):
+                curvature.append((step, change))
+                del curvature[:-N_PAIRS]
+            return reached
+    curvature.clear()
+    return start
 
 
 def fit_experts(

@@ -23,16 +23,15 @@ Such estimates have limits:
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from eim_ros.core.parallel import tell
-from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig, TruncatedEMConfig
+from eim_ros.core.parallel import Report, SharedProgress, in_threads, part_of
+from eim_ros.learning.configs import RatioConfig, ReferenceConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM
@@ -42,11 +41,12 @@ from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.network import NetworkRatio
 from eim_ros.learning.ratio.plug_in import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
-from eim_ros.learning.run import Status
+from eim_ros.learning.run import RunOptions, Status
 
 PATIENCE = 2  # successive sizes without a gain that end the search; a single one may be a local optimum of EM
 TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
+TRIAL_POINTS, TRIAL_POINTS_PER_COMPONENT = 5000, 75  # size of the part of the data that starts are compared on
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
 REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
 DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
@@ -55,7 +55,7 @@ DELTA = 50.0  # the log density of the model counts as no more than this below i
 def fit_reference(
     config: ReferenceConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # EM is fitted to the training data, and the fits are compared on the held-out data
+    # EM is fitted to the training data, and the fits are compared on the held-out data; both are shuffled
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
@@ -64,29 +64,39 @@ def fit_reference(
     # Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
     most_components: int = 0,
 ) -> MixtureOfExperts:
-    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data."""
+    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
+
+    Several sizes are fitted at the same time, each in its own thread and with its own seed, so that the result does not
+    depend on the number of threads.
+    """
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
     sizes = _sizes(config, n_components, len(training), most_components)
     wanted = [size for size in sizes if first is None or size != first.n_components]
-    for number, size in enumerate(wanted):
-        fitted = best_fit(
+    seeds = torch.randint(2**31 - 1, (len(wanted),), generator=generator, device=generator.device).tolist()
+    progress = SharedProgress("density of the data", wanted)  # the cost of EM grows with the number of components
+
+    def fitted(number: int) -> MixtureOfExperts:
+        return best_fit(
             training,
             held_out,
-            n_components=size,
+            n_components=wanted[number],
             n_starts=config.starts,
             n_iterations=config.iterations,
-            generator=generator,
-            watch=functools.partial(_tell, sum(wanted[:number]), size, sum(wanted)),
+            generator=torch.Generator(generator.device).manual_seed(seeds[number]),
+            report=progress.part(number),
         )
-        reached = likelihood(fitted, held_out)
-        if best is None or reached > best_likelihood:
-            best, best_likelihood, misses = fitted, reached, 0
-        elif size > n_components:
-            misses += 1
-            if misses == PATIENCE:
-                break
+
+    with in_threads(fitted, range(len(wanted))) as fits:
+        for size, fit in zip(wanted, fits, strict=True):
+            reached = likelihood(fit, held_out)
+            if best is None or reached > best_likelihood:
+                best, best_likelihood, misses = fit, reached, 0
+            elif size > n_components:
+                misses += 1
+                if misses == PATIENCE:
+                    break
     assert best is not None, "there is at least one size"
     return best
 
@@ -100,36 +110,37 @@ def best_fit(
     n_starts: int,
     n_iterations: int,  # number of EM iterations, including those before the comparison
     generator: torch.Generator,
-    watch: Callable[[float], None] = lambda share: None,  # called with the completed share of the work, from 0 to 1
+    report: Report = lambda share: None,
 ) -> MixtureOfExperts:
     """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
-    The starts are compared in two stages, because a small held-out set can only detect overfitting and poor local
-    optima. First, all starts with a held-out likelihood within one standard error of the highest are selected. Among
-    them, the one with the highest likelihood of the training data is the best.
+    With many data, the starts are fitted to a part of them. They are compared in two stages, because a small
+    held-out set can only detect overfitting and poor local optima. First, all starts with a held-out likelihood within
+    one standard error of the highest are selected. Among them, the one with the highest likelihood of the training data
+    is the best.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
+    few = training if n_starts == 1 else training[: max(TRIAL_POINTS, TRIAL_POINTS_PER_COMPONENT * n_components)]
     total = max(n_starts * trial + n_iterations - trial, 1)
-    fits = []
-    for number in range(n_starts):
-        watch(number * trial / total)
-        fits.append(_complete(_learner(n_components, trial), training, None, generator))
-    watch(n_starts * trial / total)
-    best = _best(fits, training, held_out) if n_starts > 1 else fits[0]
-    return refined(best, training, n_iterations - trial)
+
+    def start(number: int) -> MixtureOfExperts:
+        share = part_of(report, number * trial / total, trial / total)
+        return _complete(_learner(n_components, trial), few, None, generator, share)
+
+    fits = [start(number) for number in range(n_starts)]
+    best = _best(fits, few, held_out) if n_starts > 1 else fits[0]
+    done = n_starts * trial / total
+    return refined(best, training, n_iterations - trial, part_of(report, done, 1.0 - done))
 
 
-def _tell(before: float, size: float, total: float, share: float) -> None:
-    """Report the progress of the fits, in units of components, because the cost of EM grows with their number."""
-    tell("density of the data", before + size * share, total)
-
-
-def refined(model: MixtureOfExperts, data: Pairs, n_iterations: int) -> MixtureOfExperts:
+def refined(
+    model: MixtureOfExperts, data: Pairs, n_iterations: int, report: Report = lambda share: None
+) -> MixtureOfExperts:
     """Return the model after `n_iterations` more iterations of EM."""
     if n_iterations == 0:
         return model
-    return _complete(_learner(model.n_components, n_iterations), data, model, None)
+    return _complete(_learner(model.n_components, n_iterations), data, model, None, report)
 
 
 def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
@@ -165,18 +176,27 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 
 def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
     """Return EM, or truncated EM for many components."""
+    settings: dict[str, Any] = {"n_components": n_components, "n_iterations": n_iterations}
     if n_components < MANY_COMPONENTS:
-        return EM(EMConfig(n_components=n_components, n_iterations=n_iterations, n_candidates=1))
-    return TruncatedEM(TruncatedEMConfig(n_components=n_components, n_iterations=n_iterations, search="partial"))
+        return EM(n_candidates=1, gating_iterations=1, **settings)
+    return TruncatedEM(search="partial", **settings)
 
 
 def _complete(
-    learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
+    learner: EM | TruncatedEM,
+    data: Pairs,
+    initial: MixtureOfExperts | None,
+    generator: torch.Generator | None,
+    report: Report = lambda share: None,
 ) -> MixtureOfExperts:
     """Return the fitted model on the device of the data, or raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
-    result = learner.fit((data.context, data.sample), initial, generator=generator)
+    report(0.0)
+    n_iterations = learner.config.n_iterations
+    run = RunOptions(callbacks=[lambda state, record: report(state.iteration / n_iterations)])
+    result = learner.fit((data.context, data.sample), initial, generator=generator, run=run)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
+    report(1.0)
     return result.mixture_of_experts.to(device=data.sample.device)  # truncated EM runs on the CPU
 
 

@@ -7,6 +7,7 @@ import torch
 from learning.models.random_models import generator_of, normal, random_mixture
 from learning.toys import bimodal_pairs
 
+from eim_ros.core.parallel import torch_threads
 from eim_ros.learning import Pairs
 from eim_ros.learning.configs import ReferenceConfig
 from eim_ros.learning.data import checked_data
@@ -93,6 +94,17 @@ def test_conditional_data_have_a_conditional_reference():
     assert reference.n_components >= 2
     assert reference.n_context == 1
     assert likelihood(reference, held_out) > -1.1  # log(2) + entropy of deviation .3: .91 nat
+
+
+def test_number_of_threads_does_not_change_the_reference():
+    training, held_out = halves(ring(600))
+
+    def fitted(n: int) -> MixtureOfExperts:
+        with torch_threads(n):
+            return fit_reference(config(), 3, training, held_out, generator_of(1))
+
+    one, three = fitted(1).tensors(), fitted(3).tensors()
+    assert all(torch.equal(one[name], three[name]) for name in one)
 
 
 def test_refinement_raises_the_likelihood_of_its_data():
