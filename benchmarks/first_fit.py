@@ -134,7 +134,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.fit:
         return fit(args.fit, args.seeds)
-    head = [f"{conditions(['torch', 'numpy'])}; EIM(n_components=10), {args.threads} threads, 20000 points"]
+    head = [f"{conditions(['torch', 'numpy'])}; EIM(n_components=10), threads of torch: {args.threads}, 20000 points"]
     checkouts = [ROOT] if args.old is None else [args.old, ROOT]
     table = (row for name in args.data for row in rows(name, checkouts, args.seeds, args.threads))
     print_table(head, table, args.output)

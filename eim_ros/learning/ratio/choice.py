@@ -48,7 +48,9 @@ TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
 TRIAL_POINTS, TRIAL_POINTS_PER_COMPONENT = 5000, 75  # size of the part of the data that starts are compared on
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
-REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
+# maximum number of further EM iterations of the best size, and of those that fit a plug-in density to all data,
+# including the held-out ones
+REFINEMENT = 50
 DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
 
@@ -66,8 +68,8 @@ def fit_reference(
 ) -> MixtureOfExperts:
     """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
 
-    Several sizes are fitted at the same time, each in its own thread and with its own seed, so that the result does not
-    depend on the number of threads.
+    The best one is improved by further iterations of EM if these raise that likelihood. Several sizes are fitted at the
+    same time, each in its own thread with its own seed, so that the result does not depend on the number of threads.
     """
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
@@ -98,7 +100,10 @@ def fit_reference(
                 if misses == PATIENCE:
                     break
     assert best is not None, "there is at least one size"
-    return best
+    if best is first:
+        return best
+    converged = refined(best, training, REFINEMENT)
+    return converged if likelihood(converged, held_out) > best_likelihood else best
 
 
 def best_fit(
