@@ -106,7 +106,7 @@ GUESSES = [
     ("EM(n_components=2).fit()", "no data are given"),
     ("EM(n_components=2).fit(data, seed=3)", "unexpected keyword argument 'seed'"),
     ("EM(n_components=2).predict(data)", "'EM' object has no attribute 'predict'"),
-    ("EM(num_components=3, lr=2)", "did you mean n_components"),
+    ("EM(num_components=3, lr=2)", "n_components"),
     ("EM(2)", "keywords or a EMConfig, as in n_components=10"),
     ("EM(n_components=2, checkpoint='run')", r"RunOptions\(checkpoint=\.\.\.\)"),
     ("EM(n_components=2, device='cuda')", r"generator=torch\.Generator\(device\)"),
