@@ -13,7 +13,9 @@ from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import Extension, find_packages, setup
 
 NAME = "eim_ros"
-SHARED = ("config", "urdf")
+SHARED = ("config", "launch", "urdf")
+# makes the package known to `ros2 launch` and ament_index_python if the prefix is in AMENT_PREFIX_PATH
+AMENT = [("share/ament_index/resource_index/packages", [f"resource/{NAME}"]), (f"share/{NAME}", ["package.xml"])]
 
 # sufficient to sample: eim sample
 REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy"]
@@ -135,7 +137,7 @@ setup(
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in (PROCESSOR, *COMPILED)}},
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": BuildExtensions},
-    data_files=shared_files(),
+    data_files=[*shared_files(), *AMENT],
     install_requires=REQUIRES,
     extras_require={**EXTRAS, "all": sorted(set(sum(EXTRAS.values(), [])))},
     python_requires=">=3.10",

@@ -213,11 +213,14 @@ def check_installation() -> list[str]:
         names = {normalised(re.split(r"[<>=~]", requirement)[0]) for requirement in loose}
         complaints += differences(names, required_names(*files), f"pip install .[{extra}]")
     installed = {f"{to}/{Path(file).name}": ROOT / file for to, files in arguments["data_files"] for file in files}
-    for folder in ("config", "urdf"):
+    for folder in ("config", "launch", "urdf"):
         shared = [path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
         for path in shared:
             if installed.get(f"share/eim_ros/{path.relative_to(ROOT)}") != path:
                 complaints.append(f"setup.py does not install {path.relative_to(ROOT)}")
+    marker = installed.get("share/ament_index/resource_index/packages/eim_ros", ROOT / "missing")
+    if not marker.is_file() or "share/eim_ros/package.xml" not in installed:
+        complaints.append("setup.py does not make the package known to ament")
     if "install(DIRECTORY config launch urdf" not in read("CMakeLists.txt"):
         complaints.append("CMakeLists.txt does not install config, launch and urdf")
     return complaints

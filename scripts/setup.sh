@@ -157,8 +157,15 @@ build_modules() {
   for instruction_set in "${outdated[@]}"; do printf '%s' "$inputs" >"$STAMPS/modules_$instruction_set"; done
 }
 
-# The modules exist already: without an instruction set, none is compiled.
-install_package() { EIM_ROS_INSTRUCTION_SETS='' pip_install --no-deps --no-build-isolation --editable .; }
+# The modules exist already: without an instruction set, none is compiled. An editable install contains no shared files,
+# but ros2 launch looks for launch files in share/.
+install_package() {
+  local launch=$VENV/share/eim_ros/launch
+  EIM_ROS_INSTRUCTION_SETS='' pip_install --no-deps --no-build-isolation --editable .
+  rm -rf "$launch"
+  mkdir -p "$launch"
+  ln -s "$ROOT"/launch/*.launch.py "$launch"
+}
 
 python=$(find_python)
 check_tools "$python"
@@ -200,6 +207,6 @@ else
   step interfaces "$requirements $(hash CMakeLists.txt cmake package.xml setup.py msg srv action)" build_interfaces
 fi
 wait "$modules"
-step package "$tools $(hash setup.py config urdf eim_ros/__init__.py)" install_package
+step package "$tools $(hash setup.py config launch urdf eim_ros/__init__.py)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers
 [[ ${1:-} != fuzz ]] || step fuzzer "$requirements $(hash requirements/fuzz.txt)" install_fuzzer

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ament_index_python import get_package_share_directory
 
 from scripts.check_repository import TYPES_ALONE, executables
 
@@ -24,6 +25,13 @@ def test_sampler_is_imported_without_slow_libraries_and_what_type_checkers_alone
 def test_console_script_leads_to_a_function(name):
     entry = importlib.metadata.EntryPoint(name, executables()[name], "console_scripts")
     assert callable(entry.load())
+
+
+def test_ament_finds_the_launch_files(monkeypatch):
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.environ.get("AMENT_PREFIX_PATH") or sys.prefix)
+    folder = Path(get_package_share_directory("eim_ros")) / "launch"
+    found = {path.name: path.read_bytes() for path in folder.glob("*.launch.py")}
+    assert found == {path.name: path.read_bytes() for path in (ROOT / "launch").glob("*.launch.py")}
 
 
 def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(tmp_path):
