@@ -52,13 +52,14 @@ def runs_alone(text: str) -> bool:
 
 
 WITH_PYTHON = [page for page in PAGES if any(kind == "python" and runs_alone(text) for _, kind, text in blocks(page))]
+PROGRAMS = "|".join(["eim", "make", "pip", "python -m experiments", "ros2", "source", *OTHERS, *NODES])
 COMMANDS = [
-    (page, line)
+    (page, line.removeprefix(".venv/bin/"))
     for page in PAGES
     for _, language, text in blocks(page)
     if not language
     for line in text.replace("\\\n", " ").splitlines()
-    if re.match(r"(eim|make|pip|python -m experiments|ros2|source|rosdep|colcon|rviz2) ", line)
+    if re.match(rf"(\.venv/bin/)?({PROGRAMS}) ", line)
 ]
 
 
@@ -177,6 +178,8 @@ def fault(line: str) -> str:
         extras = re.findall(r"\.\[(.*)\]", line)
         setup = (ROOT / "setup.py").read_text(encoding="utf-8") + '"all":'
         return "".join(name for extra in extras for name in extra.split(",") if f'"{name}":' not in setup)
+    if program in NODES:
+        return wrong_node(["eim_ros", *words])
     if program == "ros2":
         checks = {
             "run": wrong_node,
@@ -207,7 +210,7 @@ def wrong_node(words: list[str]) -> str:
     kind = NODES[name].settings
     known = {field.name for field in fields_of(kind)}
     given = [word.partition(":=")[0] for word in ros_arguments(rest, lambda: kind) if ":=" in word]
-    return ", ".join(set(given) - known)
+    return ", ".join(set(given) - known - {"__ns"})
 
 
 def wrong_launch(words: list[str]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ament_index_python import PackageNotFoundError, get_package_prefix
 from nodes.server_process import ServerProcess
 
 from eim_ros.kinematics import Robot, pose_from
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples/moveit_client.py"
+CPP_CLIENT = ROOT / "examples/cpp_client"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -52,3 +56,32 @@ def test_without_a_server_the_example_ends_with_one_line() -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
     assert result.returncode == 1
     assert re.fullmatch(r"/nobody is silent after .* s: start it first, see --help\n", result.stderr)
+
+
+def is_installed(package: str) -> bool:
+    try:
+        get_package_prefix(package)
+    except (PackageNotFoundError, OSError):  # OSError without AMENT_PREFIX_PATH
+        return False
+    return shutil.which("cmake") is not None
+
+
+@pytest.mark.skipif(not is_installed("rclcpp"), reason="rclcpp comes with ROS 2, not from PyPI")
+def test_client_in_cpp_compiles_and_gets_solutions_of_its_pose(
+    start_server: Callable[..., ServerProcess], tmp_path: Path
+) -> None:
+    prefixes = os.environ["AMENT_PREFIX_PATH"].replace(os.pathsep, ";")
+    for step in (["-S", CPP_CLIENT, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefixes}"], ["--build", tmp_path]):
+        built = subprocess.run(["cmake", *step], capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stdout + built.stderr
+    server = start_server(model="none", robot="panda", groups="panda_arm")
+    result = subprocess.run([tmp_path / "ik_client"], capture_output=True, text=True, timeout=120.0, check=False)
+    assert result.returncode == 0, result.stderr + server.log
+    nearest, count, *samples = result.stdout.splitlines()
+    assert re.match(r"(compute_ik|get_position_ik): ", nearest)
+    assert count == "sample_ik: 100 configurations of 7 joints"
+    q = np.array([line.split() for line in (nearest.partition(":")[2], *samples)], float)
+    assert q.shape == (101, 7)
+    position, orientation = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
+    assert max(position.max(), orientation.max()) < 5e-4  # printed to a ten-thousandth of a radian
+    assert server.stop() == 0, server.log
