@@ -7,10 +7,11 @@
 # make docs   build the documentation, build/site/index.html
 # make bench  run the benchmarks (make bench BENCH=ik_peers)
 # make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
+# make cuda   compile the closed forms for GPUs, which needs no GPU
 # make lint   check style, types, layers, spelling, prose, figures of documents and promises of the repository
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 
-.PHONY: demo view demo-planar test test-compiled report docs bench fuzz lint setup help
+.PHONY: demo view demo-planar test test-compiled report docs bench fuzz cuda lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -66,6 +67,10 @@ docs: setup
 bench:
 	@scripts/setup.sh bench
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
+
+cuda:
+	@scripts/setup.sh cuda
+	$(BIN)/python -m scripts.check_cuda $(ARGS)
 
 # the calls come first: they do not need atheris, which has wheels only for Linux on x86-64
 fuzz: setup

@@ -124,14 +124,17 @@ def executables() -> dict[str, str]:
 
 
 def check_pins() -> list[str]:
-    """Check that each requirement is pinned, and only once for each Python."""
+    """Check that each requirement is pinned, and only once for each Python; constraints may be repeated."""
     pins: dict[tuple[str, str], list[str]] = {}
+    constraints = set(requirements("constraints.txt"))
     loose = []
     for path in sorted((ROOT / "requirements").glob("*.txt")):
         lines = requirements(path.name)
         loose += [f"{path.name}: not pinned: {line}" for line in lines if not PINNED.fullmatch(line)]
         loose += [] if lines else [f"{path.name} is empty"]
         for line in lines:
+            if path.name != "constraints.txt" and line in constraints:
+                continue
             requirement, _, marker = line.partition(";")
             name = normalised(re.split(r"\[|==", requirement)[0])
             pins.setdefault((name, marker.strip()), []).append(f"{path.name}: {line}")

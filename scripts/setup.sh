@@ -2,9 +2,9 @@
 # Create .venv: pinned requirements, ROS 2, our compiled interfaces, and eim_ros as an editable install.
 #
 # The script can be repeated: each step stores a hash of its inputs under .venv/stamps and is skipped if it is unchanged.
-# The argument `bench` adds the peers used by the benchmarks, and `fuzz` adds atheris. `view` installs only what `eim view`
-# needs, without learning, ROS, tools, modules for older processors and the last optimisations; a later run without the
-# argument adds the rest.
+# The argument `bench` adds the peers used by the benchmarks, `fuzz` adds atheris, and `cuda` adds NVIDIA's compiler for
+# GPUs. `view` installs only what `eim view` needs, without learning, ROS, tools, modules for older processors and the
+# last optimisations; a later run without the argument adds the rest.
 # PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -109,6 +109,11 @@ install_fuzzer() {
   pip_install -r requirements/fuzz.txt
 }
 
+install_cuda_compiler() {
+  [[ $(uname -s) == Linux ]] || fail "NVIDIA has no wheels of its compiler for $(uname -s): run make cuda on Linux"
+  pip_install -r requirements/cuda.txt
+}
+
 # Build the type of /tf, which is missing from the wheels; see cmake/tf2_msgs.
 build_tf2_messages() {
   local build=$VENV/build/tf2_msgs
@@ -210,3 +215,4 @@ wait "$modules"
 step package "$tools $(hash setup.py config launch urdf eim_ros/__init__.py)" install_package
 [[ ${1:-} != bench ]] || step peers "$requirements $(hash requirements/bench.txt)" install_peers
 [[ ${1:-} != fuzz ]] || step fuzzer "$requirements $(hash requirements/fuzz.txt)" install_fuzzer
+[[ ${1:-} != cuda ]] || step cuda "$requirements $(hash requirements/cuda.txt)" install_cuda_compiler
