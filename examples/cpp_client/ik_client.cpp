@@ -43,7 +43,7 @@ typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, 
                                            const typename Service::Request& request) {
     // A longer queue than the default of 10, so that no answer is lost. eim_ros.nodes.SERVICE_QOS is the same.
     const auto client = node->create_client<Service>(name, rclcpp::ServicesQoS().keep_last(1000));
-    if (!client->wait_for_service(5s)) {
+    if (!client->wait_for_service(10s)) {
         throw std::runtime_error(name + " is silent: start the server first");
     }
     auto answer = client->async_send_request(std::make_shared<typename Service::Request>(request));

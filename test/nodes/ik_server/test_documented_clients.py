@@ -75,6 +75,7 @@ def test_client_in_cpp_compiles_and_gets_solutions_of_its_pose(
         built = subprocess.run(["cmake", *step], capture_output=True, text=True, check=False)
         assert built.returncode == 0, built.stdout + built.stderr
     server = start_server(model="none", robot="panda", groups="panda_arm")
+    server.wait_until_ready()
     result = subprocess.run([tmp_path / "ik_client"], capture_output=True, text=True, timeout=120.0, check=False)
     assert result.returncode == 0, result.stderr + server.log
     nearest, count, *samples = result.stdout.splitlines()
