@@ -580,7 +580,10 @@ FIGURES = [
     ),
 ]
 NOT_MEASURED = {  # reason: words that contain the numbers
-    "version or name": ["Clang 14", "Python 3.10 to 3.13", "MoveIt 2.10", "iiwa 14", "moveit2 issue 3633"],
+    "version or name": [
+        *("Clang 14", "Python 3.10 to 3.13", "MoveIt 2.10", "iiwa 14", "moveit2 issue 3633"),
+        *("rclcpp 29.3", "`moveit_msgs` 2.6"),
+    ],
     "chapter, figure or equation of the thesis": [
         "`adversarial` | 6.1 |",
         "`robustness` | 6.2 |",
