@@ -39,6 +39,8 @@ ResultT = TypeVar("ResultT")
 CONNECTION_SECONDS = 10.0
 Listener: TypeAlias = Callable[[str, float, float], None]
 """Function of the name of the work, the amount done so far, and the maximum amount."""
+Report: TypeAlias = Callable[[float], None]
+"""Function of the completed share of some work, from 0 to 1."""
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
 
@@ -204,10 +206,6 @@ def tell(work: str, done: float, total: float) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener(work, done, total)
-
-
-Report: TypeAlias = Callable[[float], None]
-"""Function of the completed share of some work, from 0 to 1."""
 
 
 def part_of(report: Report, before: float, amount: float) -> Report:
