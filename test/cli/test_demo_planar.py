@@ -20,16 +20,17 @@ from eim_ros.planar import PlanarArm
 
 def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     folder = tmp_path / "planar"
-    # two samples for each of three lines are enough where the two models differ by a factor of ten
+    # So few demonstrations make the whole circle quick. They do not decide which model is nearer to the line: with
+    # seed 2 it is EM. docs/report/kinematics.md compares them with more data.
     words = ("--motions", 24, "--places", 4, "--components", 4, "--executed", 2, "--seed", 4)
     outcome = eim_process("demo-planar", *words, "--output", folder, "--json")
     assert outcome.code == 0, outcome.err
     figures = json.loads(outcome.out.splitlines()[-1])
     assert figures["n_motions"] == 24
-    em, told = figures["executed"]["EM"], figures["executed"]["EIM + tip"]
-    # EM is .5 m and more off the line with so few components, EIM less than a decimetre
-    assert told["mean_distance"] < 0.5 * em["mean_distance"]
-    assert told["share_reached"] > em["share_reached"]
+    assert set(figures["executed"]) >= {"EM", "EIM + tip"}
+    for executed in figures["executed"].values():
+        assert 0.0 < executed["mean_distance"] < 5.0  # half of the arm's reach; the lines are 4 to 7 m away
+        assert 0.0 <= executed["share_reached"] <= 1.0
     assert np.isfinite(figures["prior"]["log_density"])
     assert figures["prior"]["distance"] <= 0.05 < figures["prior"]["free_distance"] < 3.0
     motions = load_data_set(folder / "motions.npz")
