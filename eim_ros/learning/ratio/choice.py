@@ -46,7 +46,7 @@ from eim_ros.learning.run import RunOptions, Status
 PATIENCE = 2  # successive sizes without a gain that end the search; a single one may be a local optimum of EM
 TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
-TRIAL_POINTS, TRIAL_POINTS_PER_COMPONENT = 5000, 75  # size of the part of the data that starts are compared on
+TRIAL_POINTS = 5000  # smallest part of the data that starts are compared on; it has at least a point per parameter
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
 # maximum number of further EM iterations of the best size, and of those that fit a plug-in density to all data,
 # including the held-out ones
@@ -126,7 +126,7 @@ def best_fit(
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
-    few = training if n_starts == 1 else training[: max(TRIAL_POINTS, TRIAL_POINTS_PER_COMPONENT * n_components)]
+    few = training if n_starts == 1 else training[: max(TRIAL_POINTS, _n_moments(training) * n_components)]
     total = max(n_starts * trial + n_iterations - trial, 1)
 
     def start(number: int) -> MixtureOfExperts:
@@ -137,6 +137,12 @@ def best_fit(
     best = _best(fits, few, held_out) if n_starts > 1 else fits[0]
     done = n_starts * trial / total
     return refined(best, training, n_iterations - trial, part_of(report, done, 1.0 - done))
+
+
+def _n_moments(data: Pairs) -> int:
+    """Return the number of moments that determine an expert and its part of the gating: the products of [x, y, 1]."""
+    width = data.sample.shape[1] + data.context.shape[1] + 1
+    return width * (width + 1) // 2
 
 
 def refined(
