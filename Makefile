@@ -1,6 +1,6 @@
 # make demo   set everything up and run the main job: train, serve, request, draw (make demo SEED=3)
 # make view   show all solutions of an arm in the browser, with the smallest setup (make view ROBOT=arm.urdf)
-# make demo-planar  run the demo of a planar robot: demonstrate, record, train, sample, execute
+# make demo ARGS=--planar  run the demo of a planar robot: demonstrate, record, train, sample, execute
 # make test   lint, then run all tests
 # make test-compiled  run the tests that depend on compiled code with the module for any processor (SET=avx2)
 # make report write docs/report from the committed result tables of python -m experiments
@@ -11,7 +11,7 @@
 # make lint   check style, types, layers, spelling, prose, figures of documents and promises of the repository
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 
-.PHONY: demo view demo-planar test test-compiled report docs bench fuzz cuda lint setup help
+.PHONY: demo view test test-compiled report docs bench fuzz cuda lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -35,9 +35,6 @@ demo: setup
 view:
 	@scripts/setup.sh view
 	$(BIN)/eim view --robot $(or $(ROBOT),panda) $(ARGS)
-
-demo-planar: setup
-	$(BIN)/eim demo-planar $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

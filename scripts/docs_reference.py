@@ -135,7 +135,7 @@ def command_line() -> str:
     os.environ["COLUMNS"] = "100"  # the width of the text
     parts = []
     for verb, (_, summary) in VERBS.items():
-        text = _help(verb)
+        text = "\n\n".join(map(_help, (verb, "demo --planar") if verb == "demo" else (verb,)))
         parts.append(f"## `eim {verb}`\n\n{_sentence(summary)}\n\n```text\n{text.strip()}\n```\n")
     return "\n".join(parts)
 

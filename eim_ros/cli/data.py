@@ -1,10 +1,10 @@
-"""Verbs about data sets: `eim collect`, `import`, `recover`, `export`, `evaluate`."""
+"""Verbs about data sets: `eim collect`, `import`, `export`, `evaluate`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, report, seed_flag, switch, whole
 from eim_ros.cli.options import Arm
@@ -23,8 +23,8 @@ class Collect:
     """Sample configurations of a robot, and the positions or poses that they reach by forward kinematics."""
 
     arm: Arm
-    output: str = flag(text="Data set to write (.npz).", metavar="FILE")
-    samples: int = count(10000, "Number of pairs.")
+    output: str = flag(text="Data set to write (.npz).", metavar="FILE", short="-o")
+    samples: int = count(10000, "Number of pairs.", short="-n")
     context: CONTEXTS = flag("position", "Input of the model to be trained: position of the tip, or its full pose.")
     solutions_per_pose: int = flag(
         0,
@@ -66,11 +66,14 @@ class Topics:
         repeated=True,
         metavar="TOPIC",
     )
-    label_topic: str | None = flag(None, "Labels (default: the only topic named .../segment).", metavar="TOPIC")
+    label_topic: str | None = flag(
+        None, "Labels (default: the only topic named .../segment).", metavar="TOPIC", is_expert=True
+    )
     pose_topic: str | None = flag(
         None,
         "Poses of the tip, for --task ik (default: forward kinematics).",
         metavar="TOPIC",
+        is_expert=True,
     )
     hold: tuple[str, ...] = flag(
         (),
@@ -83,6 +86,7 @@ class Topics:
     time: Literal["header", "arrival"] = flag(
         "header",
         "Time stamps to use: from the message headers, or the arrival at the recorder.",
+        is_expert=True,
     )
 
 
@@ -91,23 +95,28 @@ class Segments:
     """Options for cutting recordings into motions and resampling them."""
 
     points: int = count(50, "Number of points of each motion.")
-    method: Literal["linear", "cubic"] = flag("linear", "Method of interpolation.")
+    method: Literal["linear", "cubic"] = flag("linear", "Method of interpolation.", is_expert=True)
     rate: float | None = flag(
         None,
         "Configurations per second, for --task lerobot (default: 30) or ik (default: one for each joint state).",
         read=positive,
         metavar="HZ",
     )
-    max_gap: float = flag(0.2, "Longest time without a message within a segment [s].", read=positive)
-    max_speed: float = flag(20.0, "Joint velocity above which a motion is a jump [rad/s or m/s].", read=positive)
-    min_jump: float = flag(0.1, "Joint displacement below which a motion is not a jump [rad or m].", read=positive)
+    max_gap: float = flag(0.2, "Longest time without a message within a segment [s].", read=positive, is_expert=True)
+    max_speed: float = flag(
+        20.0, "Joint velocity above which a motion is a jump [rad/s or m/s].", read=positive, is_expert=True
+    )
+    min_jump: float = flag(
+        0.1, "Joint displacement below which a motion is not a jump [rad or m].", read=positive, is_expert=True
+    )
     min_displacement: float = flag(
         0.005,
         "Joint displacement below which the robot counts as standing still [rad or m].",
         read=positive,
+        is_expert=True,
     )
     trim: bool = switch("Leave out the time at rest before and after each motion.")
-    min_duration: float = flag(0.1, "Minimum duration of a motion [s].", read=positive)
+    min_duration: float = flag(0.1, "Minimum duration of a motion [s].", read=positive, is_expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +151,16 @@ class Import:
     arm: Arm
     topics: Topics
     segments: Segments
-    output: str = flag(text="Data set to write (.npz); for --task lerobot the folder to create.", metavar="FILE")
+    output: str | None = flag(
+        None,
+        "Data set to write (.npz); for --task lerobot the folder to create (required, except with --repair).",
+        metavar="FILE",
+        short="-o",
+    )
+    repair: bool = switch(
+        "Repair truncated bags in place instead of importing them: write the footer, summary and metadata.yaml that "
+        "other programs need. `eim import` reads truncated bags without it."
+    )
     task: Literal["motion", "ik", "lerobot"] = flag(
         "motion",
         "Convert each segment to one motion, to pairs of tip pose and configuration, or to an episode of a data set "
@@ -157,24 +175,43 @@ class Import:
     json: bool = json_flag()
 
     def run(self) -> int:
+        if self.repair:
+            return self._repair()
+        if self.output is None:
+            raise ConfigurationError("the following arguments are required: --output (see eim import --help)")
+        return self._imported(self.output)
+
+    def _repair(self) -> int:
+        from eim_ros.bags.reader import recover_bag
+
+        if self.output is not None:
+            raise ConfigurationError(
+                "--repair changes the bags and writes no data set: leave out --output", self.output
+            )
+        done = {bag: recover_bag(bag) for bag in self.bags}
+        figures = {"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}
+        told = (f"{bag}: {'; '.join(steps) or 'is complete'}" for bag, steps in done.items())
+        return report(self.json, figures, told)
+
+    def _imported(self, output: str) -> int:
         from eim_ros.bags.selection import lines
         from eim_ros.core.data_set import save_data_set
 
-        if self.task != "lerobot" or not Path(self.output).exists():  # the export refuses an existing folder
+        if self.task != "lerobot" or not Path(output).exists():  # the export refuses an existing folder
             given = {"--robot": self.arm.file, **{f"BAG {bag}": bag for bag in self.bags}}
-            check_outputs({"--output": self.output}, given)
+            check_outputs({"--output": output}, given)
         selection = self._selection()
         if self.task == "lerobot":
-            return self._episodes(selection)
+            return self._episodes(selection, output)
         data_set, reports = self._pairs(selection) if self.task == "ik" else self._motions(selection)
-        save_data_set(self.output, data_set)
+        save_data_set(output, data_set)
         what = "pairs" if self.task == "ik" else "motions"
         about = data_set.description if self.task == "motion" else data_set.description["robot"]
-        answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
+        answer = {"output": output, "task": self.task, "n_samples": len(data_set)}
         answer |= {"limits_source": about["limits_source"]} if self.task == "motion" else {}
         answer |= {"joint_names": about["joint_names"], "bags": [bag.to_json() for bag in reports]}
         told = [line for bag in reports for line in lines(bag, what)]
-        told.append(f"wrote {len(data_set)} {what} to {self.output}")
+        told.append(f"wrote {len(data_set)} {what} to {output}")
         if data_set.description.get("limits_source") == "recording":
             told.append(
                 "joint limits: the range of the recording, because it has no robot_description with all joints; give "
@@ -233,7 +270,7 @@ class Import:
         description = {**data_set.description, "robot": describe_robot(selection.robot)}
         return DataSet(data_set.context, data_set.sample, description), reports
 
-    def _episodes(self, selection: Selection) -> int:
+    def _episodes(self, selection: Selection, output: str) -> int:
         from eim_ros.bags.importing import EpisodeForm, import_episodes
         from eim_ros.bags.selection import lines
         from eim_ros.motion.lerobot import export_episodes, lerobot_for
@@ -243,18 +280,18 @@ class Import:
             raise ConfigurationError("--task lerobot has no --context and no --pose-topic", self.task)
         if rate != int(rate):
             raise ConfigurationError(f"--rate: LeRobot needs a whole number of frames per second, got {rate}", rate)
-        lerobot_for(Path(self.output))  # refuses before the bags are read
+        lerobot_for(Path(output))  # refuses before the bags are read
         names, episodes, reports = import_episodes(
             self.bags,
             selection,
             EpisodeForm(rate, form.method, form.min_duration, form.min_displacement, form.trim),
         )
         found = [(episode.label, episode.positions) for episode in episodes]
-        n_episodes, n_frames = export_episodes(names, found, Path(self.output), int(rate))
-        answer = {"output": self.output, "task": self.task, "n_episodes": n_episodes, "n_frames": n_frames}
+        n_episodes, n_frames = export_episodes(names, found, Path(output), int(rate))
+        answer = {"output": output, "task": self.task, "n_episodes": n_episodes, "n_frames": n_frames}
         answer |= {"fps": int(rate), "joint_names": list(names), "bags": [bag.to_json() for bag in reports]}
         told = [line for bag in reports for line in lines(bag, "episodes")]
-        told.append(f"wrote {n_episodes} episodes, {n_frames} frames at {rate:g} per second, to {self.output}")
+        told.append(f"wrote {n_episodes} episodes, {n_frames} frames at {rate:g} per second, to {output}")
         return report(self.json, answer, told)
 
     def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
@@ -272,30 +309,6 @@ class Import:
         poses, configurations, reports = import_pairs(self.bags, selection, form)
         source = f"bags, poses of {topic}" if topic else "bags, poses by forward kinematics"
         return pair_data_set(robot, configurations, poses, kinds[0], {"source": source}), reports
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recover:
-    """Repair truncated bags in place: write their footer, summary and metadata.yaml.
-
-    Bags of `demo_recorder` seldom need it, because they are complete after each flush.
-    """
-
-    bags: tuple[str, ...] = flag(
-        text="Folders of bags, or MCAP files. They are changed.",
-        metavar="BAG",
-        positional=True,
-    )
-    json: bool = json_flag()
-
-    def run(self) -> int:
-        from eim_ros.bags.reader import recover_bag
-
-        done = {bag: recover_bag(bag) for bag in self.bags}
-        figures = {"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}
-        return report(
-            self.json, figures, (f"{bag}: {'; '.join(steps) or 'is complete'}" for bag, steps in done.items())
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,6 +341,8 @@ class Export:
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
     """Evaluate the raw samples of a model on test data: errors, limits, entropies and likelihood."""
+
+    first_words: ClassVar[tuple[str, ...]] = ("model", "data")
 
     model: str = flag(text="Model from eim train, or the name of an included model.", metavar="FILE|NAME")
     data: str = flag(text="Test data from eim collect.", metavar="FILE")

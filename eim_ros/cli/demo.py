@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
+from eim_ros.cli.flags import count, flag, json_flag, seed_flag, switch, threads_flag
 from eim_ros.cli.options import use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.core.arrays import FloatArray
@@ -19,6 +19,7 @@ from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
 
 if TYPE_CHECKING:
+    from eim_ros.cli.demo_planar import DemoPlanar
     from eim_ros.core.data_set import DataSet
     from eim_ros.ik import Solutions
     from eim_ros.kinematics import Robot
@@ -59,6 +60,24 @@ class Demo:
     output: str = flag("demo", "Folder for all files.", metavar="FOLDER")
     json: bool = json_flag()
     threads: int | None = threads_flag()
+    planar: bool = switch(
+        "Run the demo of a planar robot instead: demonstrate, record, train, sample and execute. `eim demo --planar "
+        "--help` explains its flags."
+    )
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Demo | DemoPlanar:
+        """Read the flags of this demo, or with --planar of the demo of a planar robot."""
+        from eim_ros.cli.demo_planar import DemoPlanar
+        from eim_ros.cli.flags import parse
+
+        others = [word for word in words if word != "--planar"]
+        verb: Demo | DemoPlanar = (
+            parse(cls, "eim demo", words)
+            if len(others) == len(words)
+            else parse(DemoPlanar, "eim demo --planar", others)
+        )
+        return verb
 
     def run(self) -> int:
         from eim_ros.core.data_set import save_data_set

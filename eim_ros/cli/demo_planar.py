@@ -1,4 +1,4 @@
-"""`eim demo-planar`: a planar robot that reaches lines, from demonstrations to the execution of samples."""
+"""`eim demo --planar`: a planar robot that reaches lines, from demonstrations to the execution of samples."""
 
 from __future__ import annotations
 

@@ -11,11 +11,13 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
+from eim_ros.cli import hints
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.settings import Settings, described, is_within
 
@@ -96,9 +98,9 @@ def json_flag() -> Any:
     return switch("Print one JSON object.")
 
 
-def quiet_flag() -> Any:
+def quiet_flag(**options: Any) -> Any:
     """Return the flag --quiet."""
-    return switch("Show no progress.")
+    return switch("Show no progress.", **options)
 
 
 def seed_flag(default: int | None = 0, **options: Any) -> Any:
@@ -123,12 +125,11 @@ def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:
 def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = False) -> Any:
     """Return the verb with the flags among `words`; print its help and leave if that is asked for.
 
-    If the verb takes --robot, the robot may also come first. With `is_partial`, unknown words are ignored, and missing
-    flags have the value None.
+    The first words may stand without their flags, such as the robot. A setting may be given as a flag. With
+    `is_partial`, unknown words are ignored, and missing flags have the value None.
     """
     known = [*flags_of(kind), *(names[0] for _, names, _ in _flags(kind) if len(names) > 1)]
-    if words and not words[0].startswith("-") and "--robot" not in words and _takes_robot(kind):
-        words = ["--robot", *words]  # eim solve panda --pose ...
+    words = _translated(kind, _with_first_flags(kind, words), known)
     parser = parser_of(kind, program, "--help-all" in words, is_partial)
     if not is_partial and set(HELP) & set(words):
         print(parser.format_help().rstrip())
@@ -136,8 +137,8 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
     if not is_partial:
         for word in itertools.takewhile(lambda word: word != "--", words):
             name = word.partition("=")[0]
-            if word.startswith("-") and not _is_number(word) and name not in known:
-                parser.error(f"there is no flag {name}{did_you_mean(name, known)}")
+            if _is_flag(word) and name not in known:
+                parser.error(f"there is no flag {name}{_hint_for(name, kind, words, known)}")
     # argparse reads -1e-3 as a flag, but nothing that begins with a space
     escaped = [f" {word}" if word.startswith("-") and _is_number(word) else word for word in words]
     found, rest = parser.parse_known_args(escaped)
@@ -147,9 +148,66 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
     return _built(kind, vars(found))
 
 
+def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:
+    """Insert the flags of words that come first, as in `eim solve panda 0.4 0.1 0.5 --json`."""
+    n = next((i for i, word in enumerate(words) if _is_flag(word)), len(words))
+    first, rest, given = list(words[:n]), list(words[n:]), list[str]()
+    for name in getattr(kind, "first_words", ("robot",) if _takes_robot(kind) else ()):
+        taken = list(itertools.takewhile(_is_number, first)) if name == "pose" else first[:1]
+        if not taken or f"--{name}" in rest:
+            break
+        given += [f"--{name}", *taken]
+        first = first[len(taken) :]
+    return [*given, *first, *rest]
+
+
+def _translated(kind: Any, words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the words with other spellings of flags, such as --n_samples, and with settings as values of --set."""
+    found, rest = list[str](), list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            return [*found, word, *rest]
+        if not name.startswith("--") or name in known or name in HELP:
+            found.append(word)
+            continue
+        dashed = f"--{name[2:].replace('_', '-')}"
+        same = dashed if dashed in known else hints.SAME.get(dashed)
+        setting = name[2:].replace("-", "_")
+        if same in known:
+            found.append(f"{same}{equals}{value}")
+        elif not hints.is_misspelt(name, known) and setting in _settings(kind, words):
+            values = [value] if equals else list(itertools.takewhile(lambda each: not _is_flag(each), rest))
+            rest = rest if equals else rest[len(values) :]
+            if values and all(each.partition("=")[0].isidentifier() and "=" in each for each in values):
+                found += [part for each in values for part in ("--set", f"{setting}.{each}")]
+            else:
+                found += ["--set", f"{setting}={' '.join(values) or 'true'}"]
+        else:
+            found.append(word)
+    return found
+
+
+def _settings(kind: Any, words: Sequence[str]) -> Sequence[str]:
+    """Return the names of the settings of a verb, which may also be given as flags."""
+    return kind.setting_names(words) if hasattr(kind, "setting_names") else ()
+
+
+def _hint_for(name: str, kind: Any, words: Sequence[str], known: Sequence[str]) -> str:
+    """Return the hint for an unknown flag. Settings are not loaded for a typing error, because they may need torch."""
+    settings = () if hints.is_misspelt(name, known) else _settings(kind, words)
+    shown = [names[-1] for _, names, field in _flags(kind) if not field.metadata["is_expert"] and names[0][0] == "-"]
+    return hints.hint_for_flag(name, known, settings, shown)
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and not _is_number(word)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        reason = " ".join(message.removeprefix("argument ").split())
+        reason = re.sub(r"(-\w)/--", "--", " ".join(message.removeprefix("argument ").split()))
         raise ConfigurationError(f"{reason} (see {self.prog} --help)")
 
 
@@ -312,7 +370,8 @@ def _reader(kind: Any, read: Callable[[str], Any] | None) -> Callable[[str], Any
             if choices:
                 if word not in choices:
                     listed = f"invalid choice: {word!r} (choose from {', '.join(choices)})"
-                    raise ValueError(f"{listed}{did_you_mean(word, choices)}")
+                    told = f"; {hints.CHOICES[word]}" if word in hints.CHOICES else did_you_mean(word, choices)
+                    raise ValueError(f"{listed}{told}")
                 return word
             return _number(kind, word) if kind in (int, float) else word.lstrip()
         except ValueError as error:

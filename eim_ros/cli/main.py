@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from eim_ros import __version__
+from eim_ros.cli.hints import hint_for_verb
 from eim_ros.core.errors import (
     EXTRAS,
     ConfigurationError,
@@ -34,32 +35,41 @@ from eim_ros.core.errors import (
 
 FILES = (DataError, MeshError, ModelFileError, RobotError, OSError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
-# Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.
-VERBS = {
-    "solve": ("sample", "one configuration that reaches a pose"),
-    "sample": ("sample", "distinct configurations that reach a pose, from a model or a robot"),
-    "solve-all": ("sample", "all configurations that reach a pose"),
-    "solve-nearest-pose": ("sample", "the configuration nearest to a pose, also out of reach"),
-    "draw": ("sample", "independent random draws from all solutions of a pose"),
-    "propose": ("sample", "raw draws of a model, not solved"),
-    "follow": ("sample", "a joint path without jumps for a path of poses"),
-    "picture": ("sample", "draw a picture of an arm in the configurations for a pose"),
-    "view": ("view", "drag the target in the browser and see the solutions"),
-    "map": ("map", "capability map: which poses an arm reaches, and how well"),
-    "place": ("place", "where the base of an arm must stand to reach poses"),
-    "list": ("map", "list the included robots and models"),
-    "collect": ("data", "sample configurations of a robot and the poses that they reach"),
-    "import": ("data", "turn recorded bags into a data set of motions, or of poses and configurations"),
-    "recover": ("data", "repair truncated bags"),
-    "export": ("data", "write motions for other programs: LeRobot"),
-    "train": ("train", "learn an inverse kinematics model or a motion prior from a data set"),
-    "evaluate": ("data", "errors, limits, entropies and likelihood of a model's raw samples"),
-    "motion": ("motion", "sample motions of a motion prior, or score motions"),
-    "completion": ("completion", "print a script that completes verbs and flags in a shell"),
-    "doctor": ("doctor", "check this machine and name a remedy for each fault"),
-    "demo": ("demo", "collect, train, serve, request and draw, in one run"),
-    "demo-planar": ("demo_planar", "a planar robot: demonstrate, record, train, sample, execute"),
+GROUPS = {
+    "Solutions of a pose": {
+        "solve": ("sample", "one configuration that reaches a pose"),
+        "sample": ("sample", "many different configurations that reach a pose"),
+        "solve-all": ("sample", "all configurations that reach a pose"),
+        "solve-nearest-pose": ("sample", "the configuration nearest to a pose, also out of reach"),
+        "draw": ("sample", "independent random draws from all solutions of a pose"),
+        "follow": ("sample", "a joint path without jumps for a path of poses"),
+    },
+    "An arm and its reach": {
+        "view": ("view", "drag the target in the browser and see the solutions"),
+        "picture": ("sample", "draw an arm in several solutions of a pose, to a file"),
+        "map": ("map", "which poses an arm reaches, and how well"),
+        "place": ("place", "where the base of an arm must stand to reach poses"),
+        "list": ("map", "list the included robots and models"),
+    },
+    "Models": {
+        "collect": ("data", "sample configurations of a robot and the poses that they reach"),
+        "import": ("data", "turn recorded bags into a data set, or repair them"),
+        "train": ("train", "learn a model of solutions or motions, or of any arrays"),
+        "evaluate": ("data", "errors, limits, entropies and likelihood of a model"),
+        "motion": ("motion", "draw motions from a learned motion prior, or score motions"),
+    },
+    "Demo and checks": {
+        "demo": ("demo", "collect, train, serve, request and draw, in one run"),
+        "doctor": ("doctor", "check this machine and name a remedy for each fault"),
+    },
 }
+OTHERS = {
+    "propose": ("sample", "raw draws of a model, which may miss the pose"),
+    "export": ("data", "write motions as a LeRobot data set"),
+    "completion": ("completion", "print a script that completes verbs and flags in a shell"),
+}
+VERBS = {name: entry for group in (*GROUPS.values(), OTHERS) for name, entry in group.items()}
+"""Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll."""
 
 
 class ExitCode(IntEnum):
@@ -79,7 +89,7 @@ class ExitCode(IntEnum):
 
 EXPLAINED = {
     ExitCode.DONE: "done",
-    ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learnt model is not finite",
+    ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learned model is not finite",
     ExitCode.USAGE: "a flag, a setting, a pose or a constraint is wrong",
     ExitCode.FILE: "a file, robot, model or data set is missing or damaged, or does not fit",
     ExitCode.SERVICE: "a service is missing or does not answer",
@@ -175,23 +185,24 @@ def verb_type(name: str) -> Any:
 def read_verb(words: Sequence[str]) -> Verb:
     """Return the verb of a command line with its flags."""
     name, *rest = [*words[1:], "--help"] if words[:1] == ["help"] else list(words) or ["--help"]
-    if name in ("-h", "--help", "--version"):
-        print(f"eim_ros {__version__}" if name == "--version" else _help())
+    if name in ("-h", "--help", "--help-all", "--version"):
+        print(f"eim_ros {__version__}" if name == "--version" else _help(shows_all=name == "--help-all"))
         raise SystemExit(0)
     if name not in VERBS:
         if name.startswith("-"):
             meant = did_you_mean(name, ["--version", "--help"])
             raise ConfigurationError(
-                f"there is no flag {name} before a verb, as in `eim sample --robot panda`{meant} (see eim --help)"
+                f"a verb comes before the flag {name}, as in `eim sample --robot panda`{meant} (see eim --help)"
             )
-        raise ConfigurationError(f"invalid choice: {name!r}{did_you_mean(name, VERBS)} (see eim --help)")
+        raise ConfigurationError(f"there is no verb {name!r}{hint_for_verb(name, VERBS)} (see eim --help)")
     kind = verb_type(name)
     if isinstance(kind, dict):
         inner, *rest = rest or [""]
         if inner not in kind:
             listed = ", ".join(kind)
-            if inner in ("-h", "--help"):
-                print(f"usage: eim {name} {{{listed.replace(', ', ',')}}} [FLAGS]")
+            if inner in ("-h", "--help", "--help-all", ""):
+                print(f"usage: eim {name} {{{listed.replace(', ', ',')}}} [FLAGS]\n")
+                print("\n".join(f"  {each:<18} {kind[each].__doc__.splitlines()[0]}" for each in kind))
                 raise SystemExit(0)
             raise ConfigurationError(f"expected one of {listed}, got {inner!r} (see eim {name} --help)")
         kind, name = kind[inner], f"{name} {inner}"
@@ -202,15 +213,18 @@ def read_verb(words: Sequence[str]) -> Verb:
     return verb
 
 
-def _help() -> str:
-    verbs = "\n".join(f"  {name:<18} {summary}" for name, (_, summary) in VERBS.items())
-    codes = "\n".join(f"  {code:<4d} {meaning}" for code, meaning in EXPLAINED.items())
-    return (
-        "usage: eim VERB [FLAGS]\n\n"
-        "Find the configurations with which an arm reaches a pose, and learn models of them.\n"
-        "`eim VERB --help` explains a verb; --json prints one JSON object.\n\n"
-        f"verbs:\n{verbs}\n\nexit codes:\n{codes}"
-    )
+def _help(shows_all: bool = False) -> str:
+    groups = {**GROUPS, "Others": OTHERS} if shows_all else GROUPS
+    lines = [
+        "usage: eim VERB [FLAGS]\n",
+        "Find the configurations with which an arm reaches a pose, and learn models of them, as in",
+        "`eim solve panda --pose 0.4 0.1 0.5 1 0 0 0`. `eim VERB --help` explains a verb.",
+    ]
+    for title, verbs in groups.items():
+        lines += [f"\n{title}:", *(f"  {name:<18} {summary}" for name, (_, summary) in verbs.items())]
+    if shows_all:
+        return "\n".join([*lines, "\nExit codes:", *(f"  {code:<4d} {meaning}" for code, meaning in EXPLAINED.items())])
+    return "\n".join([*lines, f"\n--help-all adds {', '.join(OTHERS)} and the exit codes."])
 
 
 def _fail(reason: str, code: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from eim_ros.cli.flags import count, flag, json_flag, report, seed_flag, switch, threads_flag
 from eim_ros.cli.options import Arm, use_threads
@@ -23,6 +23,8 @@ LARGEST_SEED = 2**31
 class MotionSample:
     """Draw motions within the joint limits for a context, through via points, to lines that the tip reaches."""
 
+    first_words: ClassVar[tuple[str, ...]] = ("model",)
+
     arm: Arm
     model: str = flag(text="Motion prior from eim train --task motion.", metavar="FILE")
     context: tuple[float, ...] | None = flag(None, "Values of the context, in the order of the data set's columns.")
@@ -39,25 +41,30 @@ class MotionSample:
         repeated=True,
         metavar="AXIS=VALUE[:TOLERANCE]",
     )
-    ignore_goals: bool = switch("Do not apply the goals of eim train --reach.")
+    ignore_goals: bool = switch("Do not apply the goals of eim train --reach.", is_expert=True)
     samples: int = count(10, "Number of motions.", short="-n")
-    points: int | None = count(None, "Number of points of each motion (default: as in the demonstrations).")
+    points: int | None = count(
+        None, "Number of points of each motion (default: as in the demonstrations).", is_expert=True
+    )
     duration: float | None = flag(None, "Duration of each motion [s] (default: the mean of the demonstrations).")
     seed: int | None = seed_flag(None)
-    blend: str | None = flag(None, "Second motion prior, to which the motions change (default: none).", metavar="FILE")
-    blend_context: tuple[float, ...] | None = flag(None, "Values of the second prior's context.")
+    blend: str | None = flag(
+        None, "Second motion prior, to which the motions change (default: none).", metavar="FILE", is_expert=True
+    )
+    blend_context: tuple[float, ...] | None = flag(None, "Values of the second prior's context.", is_expert=True)
     blend_phases: tuple[float, float] = flag(
         (0.25, 0.75),
         "Phases between which the motions change to the second prior.",
+        is_expert=True,
     )
-    output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE")
+    output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE", short="-o")
     trajectories: str | None = flag(
         None,
         "Trajectories with time stamps to write, as JointTrajectory (.json) or as a table (.csv).",
         metavar="FILE",
     )
     json: bool = json_flag()
-    threads: int | None = threads_flag()
+    threads: int | None = threads_flag(is_expert=True)
 
     def run(self) -> int:
         if self.points == 1:
@@ -115,10 +122,12 @@ class MotionSample:
 class MotionScore:
     """Compare the motions of a data set with held-out demonstrations."""
 
+    first_words: ClassVar[tuple[str, ...]] = ("model", "data")
+
     model: str = flag(text="Motion prior from eim train --task motion.", metavar="FILE")
     data: str = flag(text="Data set of motions with the same context.", metavar="FILE")
     json: bool = json_flag()
-    threads: int | None = threads_flag()
+    threads: int | None = threads_flag(is_expert=True)
 
     def run(self) -> int:
         import numpy as np

@@ -55,9 +55,12 @@ class Arm:
 
     def find(self) -> Robot | None:
         """Return the robot of the flags; None without --robot."""
+        from eim_ros.ik.prior import SHIPPED_MODELS
         from eim_ros.kinematics import Robot
 
         if self.robot:
+            if self.robot in SHIPPED_MODELS:
+                raise ConfigurationError(f"{self.robot} is a model and not a robot: give it as --model", self.robot)
             robot = Robot(self.robot, self.tip, base=self.base, package_paths=self.package_path)
             if self.tip is None:
                 tell_tip(robot)
@@ -162,12 +165,13 @@ class ConstraintFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFlags:
-    """RequestSettings, by the names that the Python method and its constraints have."""
+    """Settings, by the names of the Python method's keywords and constraints."""
 
     set: tuple[str, ...] = flag(
         (),
         "A keyword of the method, a field of Constraints, or tool, such as order=manipulability, branch.elbow=up, "
-        "tolerances='0 0 0 0 0 inf', 'obstacles=[{sphere: {centre: [0.5, 0, 0.2], radius: 0.1}}]'.",
+        "tolerances='0 0 0 0 0 inf', 'obstacles=[{sphere: {centre: [0.5, 0, 0.2], radius: 0.1}}]'. --order "
+        "manipulability is the same as --set order=manipulability.",
         metavar="NAME=VALUE",
         repeated=True,
     )
@@ -188,10 +192,9 @@ class SettingFlags:
                 given[name] = {**(group if isinstance(group, dict) else {}), entry: parsed(text)}
             else:
                 given[name] = parsed(text)
-        parameters = inspect.signature(method).parameters if method else ()
-        keywords = [name for name in parameters if name not in ("self", "pose", "poses")]
+        keywords = keywords_of(method)
         constraints = [field.name for field in fields(Constraints) if field.name != "links"]
-        known = [*keywords, *constraints, "tool", *others]
+        known = setting_names(method, others)
         for name in given:
             if name not in known:
                 raise ConfigurationError(
@@ -205,9 +208,23 @@ class SettingFlags:
         )
 
 
+def keywords_of(method: Callable[..., Any] | None) -> list[str]:
+    """Return the keywords of a method that are settings."""
+    parameters = inspect.signature(method).parameters if method else ()
+    return [name for name in parameters if name not in ("self", "pose", "poses")]
+
+
+def setting_names(method: Callable[..., Any] | None = None, others: Sequence[str] = ()) -> list[str]:
+    """Return the names that `SettingFlags.read` accepts for a method."""
+    from eim_ros.ik import Constraints
+
+    constraints = [field.name for field in fields(Constraints) if field.name != "links"]
+    return [*keywords_of(method), *constraints, "tool", *others]
+
+
 @dataclass(frozen=True)
 class RequestSettings:
-    """RequestSettings of a request: keywords of the method, fields of `Constraints`, and others."""
+    """Settings of a request: keywords of the method, fields of `Constraints`, and others."""
 
     keywords: dict[str, Any]
     constraints: dict[str, Any]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, seed_flag, whole
-from eim_ros.cli.options import ConstraintFlags, SettingFlags, Source, check_pose_length
+from eim_ros.cli.options import ConstraintFlags, SettingFlags, Source, check_pose_length, setting_names
 from eim_ros.cli.sample import read_rows
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
@@ -40,21 +41,27 @@ class Place:
         metavar="LOWER UPPER",
     )
     y: tuple[float, float] | None = flag(None, "The same along y [m].", metavar="LOWER UPPER")
-    z: float = flag(0.0, "Height of the base link in the world [m].")
+    z: float = flag(0.0, "Height of the base link in the world [m].", is_expert=True)
     spacing: float = flag(0.1, "Distance of neighbouring positions [m].", read=positive)
     yaws: int = count(
         1,
         "Number of directions of the base. One is enough if the first joint can make a complete revolution.",
+        is_expert=True,
     )
     criterion: Literal["manipulability", "components", "length"] = flag(
         "manipulability",
         "What counts between bases that reach equally many poses, at the worst pose.",
     )
-    refine: int = flag(3, "Number of bases to refine.", read=whole(0))
-    top: int = count(5, "Number of bases to print.")
-    seed: int = seed_flag()
-    quiet: bool = quiet_flag()
+    refine: int = flag(3, "Number of bases to refine.", read=whole(0), is_expert=True)
+    top: int = count(5, "Number of bases to print.", is_expert=True)
+    seed: int = seed_flag(is_expert=True)
+    quiet: bool = quiet_flag(is_expert=True)
     json: bool = json_flag()
+
+    @classmethod
+    def setting_names(cls, words: Sequence[str]) -> list[str]:
+        """Return the names of the settings, which may also be given as flags."""
+        return setting_names()
 
     def run(self) -> int:
         from eim_ros.cli.progress import Bar

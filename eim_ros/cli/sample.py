@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from eim_ros.cli.flags import count, flag, json_flag, seed_flag
-from eim_ros.cli.options import ConstraintFlags, RequestSettings, SettingFlags, Source, check_pose_length, near_from
+from eim_ros.cli.options import (
+    ConstraintFlags,
+    RequestSettings,
+    SettingFlags,
+    Source,
+    check_pose_length,
+    near_from,
+    setting_names,
+)
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -24,9 +32,9 @@ KEYWORDS = ("n", "near", "revolutions", "seed", "timeout")  # flags that are key
 OF_SERVICE = ("frame", "wait")  # settings of a request to a node
 
 
-def timeout_flag() -> Any:
+def timeout_flag(**options: Any) -> Any:
     """Return the flag --timeout."""
-    return flag(None, "Longest time to search [s] (default: the method's default).")
+    return flag(None, "Longest time to search [s] (default: the method's default).", **options)
 
 
 def revolutions_flag() -> Any:
@@ -53,6 +61,13 @@ class Operation:
     )
     seed: int | None = seed_flag(None, is_expert=True)
     json: bool = json_flag()
+
+    @classmethod
+    def setting_names(cls, words: Sequence[str]) -> list[str]:
+        """Return the names of the settings, which may also be given as flags."""
+        from eim_ros.ik import Sampler
+
+        return setting_names(getattr(Sampler, cls.operation), OF_SERVICE if "--service" in words else ())
 
     def run(self) -> int:
         answer = self.answer()
@@ -121,12 +136,14 @@ class Operation:
 class OfPose(Operation):
     """Base class of the verbs for one pose."""
 
+    first_words: ClassVar[tuple[str, ...]] = ("robot", "pose")
+
     pose: tuple[float, ...] = flag(
         text="Position [m] and optionally quaternion of the tip in the frame of the base link.",
         metavar="X Y Z [QX QY QZ QW]",
     )
     rpy: tuple[float, float, float] | None = flag(
-        None, "Roll, pitch and yaw [rad] of the tip in place of a quaternion.", metavar="R P Y"
+        None, "Roll, pitch and yaw [rad] of the tip instead of a quaternion.", metavar="R P Y"
     )
 
     def rows(self) -> Sequence[Sequence[float]]:
@@ -247,6 +264,7 @@ class Follow(Operation):
     """
 
     operation = "follow"
+    first_words: ClassVar[tuple[str, ...]] = ("robot", "poses")
 
     pose: tuple[tuple[float, ...], ...] = flag(
         (),
@@ -282,7 +300,8 @@ class Follow(Operation):
 class Picture(Sample):
     """Draw a picture of an arm in the configurations that `eim sample` finds."""
 
-    output: str = flag("solutions.png", "File to write, .png or .svg.", metavar="FILE")
+    output: str = flag("solutions.png", "File to write, .png or .svg.", metavar="FILE", short="-o")
+    timeout: float | None = timeout_flag(is_expert=True)
 
     def run(self) -> int:
         from eim_ros.view import draw_solutions  # imported here: matplotlib takes a second

@@ -5,12 +5,14 @@ The flags of the verb are read first, without torch. The settings of the chosen 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from eim_ros.cli.flags import (
     flag,
@@ -25,7 +27,7 @@ from eim_ros.cli.flags import (
 from eim_ros.cli.options import Arm, use_threads
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import Settings, assignments, chosen, option, read_yaml
+from eim_ros.core.settings import Settings, assignments, chosen, described, option, read_yaml
 
 if TYPE_CHECKING:
     from eim_ros.cli.progress import JsonProgress, ProgressBar
@@ -65,9 +67,11 @@ class Train:
 
     With --samples the data are arrays of your own, and the model is that of the same learner in Python.
     Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
-    --help-settings lists them. The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with
+    --help-settings lists them; --NAME VALUE is the same as --set NAME=VALUE. The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with
     the same result.
     """
+
+    first_words: ClassVar[tuple[str, ...]] = ("data",)
 
     arm: Arm
     data: str = flag(
@@ -79,7 +83,7 @@ class Train:
     contexts: str | None = flag(
         None, "Columns or arrays of --data that the samples depend on, such as x,y (default: none).", metavar="NAMES"
     )
-    output: str = flag(text="Model to write (.safetensors).", metavar="FILE")
+    output: str = flag(text="Model to write (.safetensors).", metavar="FILE", short="-o")
     task: Literal["ik", "motion"] = flag("ik", "What to learn: configurations for poses (ik), or motions.")
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = flag("eim", "Learner.")
     experts: int | None = flag(None, "Number of experts, n_components (default: that of the learner).")
@@ -113,6 +117,16 @@ class Train:
             raise SystemExit(0)
         verb: Train = parse(cls, "eim train", words)
         return verb
+
+    @classmethod
+    def setting_names(cls, words: Sequence[str]) -> list[str]:
+        """Return the names of the settings, which may also be given as flags."""
+        asked = {name: word for name, word in itertools.pairwise(words) if name in ("--task", "--algorithm")}
+        task, algorithm = asked.get("--task", "ik"), asked.get("--algorithm", "eim")
+        with contextlib.suppress(ConfigurationError):  # the wrong task or algorithm is reported when it is read
+            learner = default_settings(task, algorithm, "--samples" not in words)
+            return [*described(TrainSettings()), *described(learner)]
+        return []
 
     def settings(self) -> tuple[TrainSettings, FitConfig]:
         """Return the settings of the run and of the learner: of the file, of --set and of flags, in this order."""

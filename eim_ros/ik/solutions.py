@@ -607,9 +607,13 @@ class Solutions:
         )
 
     def to_json(self) -> str:
-        """Return the answer as JSON with the names of `to_message`; values that are not finite are null."""
+        """Return the answer as JSON with the names of `to_message`.
+
+        Values that are not finite are null, and so is the expert of a row that comes from no expert.
+        """
         fields = self.to_message()
         fields["positions"], fields["valid"] = self._q, self.valid
+        fields["expert"] = [None if each == NO_EXPERT else each for each in self.expert.tolist()]
         return json.dumps(finite(fields))
 
     def __repr__(self) -> str:

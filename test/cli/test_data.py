@@ -1,4 +1,4 @@
-"""`eim collect`, `import`, `recover`, `export` and `evaluate`: what they write and say, and what they refuse."""
+"""`eim collect`, `import`, `export` and `evaluate`: what they write and say, and what they refuse."""
 
 from __future__ import annotations
 
@@ -228,16 +228,16 @@ def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command,
     assert np.allclose(motion, [[0.02 * i, 0.01 * i, 1.0] for i in range(100)], rtol=0, atol=1e-9)
 
 
-def test_recover_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) -> None:
+def test_repair_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) -> None:
     file = data_file(bags[1])
     file.write_bytes(file.read_bytes()[:-500])
     (bags[1] / "metadata.yaml").unlink()
-    outcome = eim("recover", *bags)
+    outcome = eim("import", "--repair", *bags)
     assert outcome.code == 0
     first, second = outcome.out.splitlines()
     assert first == f"{bags[0]}: is complete"
     assert second.startswith(f"{bags[1]}: recovered 186 messages")
-    again = eim("recover", *bags, "--json").json["bags"]
+    again = eim("import", *bags, "--repair", "--json").json["bags"]
     assert again == [{"path": str(bag), "done": []} for bag in bags]
     with Reader(bags[1]) as reader:
         assert len(list(reader.messages())) == reader.message_count == 186

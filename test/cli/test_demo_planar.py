@@ -1,4 +1,4 @@
-"""`eim demo-planar` in small: nodes, bag, data set, models, executed samples and a picture, all real."""
+"""`eim demo --planar` in small: nodes, bag, data set, models, executed samples and a picture, all real."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     # So few demonstrations make the whole circle quick. They do not decide which model is nearer to the line: with
     # seed 2 it is EM. docs/report/kinematics.md compares them with more data.
     words = ("--motions", 24, "--places", 4, "--components", 4, "--executed", 2, "--seed", 4)
-    outcome = eim_process("demo-planar", *words, "--output", folder, "--json")
+    outcome = eim_process("demo", "--planar", *words, "--output", folder, "--json")
     assert outcome.code == 0, outcome.err
     figures = json.loads(outcome.out.splitlines()[-1])
     assert figures["n_motions"] == 24
@@ -47,7 +47,7 @@ def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_nodes_end_with_the_demonstration(tmp_path: Path, number: signal.Signals, code: int) -> None:
     folder = tmp_path / "planar"
-    command = [*COMMAND, "demo-planar", "--output", str(folder)]
+    command = [*COMMAND, "demo", "--planar", "--output", str(folder)]
     with (
         (tmp_path / "log").open("wb") as log,
         subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=restore_sigint) as process,

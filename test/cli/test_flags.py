@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,9 +12,10 @@ import pytest
 from eim_ros.cli.flags import count, flag, flags_of, listed_settings, parse, positive, switch
 from eim_ros.cli.main import VERBS, verb_type
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik import Constraints, Sampler
 from eim_ros.learning import EIMConfig
 
-MOST_SHOWN = 15  # flags of the verbs that compute configurations, before --help-all
+MOST_SHOWN = 15  # flags in the help of a verb; --help-all shows the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +83,8 @@ def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixt
     ("words", "reason"),
     [
         ((), "the following arguments are required: --output"),
-        (("--output", "f", "--samples", "0"), "-n/--samples: must be between 1 and"),
-        (("--output", "f", "--samples", "x"), "-n/--samples: expected a whole number, got 'x'"),
+        (("--output", "f", "--samples", "0"), "--samples: must be between 1 and"),
+        (("--output", "f", "--samples", "x"), "--samples: expected a whole number, got 'x'"),
         (("--output", "f", "--width", "0"), "--width: must be positive, got 0"),
         (("--output", "f", "--values"), "--values: expected at least one argument"),
         (("--output", "f", "--values", "[1", "2]"), "got '[1'; separate several by spaces"),
@@ -99,14 +102,37 @@ def test_what_is_wrong_is_told_in_one_line(words: tuple[str, ...], reason: str) 
     assert str(caught.value).endswith("(see program --help)") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("verb", ["solve", "sample", "solve-all", "draw", "follow", "train"])
-def test_verbs_have_few_flags(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_each_verb_shows_few_flags(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = verb_type(verb)
+    for kind in kinds.values() if isinstance(kinds, dict) else [kinds]:
+        with pytest.raises(SystemExit):
+            parse(kind, verb, ["--help"])
+        shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
+        assert len(shown) <= MOST_SHOWN
+        assert len(flags_of(kind)) <= 28
+
+
+@pytest.mark.parametrize("verb", ["solve", "sample", "solve-all", "solve-nearest-pose", "draw", "propose", "follow"])
+def test_keywords_of_python_are_flags(verb: str) -> None:
     kind = verb_type(verb)
-    with pytest.raises(SystemExit):
-        parse(kind, verb, ["--help"])
-    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
-    assert len(shown) <= MOST_SHOWN
-    assert len(flags_of(kind)) <= 21
+    keywords = inspect.signature(getattr(Sampler, kind.operation)).parameters.keys() - {"self", "pose", "poses"}
+    names = keywords | {field.name for field in dataclasses.fields(Constraints)} - {"links"}
+    poses = ["--pose", "0", "0", "1"]
+    for name in names:
+        value = {"near": "0", "start": "0", "limits": "a=0:1", "fixed": "a=0", "revolutions": "one"}.get(name, "1")
+        words = [f"--{name.replace('_', '-')}", *([] if name == "self_collision" else [value])]
+        found = parse(kind, f"eim {verb}", [*poses, *words])
+        assert found == parse(kind, f"eim {verb}", [*poses, f"--{name}", *words[1:]])  # as it is spelt in Python
+
+
+def test_settings_given_as_flags_are_values_of_set() -> None:
+    kind, pose = verb_type("sample"), ["--pose", "0", "0", "1"]
+    words = [*pose, "--tolerances", "0", "-1", "inf", "--branch", "elbow=up", "--position-only", "--order=diverse"]
+    found = parse(kind, "eim sample", words).settings.set
+    assert found == ("tolerances=0 -1 inf", "branch.elbow=up", "position_only=true", "order=diverse")
+    train = parse(verb_type("train"), "eim train", ["d.npz", "-o", "m", "--ratio.patience", "5", "--n-components", "3"])
+    assert (train.data, train.output, train.set, train.experts) == ("d.npz", "m", ("ratio.patience=5",), 3)
 
 
 def test_names_of_flags_are_words_with_dashes() -> None:

@@ -12,7 +12,7 @@ import pytest
 from cli.command import Command, Outcome, eim_process, process_without, validity
 
 import eim_ros
-from eim_ros.cli.main import EXPLAINED, VERBS, ExitCode
+from eim_ros.cli.main import EXPLAINED, GROUPS, VERBS, ExitCode
 from eim_ros.core.errors import (
     ConstraintError,
     DataError,
@@ -63,8 +63,8 @@ def test_samples_where_no_more_is_installed_than_serving_needs(source: str) -> N
     ("package", "extra", "line"),
     [
         ("torch", "learning", "train --data d.npz --output m"),
-        ("rosbags", "bags", "recover bag"),
-        ("mcap", "bags", "recover bag"),
+        ("rosbags", "bags", "import --repair bag"),
+        ("mcap", "bags", "import --repair bag"),
         ("matplotlib", "viz", "picture --robot panda --pose 0.4 0 0.5 --output o.png"),
         ("viser", "view", "view --robot planar3 --no-browser"),
     ],
@@ -76,12 +76,12 @@ def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra:
     assert refused.err == expected
 
 
-WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "motion", "recover")
+WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "motion")
 
 
 @every_verb
 def test_every_verb_explains_itself(eim: Command, verb: str) -> None:
-    outcome = eim(verb, "--help-all" if verb != "motion" else "--help")
+    outcome = eim(verb, "--help-all")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"usage: eim {verb} ")
     assert ("--json" in outcome.out) == (verb not in ("completion", "motion"))
@@ -92,8 +92,11 @@ def test_without_a_verb_the_verbs_are_listed(eim: Command) -> None:
     alone = eim()
     assert (alone.code, alone.err) == (0, "")
     assert alone.out == eim("--help").out
-    lines = [line.split()[0] for line in alone.out.splitlines() if line.startswith("  ")]
-    assert lines[: len(VERBS)] == list(VERBS)
+    listed = [line.split()[0] for line in alone.out.splitlines() if line.startswith("  ")]
+    everything = [line.split()[0] for line in eim("--help-all").out.splitlines() if line.startswith("  ")]
+    assert listed == [verb for group in GROUPS.values() for verb in group]
+    assert everything[: len(VERBS)] == list(VERBS)
+    assert all(f"\n{title}:\n" in alone.out for title in GROUPS)
 
 
 def test_process_ends_with_the_exit_code() -> None:
@@ -170,7 +173,7 @@ def test_reader_that_leaves_ends_the_command_quietly() -> None:
 
 
 def test_help_tells_every_exit_code(eim: Command) -> None:
-    text = " ".join(eim("--help").out.split())
+    text = " ".join(eim("--help-all").out.split())
     assert all(f"{code:d} {EXPLAINED[code]}" in text for code in ExitCode)
 
 

@@ -1,4 +1,4 @@
-"""Client of the planar demo for programs that are not nodes themselves, such as `eim demo-planar`.
+"""Client of the planar demo for programs that are not nodes themselves, such as `eim demo --planar`.
 
 It starts and stops the recorder, waits for the demonstrator, and sends trajectories to the simulator.
 """

@@ -1,0 +1,177 @@
+"""Names that users try first, and what the command line calls them.
+
+`SAME` holds names of Python: a verb accepts them instead of its flag. The others only lead to a hint in the error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+from eim_ros.core.errors import did_you_mean
+
+SAME = {
+    "--context-kind": "--context",
+    "--fixed": "--fix",
+    "--limits": "--limit",
+    "--n-components": "--experts",
+    "--n-iterations": "--iterations",
+    "--n-samples": "--samples",
+    "--package-paths": "--package-path",
+}
+FLAGS = {
+    "--avoid-collisions": "--self-collision",
+    "--base-link": "--base",
+    "--check-collisions": "--self-collision",
+    "--ee": "--tip",
+    "--ee-link": "--tip",
+    "--end-effector": "--tip",
+    "--grid": "--spacing",
+    "--max-iter": "--iterations",
+    "--max-time": "--timeout",
+    "--n-experts": "--experts",
+    "--no-revolutions": "--revolutions",
+    "--pos": "--pose",
+    "--resolution": "--spacing",
+    "--seed-config": "--near",
+    "--size": "--samples",
+    "--time-limit": "--timeout",
+    "--tip-link": "--tip",
+    "--trajectory": "--poses",
+    "--translation": "--pose",
+    "--algo": "--algorithm",
+    "--components": "--experts",
+    "--config-file": "--config",
+    "--count": "--n",
+    "--epochs": "--iterations",
+    "--file": "--data",
+    "--fps": "--rate",
+    "--frequency": "--rate",
+    "--goal": "--pose",
+    "--initial": "--near",
+    "--initial-guess": "--near",
+    "--input": "--data",
+    "--learner": "--algorithm",
+    "--method": "--algorithm",
+    "--num": "--n",
+    "--number": "--n",
+    "--obstacle": "--box",
+    "--out": "--output",
+    "--path": "--poses",
+    "--position": "--pose",
+    "--q0": "--near",
+    "--seed-state": "--near",
+    "--steps": "--iterations",
+    "--target": "--pose",
+    "--topic": "--joint-topic",
+    "--urdf": "--robot",
+    "--waypoints": "--poses",
+    "--xyz": "--pose",
+    "-a": "--algorithm",
+    "-i": "--data",
+    "-m": "--model",
+    "-p": "--pose",
+    "-r": "--robot",
+    "-s": "--seed",
+}
+FORMS = {  # texts that apply to a verb that has the flag
+    "--all": ("--pose", "`eim solve-all` returns all solutions"),
+    "--certified": ("--pose", "`eim solve-all --guarantee certified` proves that no solution is missing"),
+    "--elbow": ("--pose", "give the setting branch, as in --branch elbow=up"),
+    "--format": ("--json", "--json prints one JSON object"),
+    "--gpu": ("--set", "give the setting run.device, as in --run.device cuda"),
+    "--complete": ("--pose", "`eim solve-all --guarantee certified` proves that no solution is missing"),
+    "--degrees": ("--rpy", "angles are in radians"),
+    "--frame": ("--service", "poses are in the frame of the base link; with --service, give the setting frame"),
+    "--lr": ("--set", "`--help-settings` lists the settings, such as --set ratio.learning_rate=0.001"),
+    "--rot": ("--rpy", "a quaternion follows the position in --pose X Y Z QX QY QZ QW; --rpy takes angles"),
+    "--sort": ("--pose", "give the setting order, as in --order manipulability"),
+    "--device": ("--set", "give the setting run.device, as in --run.device cuda"),
+    "--output": ("--json", "--json prints the result, and `> FILE` writes it to a file"),
+    "-o": ("--json", "--json prints the result, and `> FILE` writes it to a file"),
+    "--orientation": ("--rpy", "a quaternion follows the position in --pose X Y Z QX QY QZ QW; --rpy takes angles"),
+    "--quat": ("--pose", "a quaternion follows the position in --pose X Y Z QX QY QZ QW"),
+    "--quaternion": ("--pose", "a quaternion follows the position in --pose X Y Z QX QY QZ QW"),
+    "--sphere": ("--box", "give the setting obstacles, as in 'obstacles=[{sphere: {centre: [0, 0, 1], radius: 0.1}}]'"),
+    "--verbose": ("--json", "--json prints everything that is known about the result"),
+    "-v": ("--json", "--json prints everything that is known about the result"),
+}
+CHOICES = {"gmmvi": "GMMVI fits a log density and not data: call it in Python, see docs/how_to/own_data.md"}
+_FK = "Robot(...).fk(q) in Python computes the pose of a configuration"
+_SERVE = (
+    "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts the server; without ros2 see docs/reference/nodes.md"
+)
+VERBS = {
+    "benchmark": "`make bench` runs the benchmarks in the source tree",
+    "bench": "`make bench` runs the benchmarks in the source tree",
+    "config": "verbs with settings take --config FILE, such as `eim sample`",
+    "convert": "`eim import` converts recordings",
+    "demo-planar": "it is now `eim demo --planar`",
+    "data": "`eim collect` makes training data, and `eim import` reads recordings",
+    "fit": "`eim train` fits a model",
+    "fk": _FK,
+    "forward": _FK,
+    "gui": "`eim view` shows the arm in the browser",
+    "generate": "`eim collect` makes training data",
+    "ik": "`eim solve` finds one solution, `eim sample` many, `eim solve-all` all",
+    "info": "`eim list robots` lists the included robots, and `eim view` shows one",
+    "inverse": "`eim solve` finds one solution, `eim sample` many, `eim solve-all` all",
+    "launch": _SERVE,
+    "learn": "`eim train` fits a model",
+    "list-robots": "it is `eim list robots`",
+    "list-models": "it is `eim list models`",
+    "merge": "`eim import` merges recordings",
+    "models": "it is `eim list models`",
+    "node": _SERVE,
+    "path": "`eim follow` follows a path of poses",
+    "plan": "`eim follow` follows a path of poses",
+    "plot": "`eim picture` draws to a file, `eim view` shows the arm in the browser",
+    "predict": "`eim sample --model` draws solutions from a model",
+    "random": "`eim draw` draws independent random solutions",
+    "reach": "`eim map` surveys the poses that an arm reaches",
+    "record": "the program demo_recorder records joint states, and `eim import` reads the bags",
+    "recover": "it is now `eim import --repair`",
+    "repair": "it is `eim import --repair`",
+    "request": "`eim sample --service /ik_server` asks a running node",
+    "robots": "it is `eim list robots`",
+    "run": _SERVE,
+    "serve": _SERVE,
+    "server": _SERVE,
+    "score": "`eim evaluate` rates a model, and `eim motion score` motions",
+    "service": _SERVE,
+    "show": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
+    "test": "`eim doctor` checks this machine",
+    "trajectory": "`eim follow` follows a path of poses",
+    "ui": "`eim view` shows the arm in the browser",
+    "version": "it is `eim --version`",
+    "visualise": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
+    "visualize": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
+    "workspace": "`eim map` surveys the poses that an arm reaches",
+}
+
+
+def hint_for_verb(word: str, verbs: Iterable[str]) -> str:
+    """Return the end of the message about an unknown verb."""
+    from eim_ros.kinematics import SHIPPED_ROBOTS
+
+    text = VERBS.get(word.lower().replace("_", "-"))
+    if not text and (word in SHIPPED_ROBOTS or word.endswith((".urdf", ".xacro", ".xml"))):
+        text = f"a verb comes before the robot, as in `eim solve {word} --pose 0.4 0.1 0.5`"
+    return f"; {text}" if text else did_you_mean(word, verbs) or f"; the verbs are {', '.join(verbs)}"
+
+
+def hint_for_flag(word: str, known: Collection[str], settings: Iterable[str] = (), shown: Iterable[str] = ()) -> str:
+    """Return the end of the message about an unknown flag; without a similar name it lists the flags in the help."""
+    name = word.replace("_", "-")
+    if FLAGS.get(name) in known:
+        return f"; did you mean {FLAGS[name]}?"
+    needed, text = FORMS.get(name, ("", ""))
+    if needed in known:
+        return f"; {text}"
+    near = did_you_mean(word, known) or did_you_mean(word, [f"--{each.replace('_', '-')}" for each in settings])
+    return near or f"; the flags are {', '.join(shown)}"
+
+
+def is_misspelt(word: str, known: Collection[str]) -> bool:
+    """Return whether a word is so close to a flag that it is a typing error, and not the name of a setting."""
+    return bool(difflib.get_close_matches(word, known, cutoff=0.85))
