@@ -36,7 +36,7 @@ DISTRIBUTIONS = {"pinocchio": "pin"}  # its wheel keeps its modules where Python
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
 MADE_BY_TOOLS = {"__pycache__", "build", "demo", "install", "log"}
 EXAMPLE_LINES, PICTURE_BYTES = 60, 60_000
-README_WORDS, README_LINES, DOCS_WORDS, PAGE_WORDS, HOW_TO_WORDS = 650, 120, 17_000, 1500, 400
+README_WORDS, README_LINES, DOCS_WORDS, PAGE_WORDS, HOW_TO_WORDS = 650, 140, 17_000, 1500, 400
 UNITS = re.compile(r"\[(m|rad|rad, m|s|nat|1|1/m)\]|draws|Number of solutions")
 FIELD = re.compile(r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>\w+)(=-?[0-9]+| (?:[a-z]+|-?[0-9]+))?")
 WITH_UNITS = {  # the others give their units in words

@@ -198,7 +198,7 @@ def _help(verb: str) -> str:
     """Return the help of a verb."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        read_verb([verb, "--help"])
+        read_verb([*verb.split(), "--help"])
     return printed.getvalue()
 
 

@@ -173,8 +173,8 @@ FIGURES = [
         TRUE_SETS,
         lambda v: [sum(v[::2]) if not any(v[1::2]) else 0.0],
     ),
-    Figure("README.md", "exact densities, tested on [{} poses]", ["distribution.txt: ...solutions, {} poses"]),
-    Figure("README.md", "100 solutions per request in [{} ms]", ["service_latency.txt: n = 100 {}"]),
+    Figure("README.md", "tested on [{} poses]", ["distribution.txt: ...solutions, {} poses"]),
+    Figure("README.md", "call its services, 100 solutions in [{} ms]", ["service_latency.txt: n = 100 {}"]),
     *(
         Figure(
             "README.md",

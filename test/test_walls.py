@@ -78,8 +78,3 @@ def test_part_works_with_what_it_may_know(part, tmp_path):
 def test_import_across_a_wall_is_found(tmp_path, monkeypatch):
     monkeypatch.setitem(MAY_KNOW, "bags", ("core",))  # without kinematics
     assert "eim_ros.bags.selection imports eim_ros.kinematics" in foreign_imports("bags", tmp_path)
-
-
-def test_sampler_is_imported_without_slow_libraries():
-    code = "import sys; from eim_ros import Sampler; print(*{'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

@@ -71,12 +71,8 @@ class Demo:
         from eim_ros.cli.demo_planar import DemoPlanar
         from eim_ros.cli.flags import parse
 
-        others = [word for word in words if word != "--planar"]
-        verb: Demo | DemoPlanar = (
-            parse(cls, "eim demo", words)
-            if len(others) == len(words)
-            else parse(DemoPlanar, "eim demo --planar", others)
-        )
+        kind, program = (DemoPlanar, "eim demo --planar") if "--planar" in words else (cls, "eim demo")
+        verb: Demo | DemoPlanar = parse(kind, program, [word for word in words if word != "--planar"])
         return verb
 
     def run(self) -> int:

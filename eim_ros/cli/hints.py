@@ -74,6 +74,7 @@ FLAGS = {
     "-r": "--robot",
     "-s": "--seed",
 }
+_QUATERNION = "a quaternion follows the position in --pose X Y Z QX QY QZ QW"
 FORMS = {  # texts that apply to a verb that has the flag
     "--all": ("--pose", "`eim solve-all` returns all solutions"),
     "--certified": ("--pose", "`eim solve-all --guarantee certified` proves that no solution is missing"),
@@ -84,23 +85,21 @@ FORMS = {  # texts that apply to a verb that has the flag
     "--degrees": ("--rpy", "angles are in radians"),
     "--frame": ("--service", "poses are in the frame of the base link; with --service, give the setting frame"),
     "--lr": ("--set", "`--help-settings` lists the settings, such as --set ratio.learning_rate=0.001"),
-    "--rot": ("--rpy", "a quaternion follows the position in --pose X Y Z QX QY QZ QW; --rpy takes angles"),
+    "--rot": ("--rpy", f"{_QUATERNION}; --rpy takes angles"),
     "--sort": ("--pose", "give the setting order, as in --order manipulability"),
     "--device": ("--set", "give the setting run.device, as in --run.device cuda"),
     "--output": ("--json", "--json prints the result, and `> FILE` writes it to a file"),
     "-o": ("--json", "--json prints the result, and `> FILE` writes it to a file"),
-    "--orientation": ("--rpy", "a quaternion follows the position in --pose X Y Z QX QY QZ QW; --rpy takes angles"),
-    "--quat": ("--pose", "a quaternion follows the position in --pose X Y Z QX QY QZ QW"),
-    "--quaternion": ("--pose", "a quaternion follows the position in --pose X Y Z QX QY QZ QW"),
+    "--orientation": ("--rpy", f"{_QUATERNION}; --rpy takes angles"),
+    "--quat": ("--pose", _QUATERNION),
+    "--quaternion": ("--pose", _QUATERNION),
     "--sphere": ("--box", "give the setting obstacles, as in 'obstacles=[{sphere: {centre: [0, 0, 1], radius: 0.1}}]'"),
     "--verbose": ("--json", "--json prints everything that is known about the result"),
     "-v": ("--json", "--json prints everything that is known about the result"),
 }
 CHOICES = {"gmmvi": "GMMVI fits a log density and not data: call it in Python, see docs/how_to/own_data.md"}
 _FK = "Robot(...).fk(q) in Python computes the pose of a configuration"
-_SERVE = (
-    "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts the server; without ros2 see docs/reference/nodes.md"
-)
+_SERVE = "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts the server, or the program ik_server"
 VERBS = {
     "benchmark": "`make bench` runs the benchmarks in the source tree",
     "bench": "`make bench` runs the benchmarks in the source tree",

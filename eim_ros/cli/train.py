@@ -67,8 +67,8 @@ class Train:
 
     With --samples the data are arrays of your own, and the model is that of the same learner in Python.
     Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
-    --help-settings lists them; --NAME VALUE is the same as --set NAME=VALUE. The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with
-    the same result.
+    --help-settings lists them, and --NAME VALUE is the same as --set NAME=VALUE. The run is saved next to the output.
+    After Ctrl-C or a crash, --resume continues it with the same result.
     """
 
     first_words: ClassVar[tuple[str, ...]] = ("data",)
