@@ -208,7 +208,7 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
         (lambda: constrained({"tolerances": [0] * 6}), "constraints must be a Constraints"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
         (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),
-        (lambda: Sampler("panda_pose"), "no shipped robot 'panda_pose'"),
+        (lambda: Sampler("panda_pose"), "no included robot 'panda_pose'"),
     ],
 )
 def test_cure_is_told(call: Callable[[], Any], words: str) -> None:

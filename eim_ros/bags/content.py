@@ -305,8 +305,8 @@ class _Reader:
     def _on_several_topics(self, topics: list[str]) -> DataError:
         listed = sorted(topics)
         return DataError(
-            f"{self._bag.path} has the joints on several topics, {', '.join(listed)}: two robots? choose one of them "
-            "(--joint-topic)",
+            f"{self._bag.path} has the joints on several topics, {', '.join(listed)}: two robots? choose one topic "
+            "by --joint-topic",
             listed,
         )
 
@@ -321,9 +321,8 @@ class _Reader:
         groups = "; ".join(str(publisher) for publisher in publishers[:4])
         more = "" if len(publishers) <= 4 else f"; and {len(publishers) - 4} more"
         return DataError(
-            f"{self._bag.path}: {kind} of different joints come {where} ({groups}{more}): two robots? name the wanted "
-            f"joints, which are then merged (--joints {','.join(names)} or --robot), or choose one topic "
-            "(--joint-topic)",
+            f"{self._bag.path}: {kind} of different joints come {where} ({groups}{more}): one robot? merge its "
+            f"joints by --joints {','.join(names)} or by --robot; two robots? choose one topic by --joint-topic",
             names,
         )
 
@@ -467,7 +466,7 @@ def _csv(path: Path) -> Columns:
         if TIME not in header:
             raise ValueError(f"its first line must name the columns, one of them {TIME!r}, got {','.join(header)!r}")
         if len(set(header)) < len(header):
-            raise ValueError("two columns have one name")
+            raise ValueError("two columns have the same name")
         names = [name for name in header if name not in (TIME, LABEL)]
         numbers = [header.index(name) for name in (TIME, *names)]
         rows, labels = [], []

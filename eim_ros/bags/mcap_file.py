@@ -287,7 +287,7 @@ def is_whole(path: Path) -> bool:
     size = _size(path)
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise DataError(f"{path} is no MCAP file", str(path))
+            raise DataError(f"{path} is not an MCAP file", str(path))
         rear = FOOTER_SIZE + len(MAGIC)
         if size < len(MAGIC) + rear:
             return False
@@ -317,7 +317,7 @@ def recover(source: Path, destination: Path) -> Recovery:
     with source.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last reference is gone
     if content[: len(MAGIC)] != MAGIC:
-        raise DataError(f"{source} is no MCAP file", str(source))
+        raise DataError(f"{source} is not an MCAP file", str(source))
     result, writer = Recovery(), McapWriter(destination)
     try:
         _copy(memoryview(content), writer, result)

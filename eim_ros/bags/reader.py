@@ -66,7 +66,7 @@ class Bag:
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
                 if not (isinstance(log_time, int) and 0 <= log_time < LATEST):
-                    raise DataError(f"{self.path} is damaged: a message has no possible time", str(self.path))
+                    raise DataError(f"{self.path} is damaged: the time of a message is impossible", str(self.path))
                 try:
                     if data[:4] == ZSTD_MAGIC:
                         data = _decompressed(data)
@@ -204,9 +204,9 @@ def _files(path: Path) -> list[Path]:
         raise DataError(f"{path} does not exist", str(path))
     if path.is_dir() and not files and not (path / METADATA_FILE).is_file():
         expected = "neither metadata.yaml nor .mcap or .db3 files, also not with .zstd"
-        raise DataError(f"{path} is no bag: it holds {expected}", str(path))
+        raise DataError(f"{path} is not a bag: it holds {expected}", str(path))
     if path.is_file() and not _is_data_file(path):
-        raise DataError(f"{path} is no bag: expected a folder, .mcap, .db3, .mcap.zstd or .db3.zstd", str(path))
+        raise DataError(f"{path} is not a bag: expected a folder, .mcap, .db3, .mcap.zstd or .db3.zstd", str(path))
     if empty := [file for file in files if not file.stat().st_size]:
         raise DataError(f"{empty[0]} is empty", str(path))
     return files

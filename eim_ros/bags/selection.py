@@ -156,9 +156,9 @@ def nothing_left(reports: list[BagReport], what: str) -> DataError:
             reasons[report.error] += 1
         reasons.update(f"segment '{segment.label}': {segment.reason}" for segment in report.segments if segment.reason)
         reasons.update({f"{n} {reason}": 1 for reason, n in report.dropped.items()})
-    causes = "; ".join(reason for reason, _ in reasons.most_common(5)) or "the bags hold no segments"
+    causes = "; ".join(reason for reason, _ in reasons.most_common(5)) or "the bags contain no segments"
     more = f"; and {len(reasons) - 5} more reasons" if len(reasons) > 5 else ""
-    return DataError(f"no {what} is left of {len(reports)} bags: {causes}{more}", reports)
+    return DataError(f"{len(reports)} bags contain no {what} that can be used: {causes}{more}", reports)
 
 
 def told_of(segment: Segment) -> SegmentReport:

@@ -144,7 +144,7 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
     found, rest = parser.parse_known_args(escaped)
     if rest and not is_partial:
         meant = did_you_mean(rest[0], known) or "; values follow a flag, as in --robot panda"
-        parser.error(f"there is no place for {' '.join(rest)}{meant}")
+        parser.error(f"unexpected argument {' '.join(rest)}{meant}")
     return _built(kind, vars(found))
 
 

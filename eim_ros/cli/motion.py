@@ -114,7 +114,7 @@ class MotionSample:
         if robot is None:
             return prior
         if not self.reach:
-            raise ConfigurationError("--robot is for --reach: give both, or leave it out", self.arm.robot)
+            raise ConfigurationError("--robot has an effect only with --reach: give both or neither", self.arm.robot)
         return prior.with_goals(robot, *prior.goals)
 
 
@@ -141,11 +141,11 @@ class MotionScore:
         ours, theirs = motions.joint_names, prior.joint_names
         if set(ours) != set(theirs):
             raise JointStateError(
-                f"the motions are of joints {', '.join(ours)}, the prior's are {', '.join(theirs)}", ours
+                f"the motions have joints {', '.join(ours)}, but the prior has {', '.join(theirs)}", ours
             )
         if motions.context.shape[1] != prior.n_context:
             raise DataError(
-                f"the motions have {motions.context.shape[1]} contexts, the prior {prior.n_context}",
+                f"the motions have {motions.context.shape[1]} contexts, but the prior has {prior.n_context}",
                 motions.context.shape,
             )
         order = [ours.index(name) for name in theirs]

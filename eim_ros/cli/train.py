@@ -185,7 +185,7 @@ class Train:
         data = self._data()
         checked_device(run.device)
         if self.resume and checkpoint is None:
-            raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: give one of them")
+            raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: set it to 1 or more")
         if self.resume and checkpoint is not None and not checkpoint.exists():
             raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
         with self._progress(config, run) as progress:
@@ -352,7 +352,7 @@ def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
 
     name = f"{algorithm}-kinematics" if (task, algorithm) == ("ik", "eim") and kinematics else algorithm
     if (task, name) not in DEFAULTS:
-        raise ConfigurationError(f"motion priors are learnt by eim or em, not by {algorithm}", algorithm)
+        raise ConfigurationError(f"motion priors are learned by eim or em, not by {algorithm}", algorithm)
     return DEFAULTS[task, name]
 
 

@@ -122,7 +122,7 @@ def load_data_set(path: str | Path) -> DataSet:
     except ARCHIVE_ERRORS as error:
         raise DataError(f"{path} is truncated, or not a data set (.npz): {error}; {OWN_ARRAYS}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
-        raise DataError(f"{path} has another schema version; collect it again with this version", str(path))
+        raise DataError(f"{path} has a different schema version; collect it again with this version", str(path))
     if problem := checksum_problem(content, CHECKSUM_MARK):
         raise DataError(f"{path} {problem}", str(path))
     try:
@@ -140,7 +140,7 @@ def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
     if not content.startswith(b"PK"):  # NumPy would take the content for a pickle
-        raise ValueError("it is no archive")
+        raise ValueError("it is not an archive")
     archive = np.load(io.BytesIO(content), allow_pickle=False)
     missing = [name for name in ("context", "description", "sample") if name not in archive.files]
     if missing:

@@ -126,7 +126,7 @@ class MissingPackageError(EimError, ModuleNotFoundError):
 
 
 class PathError(EimError):
-    """A path in a request leaves the data directory, is no regular file, or names a file that must not be replaced."""
+    """A path in a request leaves the data directory, is not a regular file, or may not be replaced."""
 
 
 class PoseError(EimError):

@@ -331,8 +331,8 @@ def _read(
 
 def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
     if (found := described_format(content)).endswith(".npz)"):
-        return f"{path} is no safetensors file, it is {found}; expected a model of eim train"
-    return f"{path} is truncated or no safetensors file, the only format that is loaded: {error}"
+        return f"{path} is not a safetensors file, it is {found}; expected a model of eim train"
+    return f"{path} is truncated or not a safetensors file, the only format that is loaded: {error}"
 
 
 def _document(path: str | Path, content: bytes) -> dict[str, Any]:

@@ -187,7 +187,7 @@ class DaskWorkers:
         several = [name for name, info in workers.items() if info["nthreads"] != 1]
         if several:
             raise ConfigurationError(
-                f"workers with several threads ({', '.join(several)}): start them with --nthreads 1", several
+                f"each worker must have one thread: start these with --nthreads 1: {', '.join(several)}", several
             )
 
 

@@ -189,7 +189,7 @@ def unknown_settings(unknown: Sequence[str], kind: str, known: Iterable[str]) ->
 
 
 class Setting(NamedTuple):
-    """A setting that is no group: its field, the resolved annotation, and the default."""
+    """A setting that is not a group: its field, the resolved annotation, and the default."""
 
     field: dataclasses.Field[Any]
     annotation: Any

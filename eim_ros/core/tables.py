@@ -32,7 +32,7 @@ def load_columns(path: str | Path, *groups: Sequence[str]) -> tuple[FloatArray, 
     Raises
     ------
     DataError
-        If the file cannot be read, has no column of a name, or if values are no numbers or arrays differ in length.
+        If the file cannot be read, has no column of a name, or if values are not numbers or arrays differ in length.
 
     Examples
     --------

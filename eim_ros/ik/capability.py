@@ -285,7 +285,7 @@ class CapabilityMap:
         Raises
         ------
         PoseError
-            If the position is outside the grid, or if an argument is no vector.
+            If the position is outside the grid, or if an argument is not a vector.
         """
         grid = self.grid
         angle = number_from_zero(angle, "the angle")
@@ -327,7 +327,7 @@ class CapabilityMap:
     def load(cls, path: str | Path) -> CapabilityMap:
         """Read a file; `DataError` if it is damaged or no capability map."""
         path = checked_path(path, DataError)
-        wrong = f"{path} is no capability map, or damaged; make one with `eim map`"
+        wrong = f"{path} is damaged or not a capability map; make one with `eim map`"
         try:
             with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
                 header = json.loads(str(file["header"]))
@@ -336,7 +336,7 @@ class CapabilityMap:
                 grid = CapabilityGrid.from_mapping(header["grid"])
                 arrays = {name: file[name] for name in FIGURES}
         except OSError as error:
-            reason = error.strerror or "it is no npz file"
+            reason = error.strerror or "it is not an .npz file"
             raise DataError(f"cannot read the capability map {path}: {reason}", str(path)) from error
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error

@@ -114,14 +114,15 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
         raise DataError(str(error), description) from error
     if robot is not None and robot.fingerprint != stored.fingerprint:
         raise DataError(
-            f"the data set is of robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), not of "
+            f"the data set belongs to robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), not to "
             f"'{robot.name}' ({robot.base_link} to {robot.tip_link}), or their kinematics differ; collect data for "
             "this robot",
             stored.name,
         )
     if data_set.sample.shape[1] != stored.dof:
         raise DataError(
-            f"samples of the data set have {data_set.sample.shape[1]} joints, its robot '{stored.name}' {stored.dof}",
+            f"samples of the data set have {data_set.sample.shape[1]} joints, but its robot '{stored.name}' has "
+            f"{stored.dof}",
             data_set.sample.shape,
         )
     return robot or stored

@@ -69,8 +69,8 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     robot = robot_of(data_set, model.robot)
     if context_kind_of(data_set) != model.context_kind:
         raise DataError(
-            f"the data set has contexts of kind '{context_kind_of(data_set)}', the model '{model.context_kind}'; "
-            f"collect data with --context {model.context_kind}",
+            f"the data set has contexts of kind '{context_kind_of(data_set)}', but the model needs "
+            f"'{model.context_kind}'; collect data with --context {model.context_kind}",
             model.context_kind,
         )
     if not len(data_set):

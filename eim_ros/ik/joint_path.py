@@ -245,7 +245,9 @@ def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robo
     if isinstance(max_step, Mapping):
         names = list(robot.joint_names)
         if unknown := [name for name in max_step if name not in names]:
-            raise ConfigurationError(f"max_step names no joint: {unknown[0]!r}; joints: {', '.join(names)}", max_step)
+            raise ConfigurationError(
+                f"max_step names {unknown[0]!r}, which is not a joint; the joints are {', '.join(names)}", max_step
+            )
         indices = [names.index(name) for name in max_step]
         steps[indices] = _positive(list(max_step.values()), len(indices), "max_step", max_step)
     elif max_step is not None:

@@ -141,11 +141,13 @@ class IKModel:
         content, document = load_parameters(path)
         kind = document.get("context_kind")
         if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
-            raise ModelFileError(f"{path} is no inverse kinematics model: its context kind is {kind!r}", kind)
+            raise ModelFileError(f"{path} is not an inverse kinematics model: its context kind is {kind!r}", kind)
         stored = robot_from_description(document.get("robot"), path)
         shape = (content.n_dims, content.n_context)
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
-            raise ModelFileError(f"{path} has (joints, context) {shape}, its robot needs {stored.dof} joints", shape)
+            raise ModelFileError(
+                f"{path} has (joints, context) {shape}, but its robot needs {stored.dof} joints", shape
+            )
         training = document.get("training") or {}
         if not isinstance(training, dict):
             raise ModelFileError(f"{path} has no valid record of its training: {training!r}", training)
@@ -239,15 +241,15 @@ def model_path(name_or_path: str | Path) -> Path:
         path = checked_path(name_or_path, ModelFileError)
         if name.isidentifier() and not os.path.exists(path):
             raise ModelFileError(
-                f"no shipped model {name!r}: there are {', '.join(SHIPPED_MODELS)}; any other by the path of its file"
-                f"{did_you_mean(name, SHIPPED_MODELS)}",
+                f"no included model {name!r}: there are {', '.join(SHIPPED_MODELS)}; give any other by the path "
+                f"of its file{did_you_mean(name, SHIPPED_MODELS)}",
                 name,
             )
         return path
     try:
         return share_path(f"config/models/{name}.safetensors")
     except FileNotFoundError as error:
-        raise ModelFileError(f"the shipped model is missing: {error}", name) from error
+        raise ModelFileError(f"the included model is missing: {error}", name) from error
 
 
 def describe_robot(robot: Robot) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def robot_from_description(description: Any, path: str | Path) -> Robot:
     try:
         urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
         if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
-            raise RobotError("its URDF is no XML", urdf)
+            raise RobotError("its URDF is not XML", urdf)
         robot = Robot.quietly(urdf, tip, base=base)
         fingerprint = description["fingerprint"]
     except (KeyError, TypeError, RobotError) as error:

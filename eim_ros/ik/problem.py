@@ -28,7 +28,7 @@ from eim_ros.solver import StepOptions
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
 MOVED_AT_ONCE = 16  # configurations moved between two checks of the deadline; with tolerances one may take 3 ms
-FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip is no proof for all configurations
+FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip is not a proof for all configurations
 
 
 class Problem:

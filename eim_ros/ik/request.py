@@ -189,7 +189,7 @@ class Arguments:
         if not 0.0 < as_number(temperature) <= LARGEST:
             raise ConfigurationError(f"temperature must be positive and finite, got {temperature!r}", temperature)
         if temperature != 1.0 and isinstance(density, str):
-            raise ConfigurationError("a temperature needs a cost: density= a Posture or a function", temperature)
+            raise ConfigurationError("a temperature needs a cost: give a Posture or a function as density", temperature)
         return Draws(checked_count(n, "n"), density, float(temperature), _checked_guarantee(guarantee)), AS_FOUND
 
     def _ordering(

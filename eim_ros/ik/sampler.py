@@ -371,7 +371,7 @@ class Sampler:
         Raises
         ------
         PoseError, JointStateError, ConfigurationError, ConstraintError
-            If an argument is malformed. A pose without a solution is no error, see `Solutions.error_code`.
+            If an argument is malformed. A pose without a solution is not an error, see `Solutions.error_code`.
 
         Examples
         --------
@@ -747,7 +747,7 @@ class Sampler:
         Raises
         ------
         PoseError
-            If a pose is no rigid transform; the message names its index.
+            If a pose is not a rigid transform; the message names its index.
 
         Examples
         --------

@@ -163,4 +163,4 @@ class Setup:
         except (TypeError, ValueError) as error:
             cause = error
         names = ", ".join(self.robot.joint_names)
-        raise JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near) from cause
+        raise JointStateError(f"near needs {self.robot.dof} finite values, one for each of {names}", near) from cause

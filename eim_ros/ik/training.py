@@ -99,7 +99,9 @@ class SmoothingConfig(Settings):
     """
 
     sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
-    sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
+    sigma_decay: float = option(
+        0.96, "factor by which the smoothing shrinks in each iteration", minimum=0.0, maximum=1.0
+    )
     sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
     limit_softness: float = option(
         0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
@@ -382,7 +384,7 @@ def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOf
     expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(
-            f"the {role} is of robot '{model.robot.name}' and context {model.context_kind}, the data are of "
+            f"the {role} belongs to robot '{model.robot.name}' and context {model.context_kind}, but the data to "
             f"'{robot.name}' and {kind}",
             model.robot.name,
         )

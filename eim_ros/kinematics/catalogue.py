@@ -105,8 +105,8 @@ def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = (
     if described is not None:
         return described
     raise RobotError(
-        f"no shipped robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, or by "
-        f"its name in {DESCRIPTIONS} where that is installed{_similar(name)}",
+        f"no included robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; give any other by the path of its URDF, "
+        f"or by its name in {DESCRIPTIONS} if that is installed{_similar(name)}",
         name,
     )
 

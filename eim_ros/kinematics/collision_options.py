@@ -152,7 +152,7 @@ def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:
     try:
         root = ElementTree.fromstring(srdf.strip() or "<robot/>")
     except (ElementTree.ParseError, ValueError) as error:
-        raise RobotError(f"the SRDF is no well-formed XML: {error}", srdf[:200]) from error
+        raise RobotError(f"the SRDF is not well-formed XML: {error}", srdf[:200]) from error
     disabled, enabled = (
         {frozenset((pair.get("link1", ""), pair.get("link2", ""))) for pair in root.findall(f"{kind}_collisions")}
         for kind in ("disable", "enable")

@@ -86,7 +86,7 @@ def find_mesh(
             "read the robot from the path of its URDF, where relative names begin, or give a folder as "
             f"{option_name('package_paths')}"
         )
-    raise MeshError(f"mesh {filename!r} is not there (looked at: {looked}); {cure}", filename)
+    raise MeshError(f"mesh {filename!r} does not exist (searched: {looked}); {cure}", filename)
 
 
 def _places(
@@ -150,7 +150,7 @@ def read_mesh(
     if factors.shape not in ((), (3,)) or not (np.abs(factors) <= LARGEST).all() or not factors.all():
         raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
     if not path.is_file():
-        raise MeshError(f"mesh {str(path)!r} is not there", str(path))
+        raise MeshError(f"mesh {str(path)!r} does not exist", str(path))
     began, size = perf_counter(), path.stat().st_size
     if size > limits.most_bytes:
         raise MeshError(
@@ -207,5 +207,5 @@ def _unit(path: Path) -> float:
     except ValueError:
         unit = np.nan
     if not 0.0 < unit < np.inf:
-        raise MeshError(f"mesh {str(path)!r} has a unit that is no positive number", str(path))
+        raise MeshError(f"mesh {str(path)!r} has a unit that is not a positive number", str(path))
     return unit

@@ -39,9 +39,11 @@ def _placed(shape: ShapeT) -> ShapeT:
             args = (at, *args)
         elif (len(args) == 1 and not keywords.keys() - {"name"}) or not (args or keywords.keys() & {"pose", "centre"}):
             kind = shape.__name__
-            raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args)
+            raise ConstraintError(f"a {kind} takes a size and a position: {kind}(size, at=position)", args)
         elif args and is_number(args[0]):
-            raise ConstraintError(f"the place of a {shape.__name__} comes first, or is the keyword at", args[0])
+            raise ConstraintError(
+                f"the position of a {shape.__name__} is the first argument or the keyword at", args[0]
+            )
         init(self, *args, **keywords)
 
     type.__setattr__(shape, "__init__", init_at)
@@ -249,7 +251,7 @@ class Mesh:
             raise ConstraintError(f"{wrong}, got {faces.dtype} of shape {faces.shape}", self.faces)
         if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(vertices):
             raise ConstraintError(
-                f"the faces of a mesh name vertices {faces.min()} to {faces.max()}; there are {len(vertices)}, from 0",
+                f"the faces of a mesh name vertices {faces.min()} to {faces.max()}; expected 0 to {len(vertices) - 1}",
                 self.faces,
             )
         corners = vertices[faces]

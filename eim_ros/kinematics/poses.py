@@ -210,7 +210,7 @@ def pose_from(
     quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw", sys.float_info.max)
     norm = math.hypot(*quaternion)
     if norm == 0.0:
-        raise PoseError("quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
+        raise PoseError("quaternion is zero; the identity is x y z w = 0 0 0 1", quaternion)
     if abs(norm - 1.0) > NORM_TOLERANCE:
         raise PoseError(f"quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
     x, y, z, w = (quaternion / length(quaternion)).tolist()

@@ -56,7 +56,7 @@ def srdf_groups(robot: Robot, srdf: str) -> dict[str, str]:
     try:
         root = ElementTree.fromstring(srdf.strip())
     except (ElementTree.ParseError, ValueError) as error:
-        raise RobotError(f"robot_description_semantic is no well-formed XML: {error}", srdf[:200]) from error
+        raise RobotError(f"robot_description_semantic is not well-formed XML: {error}", srdf[:200]) from error
     elements = {group.get("name", ""): group for group in root.findall("group")}
     reader = _Groups(parse_urdf(robot.urdf), elements)
     moving, attached = set(robot.joint_names), fixed_links(robot, robot.tip_link)

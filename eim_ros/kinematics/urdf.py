@@ -300,7 +300,8 @@ class UrdfTree:
                 else:
                     hint = "they are on different branches"
                 raise RobotError(
-                    f"no serial chain from {base!r} to {tip!r}: {base!r} is no ancestor of {tip!r}; {hint}", (base, tip)
+                    f"no serial chain from {base!r} to {tip!r}: {base!r} is not an ancestor of {tip!r}; {hint}",
+                    (base, tip),
                 )
             if len(path) > len(self.joints):
                 raise RobotError(f"the joints above link {tip!r} form a loop", tip)
@@ -329,7 +330,7 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
         if joint.kind not in (*MOVING_TYPES, "fixed"):
             below = f": choose a base link below it, such as {joint.child!r} (base=, --base or the parameter base_link)"
             raise RobotError(
-                f"joint {joint.name!r} between {base!r} and {tip!r} is of type {joint.kind!r}; supported are "
+                f"joint {joint.name!r} between {base!r} and {tip!r} is of type {joint.kind!r}; the supported types are "
                 f"{', '.join(MOVING_TYPES)} and fixed{below if joint.kind in FREE_TYPES else ''}",
                 joint.name,
             )
@@ -337,7 +338,8 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
             raise RobotError(f"joint {joint.name!r} has the zero vector as its axis", joint.axis)
         if joint.moves and joint.mimic is not None and joint.mimic.joint not in sources:
             raise RobotError(
-                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is no independent joint of the chain from "
+                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is not an independent joint of the "
+                "chain from "
                 f"{base!r} to {tip!r}: name such a joint in its <mimic>, or choose another base or tip link",
                 joint.mimic.joint,
             )
@@ -398,7 +400,7 @@ def xml_root(text: str | bytes) -> Element:
         parser.Parse(text, True)
         return builder.close()
     except (expat.ExpatError, ValueError, LookupError) as error:
-        raise RobotError(f"robot description is no well-formed XML: {error}", text[:200]) from error
+        raise RobotError(f"robot description is not well-formed XML: {error}", text[:200]) from error
 
 
 def needs_xacro(robot: Element) -> bool:
@@ -425,7 +427,7 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     robot = xml_root(text)
     if needs_xacro(robot):
         raise RobotError(
-            "robot description holds xacro macros; expand it first: xacro FILE > robot.urdf, or let its name end in "
+            "robot description contains xacro macros; expand it first: xacro FILE > robot.urdf, or let its name end in "
             ".urdf.xacro",
             text[:200],
         )
@@ -474,7 +476,7 @@ def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint,
             seen.add(rule.joint)
             factor, offset = rule.multiplier * source.multiplier, rule.multiplier * source.offset + rule.offset
             if not (math.isfinite(factor) and math.isfinite(offset)):
-                raise RobotError(f"joint {joint.name!r} follows {source.joint!r} with too large numbers", factor)
+                raise RobotError(f"multiplier or offset of mimic joint {joint.name!r} are too large", factor)
             rule = Mimic(source.joint, factor, offset)
         resolved.append(joint if rule is joint.mimic else replace(joint, mimic=rule))
     return tuple(resolved)
@@ -552,7 +554,9 @@ def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
             if link not in known:
                 raise RobotError(f"{role} link {link!r} of joint {joint.name!r} does not exist", link)
         if joint.child in children:
-            raise RobotError(f"link {joint.child!r} is the child of more than one joint: no tree", joint.child)
+            raise RobotError(
+                f"link {joint.child!r} is the child of more than one joint, so the links are not a tree", joint.child
+            )
         children.add(joint.child)
 
 

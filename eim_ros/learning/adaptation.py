@@ -11,7 +11,7 @@ in turn, one for each new component.
 Deletion: a component is deleted if, over a window of iterations, its weight was negligible and its deserved weight
 hardly approached the greatest deserved weight (`ComponentHistory.stagnates`). An update without bounds would give it
 the deserved weight, which is its weight times the exponential of its reward, up to normalisation. The reward alone,
-phi = log p - log q, is no criterion, because it rises as the weight falls.
+phi = log p - log q, is not a criterion, because it rises as the weight falls.
 
 `Adaptation` is the rule of EIM, for mixtures of linear experts. If there are data, they are candidates. If the target
 is known, current samples of all components and samples from all earlier iterations are candidates too. Earlier samples

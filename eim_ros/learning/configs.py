@@ -61,7 +61,9 @@ class AuxiliaryConfig(Settings):
     history records.
     """
 
-    n_states: int = option(16, "components of a truncated auxiliary distribution; 0: never truncate", minimum=0)
+    n_states: int = option(
+        16, "number of components of a truncated auxiliary distribution; 0: never truncate", minimum=0
+    )
     exact_below: int = option(200, "number of components below which nothing is truncated", minimum=0)
 
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:

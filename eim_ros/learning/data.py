@@ -174,8 +174,8 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
         return checked_data(data)
     if initial is None:
         raise DataError(
-            "give samples to make a start of, or an initial model, as in fit(start=...); GMMVI needs neither if the "
-            "target has an event_shape"
+            "give samples from which a start is made, or an initial model, as in fit(start=...); GMMVI needs "
+            "neither if the target has an event_shape"
         )
     if data is None:
         return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))

@@ -40,7 +40,7 @@ Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
 # If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
-NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
+NEGLIGIBLE = 1e-4  # differences of the objective that do not count as progress [nat]
 UNCHANGED_MESSAGE = (
     "EIM changed nothing: the model is the one that it started from, by default a fit by EM, because the density ratio "
     "shows no difference to the data that exceeds its noise"

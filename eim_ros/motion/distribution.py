@@ -357,7 +357,7 @@ class MotionDistribution:
             joint = known.index(name)
             if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
                 raise JointStateError(
-                    f"a via point wants joint {name} at {position:.6g}, its limits are {self.lower[joint]:.6g} and "
+                    f"a via point has joint {name} at {position:.6g}, but its limits are {self.lower[joint]:.6g} and "
                     f"{self.upper[joint]:.6g}",
                     position,
                 )

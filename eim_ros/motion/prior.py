@@ -339,8 +339,8 @@ class MotionPrior:
         if beyond.any():
             point, joint = (int(index) for index in np.argwhere(beyond)[0])
             raise JointStateError(
-                f"{label}joint {self.joint_names[joint]} is at {positions[point, joint]:.6g} in point {point}, its "
-                f"limits are {self.lower[joint]:.6g} and {self.upper[joint]:.6g}",
+                f"{label}joint {self.joint_names[joint]} is at {positions[point, joint]:.6g} in point {point}, but "
+                f"its limits are {self.lower[joint]:.6g} and {self.upper[joint]:.6g}",
                 positions[point, joint],
             )
 

@@ -69,7 +69,8 @@ class TipGoal:
             return cls(axis, _number_or_name(value), float(tolerance or DEFAULT_TOLERANCE))
         except (ValueError, DataError) as error:
             raise ConfigurationError(
-                f"a goal is x, y or z =VALUE or =VALUE:TOLERANCE, got {word!r}: {error}", word
+                f"a goal is written AXIS=VALUE or AXIS=VALUE:TOLERANCE with an axis x, y or z, got {word!r}: {error}",
+                word,
             ) from error
 
     def task(self, robot: Robot, joint_names: Sequence[str], context: Mapping[str, float]) -> TaskPoint:
@@ -110,7 +111,7 @@ def check_goals(
         )
     if robot is not None and set(robot.joint_names) != set(joint_names):
         raise DataError(
-            f"the motions are of joints {', '.join(joint_names)}, robot '{robot.name}' has "
+            f"the motions have joints {', '.join(joint_names)}, but robot '{robot.name}' has "
             f"{', '.join(robot.joint_names)}",
             robot.name,
         )

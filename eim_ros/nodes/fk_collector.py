@@ -111,7 +111,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         assert self._robot is not None
         goes_on = self._pairs is not None and not self._is_saved and not self._pairs.is_full
         if self._pairs is not None and not self._is_saved and self._pairs.is_full:
-            raise DataError(f"{len(self._pairs)} pairs wait to be saved: save them first", len(self._pairs))
+            raise DataError(f"{len(self._pairs)} pairs are not saved yet: save them first", len(self._pairs))
         if not goes_on:
             self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
             self._rng = np.random.default_rng(settings.seed)
@@ -142,7 +142,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     def _save(self, request: Any, response: Any) -> None:
         if self._pairs is None:
-            raise DataError("nothing was collected: start first", None)
+            raise DataError("nothing was collected: call ~/start first", None)
         data = self.settings.data
         path = data.resolve(request.path) if request.path else data.chosen(self.settings.output)
         data.check_replaceable(path, ("a data set (.npz)",), request.overwrite)

@@ -122,7 +122,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         prior, present = MotionPrior.load(path), self._prior
         if present is not None and set(prior.joint_names) != set(present.joint_names):
             raise ModelFileError(
-                f"{path} is a prior of joints {', '.join(prior.joint_names)}, this server's has "
+                f"{path} is a prior of joints {', '.join(prior.joint_names)}, but that of this server has "
                 f"{', '.join(present.joint_names)}",
                 prior.joint_names,
             )
@@ -155,7 +155,7 @@ def sample_motion(
     if not request.flat and n * n_points > settings.max_trajectory_points:
         raise ConfigurationError(
             f"{n} trajectories of {n_points} points are more than {settings.max_trajectory_points} points (parameter "
-            "max_trajectory_points): ask for them with flat",
+            "max_trajectory_points): set flat, which has no such limit",
             n * n_points,
         )
     duration = _duration(request.duration, prior.mean_duration)

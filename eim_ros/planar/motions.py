@@ -247,7 +247,7 @@ def checked_trajectory(
     where = _table("positions", positions, arm)[:, order]
     given = [len(row) > 0 for row in velocities]
     if any(given) and (len(given) != n_points or not all(given)):
-        raise TrajectoryError("either all points of a trajectory have velocities or none", sum(given))
+        raise TrajectoryError("give velocities for all points of a trajectory, or for none", sum(given))
     speed = _table("velocities", velocities, arm)[:, order] if any(given) else None
     trajectory = Trajectory(when, where, speed)
     _check_limits(arm, trajectory)

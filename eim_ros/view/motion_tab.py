@@ -157,7 +157,7 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
     if missing:
         raise ConfigurationError(
             f"the joints of the {asker} and of the {owner} differ: {', '.join(missing)} of the {asker} are none of "
-            f"{', '.join(names)}; give the robot that the motions are of",
+            f"{', '.join(names)}; give the robot of the motions",
             missing,
         )
     return [names.index(name) for name in wanted]
@@ -215,7 +215,7 @@ class Playback:
 
 
 def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a listener that calls `act` only if a user changed the control; the page itself is no client."""
+    """Return a listener that calls `act` only if a user changed the control; the page itself is not a client."""
 
     def listen(event: Any) -> None:
         if event.client is not None:

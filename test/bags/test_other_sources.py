@@ -107,7 +107,7 @@ def test_table_becomes_pairs(tmp_path: Path) -> None:
     ("first", "row", "reason"),
     [
         ("t,j1", (0.0, 1.0), "must name the columns, one of them 'time'"),
-        ("time,j1,j1", (0.0, 1.0, 1.0), "two columns have one name"),
+        ("time,j1,j1", (0.0, 1.0, 1.0), "two columns have the same name"),
         ("time", (0.0,), "no joint column"),
         ("time,j1", (0.0, "x"), "line 2: could not convert"),
         ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, the first one 2"),

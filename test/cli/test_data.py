@@ -221,7 +221,7 @@ def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command,
             items.append(joint_state(0.01 * i, names, values, topic))
     bag, path = write_own(tmp_path / "bag", items), tmp_path / "d.npz"
     words = ("import", bag, "--output", path, "--points", 100, "--joints", "finger,j1,j2")
-    eim(*words).refused("several topics, /ghost, /gripper: two robots? choose one of them (--joint-topic)")
+    eim(*words).refused("several topics, /ghost, /gripper: two robots? choose one topic by --joint-topic")
     outcome = eim(*words, "--joint-topic", "/arm", "--joint-topic", "/gripper")
     assert "finger: interpolated at the times of j1, j2 of /arm" in outcome.out
     motion = load_data_set(path).sample.reshape(100, 3)

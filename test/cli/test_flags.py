@@ -92,7 +92,7 @@ def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixt
         (("--output", "f", "--kind", "c"), "--kind: invalid choice: 'c' (choose from a, b)"),
         (("--outptu", "f"), "there is no flag --outptu; did you mean --output?"),
         (("--out", "f"), "there is no flag --out; did you mean --output?"),
-        (("--output", "f", "g"), "there is no place for g"),
+        (("--output", "f", "g"), "unexpected argument g"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(words: tuple[str, ...], reason: str) -> None:

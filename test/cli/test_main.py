@@ -100,7 +100,7 @@ def test_without_a_verb_the_verbs_are_listed(eim: Command) -> None:
 
 
 def test_process_ends_with_the_exit_code() -> None:
-    eim_process("collect", "--robot", "nobody", "--output", "d.npz").refused("no shipped robot 'nobody'")
+    eim_process("collect", "--robot", "nobody", "--output", "d.npz").refused("no included robot 'nobody'")
 
 
 def module_that_raises(error: BaseException) -> SimpleNamespace:

@@ -83,7 +83,7 @@ def with_damaged_header(damage):
             lambda path: path.write_bytes(model_path("panda_position").read_bytes()),
             "not a data.*file of a mixture of exp",
         ),
-        (lambda path: path.write_text("text"), "not a data set.*it is no archive"),
+        (lambda path: path.write_text("text"), "not a data set.*it is not an archive"),
         (single_array, "not a data set"),
         (archive(), "has no checksum: it is damaged, or was written before"),
         (archive(context=None, description=None), "lacks context, description"),

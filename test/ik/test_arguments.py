@@ -103,6 +103,8 @@ def test_rotation_that_is_a_little_off_is_answered_for_the_nearest_rotation() ->
     "near", [[0.0, np.nan, 0.0], [0.0, np.inf, 0.0], [0.0, 0.0], [0.0] * 4, [[0.0] * 3], 1.0, ["a", "b", "c"], "abc"]
 )
 def test_seed_configuration_of_another_shape_or_not_finite_is_refused(near: Any) -> None:
-    with pytest.raises(JointStateError, match="needs 3 finite values, of joint_1, joint_2, joint_3") as caught:
+    with pytest.raises(
+        JointStateError, match="needs 3 finite values, one for each of joint_1, joint_2, joint_3"
+    ) as caught:
         sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 5, near=near, seed=0)
     assert caught.value.value is near

@@ -78,7 +78,7 @@ def test_description_cannot_name_a_file(tmp_path) -> None:
     """A model may come from anyone: it must not choose what is read from this machine."""
     robot = arm_of("gantry")
     (tmp_path / "gantry.urdf").write_text(robot.urdf)
-    with pytest.raises(ModelFileError, match="its URDF is no XML"):
+    with pytest.raises(ModelFileError, match="its URDF is not XML"):
         robot_from_description(describe_robot(robot) | {"urdf": str(tmp_path / "gantry.urdf")}, "the model")
 
 

@@ -386,7 +386,7 @@ def test_largest_steps_by_name_leave_the_default_of_the_others() -> None:
     most = [0.3, 0.1, *[0.3] * 5]
     each = Sampler(robot).follow(poses, max_step=most, timeout=ENOUGH, seed=0)
     np.testing.assert_array_equal(by_name.q, each.q)
-    with pytest.raises(ConfigurationError, match="max_step names no joint: 'elbow'"):
+    with pytest.raises(ConfigurationError, match="max_step names 'elbow', which is not a joint"):
         Sampler(robot).follow(poses, max_step={"elbow": 0.1})
 
 

@@ -54,7 +54,7 @@ def test_of_two_arms_one_must_be_named() -> None:
     [
         ("panda", {"tip": "flange"}, "no tip link 'flange'"),
         (ARMS["six_joints"], {"tip": "l6"}, "no link 'panda_link0', with or without a prefix; give its base link"),
-        ("nobody", {}, "no shipped robot 'nobody'"),
+        ("nobody", {}, "no included robot 'nobody'"),
         ("<robot", {}, "no well-formed XML"),
     ],
 )

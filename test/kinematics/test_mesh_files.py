@@ -146,12 +146,12 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
     [
         (
             "package://leg/link.stl",
-            "'package://leg/link.stl' is not there .*source the workspace that has package 'leg",
+            "'package://leg/link.stl' does not exist .*source the workspace that has package 'leg",
         ),
         ("meshes/none.stl", "no folder is known.*read the robot from the path of its URDF"),
         ("/nowhere/none.stl", "looked at: /nowhere/none.stl.*correct the name"),
         ("https://example.org/link.stl", "neither a package:// nor a file://"),
-        ("", "is not there"),
+        ("", "does not exist"),
     ],
 )
 def test_missing_mesh_is_named_with_the_cure_when_it_is_needed(package: Path, name: str, reason: str) -> None:
@@ -166,7 +166,7 @@ def test_file_that_is_no_mesh_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "bad.stl").write_text(content)
     with pytest.raises(RobotError, match="bad.stl' cannot be read"):
         read_mesh(tmp_path / "bad.stl")
-    with pytest.raises(RobotError, match="is not there"):
+    with pytest.raises(RobotError, match="does not exist"):
         Mesh.load(tmp_path / "none.stl")
     with pytest.raises(ConstraintError, match="scale"):
         read_mesh(tmp_path / "bad.stl", 0.0)

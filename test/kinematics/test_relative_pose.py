@@ -114,7 +114,7 @@ def test_collisions_between_the_arms_are_those_of_pinocchio(pair: Robot) -> None
 
 def test_tree_itself_refuses_links_of_two_branches() -> None:
     text = chain_urdf(joint("a", "revolute", "l0", "l1", HINGE), joint("b", "revolute", "l0", "l2", HINGE))
-    with pytest.raises(RobotError, match="'l1' is no ancestor of 'l2'.*different branches"):
+    with pytest.raises(RobotError, match="'l1' is not an ancestor of 'l2'.*different branches"):
         parse_urdf(text).chain("l1", "l2")
     assert Robot(text, "l2", base="l1").joint_names == ("a", "b")
     with pytest.raises(RobotError, match="exchange them"):

@@ -180,7 +180,7 @@ REFUSED = {
     "unknown_tip": (SIMPLE, None, "hand", "has no tip link 'hand'; its links: 'l0', 'l1', 'l2'"),
     "unknown_base": (SIMPLE, "world", None, "has no base link 'world'"),
     "same_link": (SIMPLE, "l1", "l1", "the same link 'l1'"),
-    "exchanged": (SIMPLE, "l2", "l0", "'l2' is no ancestor of 'l0'.*exchange them"),
+    "exchanged": (SIMPLE, "l2", "l0", "'l2' is not an ancestor of 'l0'.*exchange them"),
     "several_roots": (SIMPLE.replace("</robot>", '<link name="x"/></robot>'), None, "l2", "it has 2: 'l0', 'x'"),
     "loop": (LOOP, "l0", "l1", "form a loop"),
     "two_parents": (
@@ -195,7 +195,7 @@ REFUSED = {
         changed('"b" type="revolute"', '"b" type="revolut"'),
         None,
         None,
-        "supported are revolute, continuous",
+        "the supported types are revolute, continuous",
     ),
     "no_movable": (chain_urdf(joint("a", "fixed", "l0", "l1")), None, None, "no movable joint below 'l0'"),
     "no_limit": (changed(LIMIT, ""), None, None, "revolute joint 'a' has no <limit>"),
@@ -204,7 +204,7 @@ REFUSED = {
     "nan_limit": (changed('lower="-2"', 'lower="nan"'), None, None, "lower='nan' is not 1 finite number"),
     "zero_axis": (changed('xyz="0 0 1"', 'xyz="0 0 0"'), None, None, "zero vector as its axis"),
     "short_axis": (changed('xyz="0 0 1"', 'xyz="0 1"'), None, None, "xyz='0 1' is not 3 finite number"),
-    "outside_leader": (FOLLOWERS, "l1", "l4", "'shadow' mimics 'lead', which is no independent joint of the chain"),
+    "outside_leader": (FOLLOWERS, "l1", "l4", "'shadow' mimics 'lead', which is not an independent joint of the chain"),
     "leaders_in_a_circle": (
         FOLLOWERS.replace('joint="lead" multiplier="-0.5"', 'joint="rail" multiplier="-0.5"').replace(
             'joint="lead" multiplier="0.2"', 'joint="shadow" multiplier="0.2"'
@@ -262,7 +262,7 @@ def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(RobotError, match=message):
             Robot(source)
-    with pytest.raises(RobotError, match="no shipped robot 'iiwa7': there are .*iiwa14, panda.*did you mean iiwa14"):
+    with pytest.raises(RobotError, match="no included robot 'iiwa7': there are .*iiwa14, panda.*did you mean iiwa14"):
         Robot("iiwa7")
 
 

@@ -93,7 +93,7 @@ def test_bad_goal_is_refused_with_its_cause(arguments: tuple, reason: str) -> No
 
 @pytest.mark.parametrize("word", ["", "x", "x=", "w=1", "x=1:much", "x=1:-1", "x=nan"])
 def test_bad_word_is_refused_with_the_form(word: str) -> None:
-    with pytest.raises(ConfigurationError, match="a goal is x, y or z =VALUE or =VALUE:TOLERANCE"):
+    with pytest.raises(ConfigurationError, match="a goal is written AXIS=VALUE or AXIS=VALUE:TOLERANCE"):
         TipGoal.parse(word)
 
 

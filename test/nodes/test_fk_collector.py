@@ -49,7 +49,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     client: ClientNode, collector: Collector, tmp_path: Path
 ) -> None:
     nothing = collector.save(tmp_path / "d.npz")
-    assert (nothing.success, "start first" in nothing.message) == (False, True)
+    assert (nothing.success, "~/start first" in nothing.message) == (False, True)
     topic = RobotTopic(client, collector.server, "/joint_states", ["gripper", *reversed(ROBOT.joint_names)])
     shown = ROBOT.random(50, np.random.default_rng(0))
     assert collector.ask("start")[0]

@@ -215,13 +215,13 @@ def _point(**fields: Any) -> dict[str, Any]:
     return _changed(lambda message: [setattr(message.points[7], name, value) for name, value in fields.items()])
 
 
-BEYOND = "motion 1: joint elbow is at 3.1 in point 7, its limits are -3 and 3"
+BEYOND = "motion 1: joint elbow is at 3.1 in point 7, but its limits are -3 and 3"
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "no samples": ("sample_motion", {}, "n_samples is 0, expected 1 to 1000"),
     "too many samples": ("sample_motion", {"n_samples": 1001}, "(parameter max_samples)"),
     "one point": ("sample_motion", {"n_samples": 1, "n_points": 1}, "n_points is 1, expected 2 to 500"),
     "too many points": ("sample_motion", {"n_samples": 1, "n_points": 501}, "max_points"),
-    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "ask for them with flat"),
+    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "set flat, which has no such limit"),
     "no context": ("sample_motion", {"n_samples": 1, "context": []}, "expected 1 numbers (goal)"),
     "long context": ("condition", {"context": [1.0, 2.0]}, "expected 1 numbers (goal)"),
     "nan context": ("score_motion", {**_changed(lambda m: None), "context": [math.nan]}, "finite"),

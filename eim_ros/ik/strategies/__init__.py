@@ -115,16 +115,16 @@ def check_guarantee(problem: Problem) -> None:
     if problem.until is not None:
         if isinstance(problem.aim, Covering) and not problem.is_curve:
             raise ConfigurationError(
-                "a guarantee needs solutions that form curves, or points in closed form: an arm with one joint more "
-                "than the task needs and no tolerances, or an arm of at most six joints; leave it out",
+                "a guarantee needs solutions that form curves or are known in closed form: leave it out, or take an "
+                "arm with at most six joints, or with one joint more than the task needs and no tolerances",
                 problem.until,
             )
         return
     if any(True for _ in forms_of_curves(problem)):
         return
     raise ConfigurationError(
-        "'certified' is for poses of arms with seven revolute joints, or with six joints and a closed form, without "
-        "tolerances per axis; and for five joints with one free axis; guarantee=Completeness() bounds what may be "
-        "missing for others",
+        "'certified' needs an arm with seven revolute joints, with six joints and a closed form and no tolerances "
+        "per axis, or with five joints and one free axis. For other arms, guarantee=Completeness() bounds the share "
+        "of solutions that may be missing",
         "certified",
     )

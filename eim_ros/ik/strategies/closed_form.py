@@ -217,7 +217,7 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
     report = report_of_points(problem, roots) if is_certain else None
     if not is_certain or not len(found):
         return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
-    if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
+    if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is not a proof
         return Found(found)
     return Found(found, n_total=roots.n_total, report=report, n_distinct=roots.n_distinct)
 

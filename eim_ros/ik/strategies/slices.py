@@ -201,8 +201,8 @@ def _check_dimensions(measure: ScaledMeasure) -> None:
     """Raise `ConfigurationError` if the set has too many dimensions, or if slices are not curves."""
     if measure.n_free > MOST_FREE:
         raise ConfigurationError(
-            f"draw allows at most {MOST_FREE} joints more than the task needs, here are {measure.n_free}: fix some of "
-            "them, or call sample",
+            f"draw allows at most {MOST_FREE} joints more than the task needs, and this arm has {measure.n_free}: "
+            "fix some of them, or call sample",
             measure.n_free,
         )
     form = measure.problem.robot.closed_form

@@ -297,7 +297,7 @@ def _checked_start(model: ModelT) -> ModelT:
     if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
         raise DistributionError(
             "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
-            f"such, got {model!r}",
+            f"such models, got {model!r}",
             model,
         )
     tensors = model.tensors().items()
@@ -318,7 +318,7 @@ class _Fitting(Generic[ModelT]):
         """
         states = [self._state(start, seed + index) for index, start in enumerate(starts)]
         if not states:
-            raise DistributionError("give a start at least, such as BinarySparseCoding.start makes", len(starts))
+            raise DistributionError("give at least one start, such as BinarySparseCoding.start makes", len(starts))
         if len(states) == 1:
             return states[0]
         n_iterations = self.config.trial_iterations

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
 START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
 LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
-PLAIN = ("n_updates", "shared_prior")  # fields that are no tensors
+PLAIN = ("n_updates", "shared_prior")  # fields that are not tensors
 LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
 START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
 CHUNK_ELEMENTS = 1_000_000  # probabilities per block
@@ -78,7 +78,7 @@ def data_of_causes(sample: Any, n_causes: int) -> Tensor:
     """
     data = checked_data(sample)
     if data.conditional:
-        raise DataError("a start takes samples alone, a matrix (n, d), got a pair with contexts")
+        raise DataError("a start takes only samples, a matrix (n, d), got a pair with contexts")
     if checked_whole(n_causes, 1, "the number of causes", DataError) > len(data):
         raise DataError(f"{n_causes} causes need at least as many samples, got {len(data)}", n_causes)
     return data.sample
@@ -475,7 +475,7 @@ def _check_binary(sample: Tensor) -> None:
     wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
     if len(wrong):
         raise DataError(
-            f"this model explains zeros and ones; row {int(wrong[0])} holds others: compare them with a threshold, or "
-            "take BinarySparseCoding",
+            f"this model explains zeros and ones; row {int(wrong[0])} has other values: compare them with a "
+            "threshold, or take BinarySparseCoding",
             int(wrong[0]),
         )

@@ -91,7 +91,7 @@ class ExponentialMixture:
         tensor_fields(self, "log_weights", "natural")
         if self.natural.dim() != 2 or self.log_weights.shape != self.natural.shape[:1] or not len(self.natural):
             raise DistributionError(
-                "log_weights (k,) and natural parameters (k, n_statistics) of one component at least disagree: "
+                "log_weights (k,) and natural parameters (k, n_statistics) of at least one component disagree: "
                 f"{tuple(self.log_weights.shape)} and {tuple(self.natural.shape)}",
                 tuple(self.natural.shape),
             )
@@ -178,7 +178,7 @@ class CategoricalFamily:
                 self.n_levels,
             ) from error
         if not levels or min(levels) < 1:
-            raise DistributionError(f"each variable needs a level at least, got {self.n_levels}", self.n_levels)
+            raise DistributionError(f"each variable needs at least one level, got {self.n_levels}", self.n_levels)
         object.__setattr__(self, "n_levels", levels)
 
     def statistics(self, sample: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ class CategoricalFamily:
         wrong = ((sample < 0.0) | (sample >= levels) | (sample != sample.round())).any(-1).nonzero().flatten()
         if len(wrong):
             raise DataError(
-                f"levels are whole numbers from 0 to below {self.n_levels}; row {int(wrong[0])} holds others",
+                f"levels are whole numbers from 0 to below {self.n_levels}; row {int(wrong[0])} has other values",
                 int(wrong[0]),
             )
         columns = [
@@ -230,7 +230,8 @@ class PoissonFamily:
         wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()
         if len(wrong):
             raise DataError(
-                f"counts are 0, 1, 2, ...; row {int(wrong[0])} holds others, which need another family", int(wrong[0])
+                f"counts are 0, 1, 2, ...; row {int(wrong[0])} has other values, which need another family",
+                int(wrong[0]),
             )
         return sample
 

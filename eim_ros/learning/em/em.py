@@ -315,7 +315,7 @@ class EMIteration:
         start = None if initial is None else checked_start(initial, data)
         if start is not None and isinstance(start.experts, CustomExperts) and config.n_starts > 1:
             raise ConfigurationError(
-                "all starts but the given one have linear experts; set n_starts to 1", config.n_starts
+                "all starts except the given one have linear experts; set n_starts to 1", config.n_starts
             )
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.resistant(data.context, data.sample)

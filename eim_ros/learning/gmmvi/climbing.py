@@ -98,7 +98,7 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
     """Return the logs of the integrals of Laplace approximations at samples, and the number of evaluations.
 
     The approximation at a maximum with value f and Hessian -H of the log density is exp(f) sqrt((2 pi)^d / det H) times
-    a normal density. A sample is no maximum if H is not positive definite or a Newton step would gain more than
+    a normal density. A sample is not a maximum if H is not positive definite or a Newton step would gain more than
     `NEWTON_GAIN`. It has no mass.
 
     H is computed from differences of gradients, at points that are nearer if the density is narrow. That takes at most

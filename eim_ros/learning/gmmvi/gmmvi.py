@@ -172,7 +172,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         if not isinstance(initial, MixtureOfExperts):
             expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
-            raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target {n_dims}", n_dims)
+            raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target has {n_dims}", n_dims)
         model = initial if isinstance(initial, MixtureOfExperts) else MixtureOfExperts.from_mixture(initial)
         model = model.to(dtype=torch.float64, device=generator.device)
         if model.n_context == n_context:

@@ -68,8 +68,8 @@ from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
 SHARE_OF_CLIMB = 0.01  # maximum share of bounded evaluations that samples take to climb before an addition
-# -log of the share of the mass below which a maximum is no candidate [nat]. Half a nat per dimension is added, because
-# the Laplace approximation of a t distribution with two degrees of freedom lacks 0.45.
+# -log of the share of the mass below which a maximum is not a candidate [nat]. Half a nat per dimension is added,
+# because the Laplace approximation of a t distribution with two degrees of freedom lacks 0.45.
 NEGLIGIBLE_MASS = 10.0
 NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
 REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL

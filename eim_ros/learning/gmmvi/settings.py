@@ -204,7 +204,8 @@ class GMMVIConfig(Settings):
         letters = expect(word, str, "the word of an algorithm").upper()
         if len(letters) != len(LETTERS):
             raise ConfigurationError(
-                f"{word!r} names no algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module", word
+                f"{word!r} does not name an algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module",
+                word,
             )
         preset: dict[str, Any] = {}
         for place, (letter, (name, papers)) in enumerate(zip(letters, LETTERS, strict=True), 1):

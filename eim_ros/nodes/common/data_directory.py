@@ -67,8 +67,8 @@ class DataDirectory:
     def check_file(self, path: Path) -> Path:
         """Return the path if it leads to a readable regular file within the size limit; never block.
 
-        Raise `PathError` if there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is
-        too large or cannot be read.
+        Raise `PathError` if the path is not a regular file but a folder, pipe, socket or device, if it does not exist,
+        or if the file is too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -89,7 +89,9 @@ class DataDirectory:
         if not os.path.lexists(path):
             return path
         if not overwrite:
-            raise PathError(f"{path} exists: give another path, or set overwrite to replace a file of ours", str(path))
+            raise PathError(
+                f"{path} exists: give another path, or set overwrite to replace a file of eim_ros", str(path)
+            )
         with _opened(path) as file:
             found = described_file(file)
         if found not in kinds:
@@ -131,10 +133,10 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading; raise `PathError` with the reason if that is not possible."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):  # checked first, because opening a device can have effects
-            raise PathError(f"cannot read {path}: it is no regular file", str(path))
+            raise PathError(f"cannot read {path}: it is not a regular file", str(path))
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced since the check
-                raise PathError(f"cannot read {path}: it is no regular file", str(path))
+                raise PathError(f"cannot read {path}: it is not a regular file", str(path))
             yield file
     except OSError as error:
         raise PathError(f"cannot read {path}: {error.strerror or error}", str(path)) from error

@@ -139,7 +139,7 @@ class Transforms:
             return self._buffer.lookup(target, source, stamp or None)
         except FrameError as error:
             if TFMessage is None:
-                raise FrameError("no tf here: tf2_msgs is not installed", source) from error
+                raise FrameError("tf is not available, because tf2_msgs is not installed", source) from error
             if not any(subscription.n_publishers for subscription in self._subscriptions.values()):
                 raise FrameError(f"{error}; no node publishes on /tf or /tf_static", error.value) from error
             raise
@@ -190,7 +190,8 @@ class BaseFrames:
         if self.transforms is None:
             raise FrameError(
                 f"expected the base link {base!r}, a link that is fixed to it "
-                f"({', '.join(list(self._fixed)[1:]) or 'there is none'}), or nothing: tf is not listened to (use_tf)",
+                f"({', '.join(list(self._fixed)[1:]) or 'there is none'}), or nothing: this node does not listen "
+                "to tf (parameter use_tf)",
                 frame,
             )
         try:

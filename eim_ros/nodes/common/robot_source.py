@@ -48,7 +48,7 @@ def check_description(description: str) -> None:
     Without this check, `Robot` would interpret the text as the name of a file.
     """
     if description and not description.lstrip().startswith("<"):
-        raise ConfigurationError("robot_description is no URDF text", description)
+        raise ConfigurationError("robot_description is not the text of a URDF", description)
 
 
 def chain_of(robot: Robot, *, is_default: bool) -> str:

@@ -127,7 +127,9 @@ def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
     if len({bool(mesh.convex) for mesh in meshes}) > 1 or len({(each.radius, each.resolution) for each in clouds}) > 1:
-        raise ConstraintError("a request holds meshes of one kind, and point clouds of one radius and resolution", None)
+        raise ConstraintError(
+            "all meshes of a request must be of one kind, and all point clouds of one radius and resolution", None
+        )
     for mesh in meshes:
         vertices = [Point(x=x, y=y, z=z) for x, y, z in np.asarray(mesh.vertices).tolist()]
         triangles = [MeshTriangle(vertex_indices=face) for face in np.asarray(mesh.faces).astype(np.uint32)]
@@ -142,7 +144,9 @@ def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
 
 def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[Any]) -> None:
     if len(these) != len(those):
-        raise ConstraintError(f"there are {len(these)} {first} and {len(those)} {second}; expected as many", len(those))
+        raise ConstraintError(
+            f"there are {len(these)} {first} and {len(those)} {second}; expected equal numbers", len(those)
+        )
 
 
 def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
@@ -168,12 +172,15 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
     fixed, values = list(message.fixed_joints.name), list(message.fixed_joints.position)
     if len(fixed) != len(values) or len(set(fixed)) != len(fixed):
         raise ConstraintError(
-            f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
+            f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected equal numbers, and each "
+            "joint once",
+            fixed,
         )
     names, labels = list(message.branch_names), list(message.branch_labels)
     if len(names) != len(labels) or len(set(names)) != len(names):
         raise ConstraintError(
-            f"there are {len(names)} branch_names and {len(labels)} branch_labels; expected as many, each name once",
+            f"there are {len(names)} branch_names and {len(labels)} branch_labels; expected equal numbers, and "
+            "each name once",
             names,
         )
     links, others = list(message.allowed_links), list(message.allowed_others)
@@ -232,7 +239,9 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
     Raise `ConstraintError` for conditions on links and for capsules, which a message cannot contain.
     """
     if constraints.links:
-        raise ConstraintError("a request cannot hold conditions on links: solve without a service", constraints.links)
+        raise ConstraintError(
+            "a request cannot contain conditions on links: solve without a service", constraints.links
+        )
     message.position_only = bool(constraints.position_only)
     message.position_tolerance = constraints.position_tolerance
     message.orientation_tolerance = constraints.orientation_tolerance
@@ -273,7 +282,7 @@ def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Sha
 
 def _primitive(shape: Shape) -> SolidPrimitive:
     if isinstance(shape, Capsule):
-        raise ConstraintError("a request cannot hold a capsule; give a cylinder and two spheres", shape)
+        raise ConstraintError("a request cannot contain a capsule; give a cylinder and two spheres", shape)
     if isinstance(shape, Box):
         return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())
     if isinstance(shape, Sphere):

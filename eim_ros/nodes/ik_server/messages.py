@@ -149,7 +149,8 @@ def order_of(request: Any) -> str | dict[str, float] | None:
     weights = weights or [1.0] * len(names)
     if len(names) != len(weights) or len(set(names)) != len(names):
         raise invalid(
-            f"order has {len(names)} names and order_weights {len(weights)} numbers; expected as many, each name once",
+            f"order has {len(names)} names and order_weights {len(weights)} numbers; expected equal numbers, and "
+            "each name once",
             names,
         )
     return names[0] if len(names) == 1 else dict(zip(names, weights, strict=True))
@@ -164,7 +165,7 @@ def posture_of(request: Any, robot: Robot) -> Posture | None:
     if not len(names) == len(values) == len(weights) or len(set(names)) != len(names):
         raise invalid(
             f"posture has {len(names)} names and {len(values)} positions, and there are {len(weights)} "
-            "posture_weights; expected as many of each, each joint once, or no posture_weights",
+            "posture_weights; expected equal numbers, and each joint once, or no posture_weights",
             names,
         )
     posture = Posture(dict(zip(names, values, strict=True)), dict(zip(names, weights, strict=True)))

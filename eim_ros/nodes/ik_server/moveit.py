@@ -183,7 +183,7 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
     if len(region.primitives) != len(region.primitive_poses):
         raise invalid(
             f"{what} has {len(region.primitives)} primitives and {len(region.primitive_poses)} primitive_poses; "
-            "expected as many",
+            "expected equal numbers",
             len(region.primitives),
         )
     in_base = frame(constraint.header, what)
@@ -412,7 +412,7 @@ def _state(message: Any, field: str, context: RequestContext) -> dict[str, float
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""
     if len(names) != len(values):
-        problem = f"has {len(names)} names and {len(values)} positions; expected as many"
+        problem = f"has {len(names)} names and {len(values)} positions; expected equal numbers"
     elif len(set(names)) != len(names):
         problem = "names a joint twice; expected each once"
     elif wrong := [name for name, value in zip(names, values, strict=True) if not math.isfinite(value)]:

@@ -132,7 +132,7 @@ class Trainer(ManagedNode[TrainerSettings]):
             threads=self.settings.threads,
             device=self.settings.device,
         )
-        self.get_logger().info(f"training on {data}, to {output}")
+        self.get_logger().info(f"training on {data}; the model will be {output}")
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:

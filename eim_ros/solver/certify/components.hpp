@@ -98,7 +98,7 @@ class CertifiedComponents {
         return true;
     }
 
-    // Fills places along the component of a piece, starting at one end; false if they are no solutions.
+    // Fills places along the component of a piece, starting at one end; false if they are not solutions.
     bool follow(int first, int end, std::vector<std::uint8_t>& is_done) {
         places_.positions.clear(), tangents_.positions.clear();
         Link at{first, end};

@@ -147,7 +147,7 @@ class StripProof {
             found.certain.push_back(Slice::zero(f, a, turn)), found.certain.push_back(Slice::zero(f, turn, b));
             return true;
         }
-        // zeros within the noise are no solutions if they are in solitary cells
+        // zeros within the noise are not solutions if they are in solitary cells
         int low = 0;
         while (low + 1 < int(run.size()) && run[low].t + run[low].r < turn) ++low;
         int high = low;

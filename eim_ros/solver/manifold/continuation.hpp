@@ -7,7 +7,7 @@
 //
 // Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits and find the
 // piece on the other side, even if it is short and few seeds lead there. Places outside are remembered so that no
-// branch returns to them, but they are no solutions. A place is inside if revolutions of joints take it within the
+// branch returns to them, but they are not solutions. A place is inside if revolutions of joints take it within the
 // limits.
 #pragma once
 

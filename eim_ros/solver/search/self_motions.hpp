@@ -246,7 +246,7 @@ class SelfMotions {
         return false;
     }
 
-    // Adds the valid ones of some places that are no near-duplicates of known ones.
+    // Adds the valid ones of some places that are not near-duplicates of known ones.
     template <int N>
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {

@@ -140,7 +140,7 @@ def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
     still = changed(TRAININGS["known-density"], n_iterations=0).run(data_set, initial=em)
     assert torch.equal(still.model.mixture.experts.biases, em.mixture.experts.biases)
     for other in (data_of(kind="pose"), data_of("planar5")):
-        with pytest.raises(ModelFileError, match="the initial model is of robot 'planar3'"):
+        with pytest.raises(ModelFileError, match="the initial model belongs to robot 'planar3'"):
             TRAININGS["known-density"].run(other, initial=em)
 
 
@@ -168,7 +168,7 @@ def test_prior_is_refused_where_it_cannot_serve() -> None:
     prior = TRAININGS["em"].run(data_of()).model
     with pytest.raises(ConfigurationError, match="prior is for known-density, not for em"):
         TRAININGS["em"].run(data_of(), prior=prior)
-    with pytest.raises(ModelFileError, match="the prior is of robot 'planar3'"):
+    with pytest.raises(ModelFileError, match="the prior belongs to robot 'planar3'"):
         TRAININGS["known-density"].run(data_of("planar5"), prior=prior)
 
 

@@ -217,7 +217,7 @@ def test_start_says_what_is_wrong_with_its_samples(kind, sample, n_causes, words
 
 
 def test_start_of_noisy_or_needs_zeros_and_ones():
-    with pytest.raises(DataError, match="row 0 holds others: compare them with a threshold"):
+    with pytest.raises(DataError, match="row 0 has other values: compare them with a threshold"):
         NoisyOr.start(3.0 * torch.eye(4), 2, generator_of(0))
 
 
