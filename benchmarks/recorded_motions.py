@@ -28,7 +28,7 @@ from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
 
 COMPONENTS = (2, 5, 10)
-EVERY = 5  # each fifth motion is held out
+EVERY = 5  # every fifth motion is held out
 NOISES = (0.001, 0.003, 0.01, 0.03)  # of the ProMPs [rad]
 SELECTION = Selection(skipped_labels=("pause",))  # of the arm at rest between two motions
 

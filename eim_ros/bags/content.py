@@ -500,5 +500,7 @@ def _npz(path: Path) -> Columns:
         labels = [str(label) for label in archive[LABEL]] if LABEL in archive.files else []
     if times.ndim != 1 or positions.shape != (len(times), len(names)) or (labels and len(labels) != len(times)):
         shapes: Any = times.shape, positions.shape, len(names), len(labels)
-        raise ValueError(f"time (n,), positions (n, n_joints), joint_names and label do not fit each other: {shapes}")
+        raise ValueError(
+            f"time (n,), positions (n, n_joints), joint_names and label have shapes that do not fit: {shapes}"
+        )
     return times, positions, names, labels

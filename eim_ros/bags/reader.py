@@ -130,7 +130,7 @@ def recover_bag(path: str | Path) -> list[str]:
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))
     if not files:
-        raise DataError(f"{path} holds no .mcap file to recover", str(path))
+        raise DataError(f"{path} contains no .mcap file to recover", str(path))
     done = []
     for file in files:
         if not is_whole(file):

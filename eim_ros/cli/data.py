@@ -257,7 +257,9 @@ class Import:
 
         form = self.segments
         if self.topics.pose_topic or form.rate:
-            raise ConfigurationError("--pose-topic is for --task ik, and --rate for --task ik or lerobot", self.task)
+            raise ConfigurationError(
+                "--pose-topic works only with --task ik, and --rate only with --task ik or lerobot", self.task
+            )
         if form.points < 2:
             raise ConfigurationError(f"--points: a motion has at least 2 points, got {form.points}", form.points)
         data_set, reports = import_motions(
@@ -277,7 +279,7 @@ class Import:
 
         form, rate = self.segments, self.segments.rate or 30.0
         if self.topics.pose_topic or self.context:
-            raise ConfigurationError("--task lerobot has no --context and no --pose-topic", self.task)
+            raise ConfigurationError("--task lerobot takes neither --context nor --pose-topic", self.task)
         if rate != int(rate):
             raise ConfigurationError(f"--rate: LeRobot needs a whole number of frames per second, got {rate}", rate)
         lerobot_for(Path(output))  # refuses before the bags are read

@@ -39,8 +39,8 @@ class Arm:
     )
     package_path: tuple[str, ...] = flag(
         (),
-        "Folder of a ROS package, or with packages. It is searched for package:// and $(find ...) first; the folders "
-        "near the file and the environment follow.",
+        "Folder that is a ROS package, or contains packages. It is searched first for package:// and $(find "
+        "...), before the folders near the file and those of the environment.",
         metavar="FOLDER",
         repeated=True,
         is_expert=True,
@@ -138,7 +138,7 @@ class ConstraintFlags:
     self_collision: bool = switch("Reject configurations in which the robot collides with itself.")
     box: tuple[tuple[float, ...], ...] = flag(
         (),
-        "Obstacle: centre X Y Z, edges SX SY SZ [m], optionally QX QY QZ QW.",
+        "Box that the arm must avoid: its centre, the lengths of its edges [m], and optionally its orientation.",
         metavar="X Y Z SX SY SZ [QX QY QZ QW]",
         repeated=True,
     )

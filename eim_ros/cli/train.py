@@ -151,7 +151,7 @@ class Train:
             raise ConfigurationError("--samples is for arrays of any kind: leave out --robot and --task", self.samples)
         if self.algorithm == "known-density":
             raise ConfigurationError(
-                "known-density is for arms: to fit a log density of your own, use GMMVI in Python, see "
+                "known-density works only for arms: to fit your log density, use GMMVI in Python, see "
                 "docs/how_to/own_data.md",
                 self.algorithm,
             )
@@ -317,7 +317,7 @@ def fitted_to_arrays(config: FitConfig, seed: int, run: RunSettings, data: Array
     from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FittedModel, TruncatedEM
 
     if run.prior:
-        raise ConfigurationError("run.prior is for arms", run.prior)
+        raise ConfigurationError("run.prior works only for arms", run.prior)
     learner: Any = EM if isinstance(config, EMConfig) else EIM if isinstance(config, EIMConfig) else TruncatedEM
     start = FittedModel.load(run.initial) if run.initial else None
     generator = None if run.device == "cpu" else torch.Generator(run.device).manual_seed(seed)

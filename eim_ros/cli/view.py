@@ -70,7 +70,7 @@ class View:
     position_only: bool | None = flag(None, "Accept every orientation.")
     tool: tuple[float, ...] | None = flag(
         None,
-        "Tip of a tool in the frame of the tip link, which then reaches the pose.",
+        "Tip of a tool, in the frame of the tip link. The tip of the tool then reaches the pose.",
         metavar="X Y Z [QX QY QZ QW]",
     )
     seed: int = seed_flag()

@@ -105,7 +105,7 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 def load_data_set(path: str | Path) -> DataSet:
     """Read a file of `save_data_set`.
 
-    Raise `DataError` if the file is missing, damaged, of another format or schema version, or holds no valid data set.
+    Raise `DataError` if the file is missing, damaged, of another format or schema version, or invalid.
     """
     path = checked_path(path, DataError)
     try:
@@ -155,7 +155,7 @@ def _column(archive: Any, name: str) -> Any:
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
-        raise ValueError(f"{name} holds Python objects, which are never unpickled") from error
+        raise ValueError(f"{name} contains Python objects, which are never unpickled") from error
 
 
 def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:

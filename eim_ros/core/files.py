@@ -311,7 +311,7 @@ def _read(
     except safetensors.SafetensorError as error:
         raise ModelFileError(_other_format(path, content, error), str(path)) from error
     except (AttributeError, KeyError, TypeError) as error:  # safetensors raises these for a type that NumPy lacks
-        raise ModelFileError(f"{path} holds numbers of a type that cannot be read: {error}", str(path)) from error
+        raise ModelFileError(f"{path} contains numbers of a type that cannot be read: {error}", str(path)) from error
     document = _document(path, content)
     if problem := checksum_problem(content, CHECKSUM_MARK):
         raise ModelFileError(f"{path} {problem}", str(path))

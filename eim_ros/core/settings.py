@@ -238,7 +238,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ConfigurationError(f"settings file {path} must hold 'name: value' lines", content)
+        raise ConfigurationError(f"settings file {path} must contain 'name: value' lines", content)
     return {str(name): value for name, value in content.items()}
 
 

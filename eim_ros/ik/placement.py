@@ -33,7 +33,7 @@ N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction
 MAX_SPACING = 0.5  # distance of solutions along self-motions [rad, m]
 PATIENCE = 1e6  # time limit [s]; ratings that depended on the load of the machine could not be compared
 AT_ONCE = 4096  # number of poses between two reports of progress
-N_HALVINGS, MOST_ROUNDS = 5, 30  # of the step of the compass search, and rounds of it
+N_HALVINGS, MOST_ROUNDS = 5, 30  # how often the compass search halves its step, and its maximum number of rounds
 
 
 @dataclass(frozen=True, eq=False)

@@ -495,7 +495,7 @@ def collisions(
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")
     if len(rows) != 1:
-        raise RobotError(f"collisions are of one configuration, got {len(rows)}", q)
+        raise RobotError(f"collisions are computed for one configuration, got {len(rows)}", q)
     self_collision = checked_flag(self_collision, "self_collision", ConstraintError)
     checked = checked_obstacles(obstacles), number_from_zero(clearance, "the clearance")
     allowed = checked_pairs(allowed_collisions)

@@ -464,7 +464,7 @@ class TruncatedEMConfig(Settings):
         "those with near means; auto, partial search, or exact EM below dense_below components",
         choices=("auto", "full", "partial", "selection"),
     )
-    dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
+    dense_below: int = option(200, "number of components from which auto truncates", minimum=0)
     n_states: int = option(5, "number C' of components that share a point", minimum=1)
     n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
     n_random: int = option(1, "random candidates per point", minimum=0)

@@ -135,7 +135,7 @@ def weighted(data: Any, weights: Any) -> Pairs:
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:
         raise DataError(
-            f"sample_weight must hold one weight per sample, ({len(pairs)},), got shape {tuple(weight.shape)}",
+            f"sample_weight must have one weight per sample, ({len(pairs)},), got shape {tuple(weight.shape)}",
             tuple(weight.shape),
         )
     if not bool(torch.isfinite(weight).all() and (weight >= 0.0).all() and (weight > 0.0).any()):

@@ -363,7 +363,7 @@ class MotionPrior:
             check_parts(prior)
         except (EimError, KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
             cause = f"{type(error).__name__}: {error}" if isinstance(error, (KeyError, TypeError)) else str(error)
-            raise ModelFileError(f"{path} does not hold a valid motion prior: {cause}", str(path)) from error
+            raise ModelFileError(f"{path} does not contain a valid motion prior: {cause}", str(path)) from error
         return prior
 
     def _context(self, context: npt.ArrayLike | None, n: int = 1) -> Tensor:

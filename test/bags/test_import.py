@@ -241,7 +241,7 @@ def test_two_robots_with_the_same_joints_on_two_topics_are_refused_unless_one_is
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.mkdir(), "is no bag"),
+        (lambda path: path.mkdir(), "is not a bag"),
         (lambda path: path.with_suffix(".mcap"), "does not exist"),
         (lambda path: path.write_bytes(b""), "expected a folder"),
     ],

@@ -160,7 +160,9 @@ def test_flipped_bits_of_a_chunk_are_noticed_by_its_checksum(tmp_path: Path) -> 
     assert "checksum" in found.problems[0]
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "empty"), (b"no bag", "no MCAP file"), (b"x" * 500, "no MCAP")])
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "empty"), (b"no bag", "not an MCAP file"), (b"x" * 500, "not an MCAP")]
+)
 def test_other_files_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     file = tmp_path / "a.mcap"
     file.write_bytes(content)

@@ -134,5 +134,5 @@ def test_other_files_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"text")
     with pytest.raises(DataError, match=r"expected a folder, \.mcap, \.db3, \.mcap\.zstd or \.db3\.zstd"):
         content(tmp_path / name)
-    with pytest.raises(DataError, match="is no bag"):
+    with pytest.raises(DataError, match="is not a bag"):
         content(tmp_path)

@@ -126,8 +126,8 @@ def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
 ) -> None:
     words = "import", *bags, "--task", "lerobot", "--output", tmp_path / "set"
     eim(*words, "--rate", 12.5).refused("--rate: LeRobot needs a whole number of frames per second, got 12.5")
-    eim(*words, "--context", "start").refused("--task lerobot has no --context")
-    eim("import", *bags, "--output", tmp_path / "d.npz", "--rate", 5).refused("--rate for --task ik or lerobot")
+    eim(*words, "--context", "start").refused("--task lerobot takes neither --context")
+    eim("import", *bags, "--output", tmp_path / "d.npz", "--rate", 5).refused("--rate only with --task ik or lerobot")
     if not HAS_LEROBOT:
         eim(*words).refused("needs LeRobot's library", "pip install lerobot")
     assert not (tmp_path / "set").exists()

@@ -112,10 +112,12 @@ def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_pat
     other.description["joint_names"] = ["a", "b", "c"]
     save_data_set(tmp_path / "other.npz", other)
     eim("motion", "score", "--model", prior, "--data", tmp_path / "other.npz").refused(
-        "the motions are of joints a, b, c"
+        "the motions have joints a, b, c"
     )
     save_data_set(tmp_path / "plain.npz", two_ways(5, 0, context=False))
-    eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused("have 0 contexts, the prior 1")
+    eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused(
+        "have 0 contexts, but the prior has 1"
+    )
 
 
 def test_motions_change_to_a_second_prior(eim: Command, sample: tuple, prior: Path) -> None:

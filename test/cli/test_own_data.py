@@ -83,7 +83,7 @@ def test_samples_alone_give_a_mixture_that_may_be_continued(eim: Command, tmp_pa
         (("--samples", "a", "--task", "motion"), "leave out --robot and --task"),
         (("--samples", "a", "--robot", "planar3"), "leave out --robot and --task"),
         (("--samples", "a", "--algorithm", "known-density"), "GMMVI in Python"),
-        (("--samples", "a", *sets("run.prior=panda_pose")), "run.prior is for arms"),
+        (("--samples", "a", *sets("run.prior=panda_pose")), "run.prior works only for arms"),
         ((), "name columns with eim train --contexts and --samples"),
     ],
 )

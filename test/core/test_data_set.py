@@ -88,10 +88,13 @@ def with_damaged_header(damage):
         (archive(), "has no checksum: it is damaged, or was written before"),
         (archive(context=None, description=None), "lacks context, description"),
         (archive(context=np.array([["a"]])), "data.npz"),
-        (archive(context=np.array([[1.0], [None]], dtype=object)), "context holds Python objects, .* never unpickled"),
+        (
+            archive(context=np.array([[1.0], [None]], dtype=object)),
+            "context contains Python objects, .* never unpickled",
+        ),
         *((with_damaged_header(damage), "truncated, or not") for damage in (b"(", b"'", b"\\", b"\0", b"\xff")),
         *(
-            (archive(description=np.array(header)), "another schema version")
+            (archive(description=np.array(header)), "a different schema version")
             for header in ('{"schema_version": 2}', "{}", "[]", "1")
         ),
     ],

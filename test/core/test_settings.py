@@ -91,7 +91,7 @@ def test_yaml_file_gives_settings(tmp_path):
     ("content", "reason"),
     [
         (b"count: [1", "is not YAML"),
-        (b"- 1\n- 2\n", "must hold 'name: value' lines"),
+        (b"- 1\n- 2\n", "must contain 'name: value' lines"),
         (b"\xff\xfe\x00", "is not YAML"),
         (b"!!python/object/apply:os.getcwd []", "is not YAML"),
     ],

@@ -88,7 +88,7 @@ def test_file_truncated_anywhere_is_refused(tmp_path):
 def test_pickle_is_refused_unread(tmp_path, protocol):
     path = tmp_path / "file"
     path.write_bytes(pickle.dumps({"experts": [1.0] * 100}, protocol))
-    with pytest.raises(ModelFileError, match="no safetensors file, the only format that is loaded"):
+    with pytest.raises(ModelFileError, match="not a safetensors file, the only format that is loaded"):
         read(path)
 
 
@@ -101,7 +101,7 @@ def of_safetensors(metadata):
     [
         (lambda path: None, "cannot read .*file: No such file"),
         (lambda path: path.mkdir(), "cannot read"),
-        (lambda path: path.write_bytes(b"\x93NUMPY" + 100 * b" "), "no safetensors"),
+        (lambda path: path.write_bytes(b"\x93NUMPY" + 100 * b" "), "not a safetensors"),
         (lambda path: torch.save(TENSORS, path), "the only format that is loaded"),
         (of_safetensors(None), "not written by eim_ros"),
         (of_safetensors({"format": "pt"}), "not written by eim_ros"),
@@ -111,7 +111,7 @@ def of_safetensors(metadata):
         (lambda path: write(path, schema=2), "schema version 2, this program reads 1"),
         (
             lambda path: save_data_set(path, DataSet(np.zeros((2, 1)), np.zeros((2, 1)))),
-            "no safetensors",
+            "not a safetensors",
         ),
     ],
 )

@@ -84,7 +84,7 @@ def test_description_cannot_name_a_file(tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["attitude", None, ["position"], 3])
 def test_unknown_kind_of_context_is_refused(tmp_path, kind: Any) -> None:
-    with pytest.raises(ModelFileError, match="no inverse kinematics model: its context kind is"):
+    with pytest.raises(ModelFileError, match="not an inverse kinematics model: its context kind is"):
         IKModel.load(saved(tmp_path / "m.safetensors", describe_robot(arm_of("gantry")), kind))
 
 

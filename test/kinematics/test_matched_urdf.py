@@ -55,7 +55,7 @@ def test_of_two_arms_one_must_be_named() -> None:
         ("panda", {"tip": "flange"}, "no tip link 'flange'"),
         (ARMS["six_joints"], {"tip": "l6"}, "no link 'panda_link0', with or without a prefix; give its base link"),
         ("nobody", {}, "no included robot 'nobody'"),
-        ("<robot", {}, "no well-formed XML"),
+        ("<robot", {}, "not well-formed XML"),
     ],
 )
 def test_what_is_not_there_is_refused(source: str, given: dict[str, str], reason: str) -> None:

@@ -270,7 +270,7 @@ def test_srdf_tells_which_links_are_not_checked() -> None:
     assert found(f'<robot name="r">{disabled}</robot>') == {("a", "c"), ("b", "c")}
     silent = '<disable_default_collisions link="a"/><enable_collisions link1="a" link2="c"/>'
     assert found(f'<robot name="r">{silent}</robot>') == {("a", "c"), ("b", "c")}
-    with pytest.raises(RobotError, match="SRDF is no well-formed"):
+    with pytest.raises(RobotError, match="SRDF is not well-formed"):
         found("<robot")
 
 

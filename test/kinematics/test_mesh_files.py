@@ -68,7 +68,7 @@ def test_unit_of_a_collada_file_counts(tmp_path: Path) -> None:
     (tmp_path / "cube.dae").write_text(dae("0.001"))
     assert np.abs(read_mesh(tmp_path / "cube.dae", (1.0, 2.0, 3.0))[0]).max(axis=0) == pytest.approx([1e-3, 2e-3, 3e-3])
     (tmp_path / "cube.dae").write_text(dae("-1"))
-    with pytest.raises(RobotError, match="unit that is no positive number"):
+    with pytest.raises(RobotError, match="unit that is not a positive number"):
         read_mesh(tmp_path / "cube.dae")
 
 
@@ -117,7 +117,7 @@ def test_no_name_leaves_its_package(package: Path) -> None:
         "arm/%2e%2E/outside.stl",
         "../share/outside.stl",
     ):
-        with pytest.raises(MeshError, match="not there .*no name leaves its package"):
+        with pytest.raises(MeshError, match="does not exist .*no name leaves its package"):
             find_mesh(f"package://{rest}", package / "urdf", [package.parent])
     assert find_mesh("package://arm/urdf/../meshes/link.stl", None, [package.parent]) == package / "meshes/link.stl"
 
@@ -149,7 +149,7 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
             "'package://leg/link.stl' does not exist .*source the workspace that has package 'leg",
         ),
         ("meshes/none.stl", "no folder is known.*read the robot from the path of its URDF"),
-        ("/nowhere/none.stl", "looked at: /nowhere/none.stl.*correct the name"),
+        ("/nowhere/none.stl", "searched: /nowhere/none.stl.*correct the name"),
         ("https://example.org/link.stl", "neither a package:// nor a file://"),
         ("", "does not exist"),
     ],

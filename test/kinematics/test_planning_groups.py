@@ -62,7 +62,7 @@ def test_wrong_lists_are_refused(robot: Robot, text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("arm", "no well-formed XML"),
+        ("arm", "not well-formed XML"),
         ('<robot><group name="a"><group name="b"/></group><group name="b"><group name="a"/></group></robot>', "itself"),
         ('<robot><group name="a"><group name="b"/></group></robot>', "'b' does not exist"),
         ('<robot><group name="a"><chain base_link="base" tip_link="nose"/></group></robot>', "no tip link 'nose'"),

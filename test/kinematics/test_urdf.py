@@ -218,7 +218,7 @@ REFUSED = {
     "nameless_joint": (changed('joint name="b"', "joint"), None, None, "a joint .* no attribute 'name'"),
     "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
     "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),
-    "broken_xml": (SIMPLE[:-4], None, None, "no well-formed XML"),
+    "broken_xml": (SIMPLE[:-4], None, None, "not well-formed XML"),
     "mjcf": ("<mujoco/>", None, None, "MJCF is read from its file"),
     "no_robot": ("<sdf/>", None, None, "must start with <robot>, found <sdf>"),
     "no_links": ("<robot name='r'/>", None, None, "has no links"),
@@ -255,7 +255,7 @@ def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
     for source, message in (
         (tmp_path / "missing.urdf", "missing.urdf.*No such file"),
         (tmp_path, "directory"),
-        (binary, "no well-formed XML"),
+        (binary, "not well-formed XML"),
         (tmp_path / "arm.urdf.xacro", "xacro cannot expand .*arm.urdf.xacro"),
         ("a\0b", "null byte"),
         ("", "directory"),
@@ -328,7 +328,7 @@ def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monke
         ("beast_mj_description", "cannot read robot description 'beast.xml'"),
         ("bare_description", "no URDF, xacro or MJCF"),
         ("far_description", "no network"),
-        ("arms", "no shipped"),
+        ("arms", "no included"),
     ):
         with pytest.raises(RobotError, match=words):
             Robot(name)

@@ -124,5 +124,5 @@ def test_stored_robot_cannot_name_a_file(free: MotionPrior, tmp_path: Path) -> N
 
 def test_joints_of_other_names_have_no_goals() -> None:
     prior = MotionTraining(learner=EMConfig(n_components=1)).run(two_ways(40, 0)).model
-    with pytest.raises(EimError, match=f"motions are of joints {', '.join(JOINTS)}"):
+    with pytest.raises(EimError, match=f"motions have joints {', '.join(JOINTS)}"):
         prior.with_goals(ROBOT, LINE)

@@ -74,7 +74,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
         topic.publish(9.0, *q[::-1])
     full = collector.status(lambda message: not message.collecting, "the wanted number")
     assert (full.n_samples, full.n_lost) == (40, 0)
-    assert "wait to be saved" in collector.ask("start")[1]
+    assert "are not saved yet" in collector.ask("start")[1]
 
     answer = collector.save(tmp_path / "new" / "d.npz")
     assert answer.success, answer.message

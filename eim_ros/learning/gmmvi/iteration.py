@@ -161,7 +161,7 @@ def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> 
     gating, experts = linear_parts(model)
     if model.n_context > 0:
         if covariance == "diagonal":
-            raise ConfigurationError("diagonal covariances are for mixtures without contexts; choose full", covariance)
+            raise ConfigurationError("mixtures with contexts need full covariances", covariance)
         components = ExpertComponents(experts, ContextGate(gating.weights, gating.biases, context))
         return components.gate.log_mass, components
     log_weights = gating(context[:1])[0]

@@ -111,8 +111,8 @@ class ComponentAdaptationConfig(Settings):
     )
     n_climbing: int = option(
         100,
-        "samples of the start that climb the target, up to 150 evaluations each, before an early addition, and every "
-        "sixth later one, chooses from them as well; fewer if max_evaluations is low, and none without gradients",
+        "samples of the start that climb the target, with up to 150 evaluations each; early additions, and every "
+        "sixth later one, choose from them too. Fewer if max_evaluations is low, and none without gradients",
         minimum=0,
     )
 

@@ -187,7 +187,7 @@ def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, di
             return GaussianMixture.from_tensors(tensors), document
         return MixtureOfExperts.from_tensors(tensors), document
     except DistributionError as error:
-        raise ModelFileError(f"{path} does not hold a valid {name}: {error}", str(path)) from error
+        raise ModelFileError(f"{path} does not contain a valid {name}: {error}", str(path)) from error
 
 
 def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document: dict[str, Any] | None = None) -> None:
@@ -239,4 +239,4 @@ def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExper
     try:
         return LinearParameters.from_arrays(arrays), document
     except DistributionError as error:
-        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error
+        raise ModelFileError(f"{path} does not contain a valid mixture of experts: {error}", str(path)) from error

@@ -166,7 +166,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
         raise ConstraintError(
             f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
-            "expected as many of each, each joint once",
+            "expected equal numbers, each joint once",
             joints,
         )
     fixed, values = list(message.fixed_joints.name), list(message.fixed_joints.position)

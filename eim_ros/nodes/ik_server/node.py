@@ -43,7 +43,10 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     model = settings.model or ("" if source else DEFAULT_MODEL)
     if model == NO_MODEL:
         if not source:
-            raise ConfigurationError("without a model a robot is needed: robot, robot_description, or its topic", model)
+            raise ConfigurationError(
+                "give a model or a robot: by the parameter robot, robot_description or use_robot_description_topic",
+                model,
+            )
         model = ""
     sampler = robot_source.load_sampler(model, settings, description)
     sampler = sampler.with_collision_options(settings.collision)

@@ -122,7 +122,7 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
         if len(self.last_shift) != 2:
             raise ConfigurationError(f"last_shift must be x, y, got {self.last_shift}", self.last_shift)
         if self.n_places > 1 and not self.set_task:
-            raise ConfigurationError("several places of the goal need set_task", self.n_places)
+            raise ConfigurationError("set_task must be true if the goal has several places", self.n_places)
 
     def tasks(self) -> list[PlanarTask]:
         """Return the task with the goal at each of its places."""

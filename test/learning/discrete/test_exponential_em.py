@@ -219,7 +219,7 @@ def test_start_that_does_not_fit_is_refused(family, sample, start, words):
         (lambda: ExponentialEM(PoissonFamily), r"the family must be PoissonFamily\(\)"),
         (lambda: ExponentialEM("Poisson"), r"the family must be PoissonFamily\(\)"),
         (lambda: ExponentialMixture(PoissonFamily(), torch.zeros(2), torch.ones(3, 1)), "disagree"),
-        (lambda: CategoricalFamily(()), "a level at least"),
+        (lambda: CategoricalFamily(()), "at least one level"),
         (lambda: CategoricalFamily(3), r"as in CategoricalFamily\(\(2, 3\)\), got 3"),
         (lambda: ExponentialMixture(PoissonFamily(), torch.zeros(0), torch.zeros(0, 2)), "of one component at least"),
         (lambda: POISSON.log_prob(torch.ones(5, 1).double()), "the mixture has 2 statistics, but the samples have 1"),

@@ -243,7 +243,7 @@ def test_start_of_other_dimensions_is_refused():
     _, _, start = problem(BinarySparseCoding)
     with pytest.raises(DistributionError, match="the start has 9 dimensions, but the data have 4"):
         MultipleCauseEM().fit(torch.zeros(5, 4), start)
-    with pytest.raises(DistributionError, match="give a start at least"):
+    with pytest.raises(DistributionError, match="give at least one start"):
         MultipleCauseEM().fit(torch.zeros(5, 4), [])
 
 

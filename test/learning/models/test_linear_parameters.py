@@ -62,7 +62,7 @@ def test_missing_parameter_is_refused_by_name(tmp_path, name: str) -> None:
     del tensors[name]
     write_tensor_file(tmp_path / "model", tensors, {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
     for load in (load_parameters, load_mixture_of_experts):
-        with pytest.raises(ModelFileError, match=f"does not hold a valid mixture of experts: .*lacks {name}$"):
+        with pytest.raises(ModelFileError, match=f"does not contain a valid mixture of experts: .*lacks {name}$"):
             load(tmp_path / "model")
 
 
@@ -90,7 +90,7 @@ def test_both_readers_refuse_what_is_no_model(tmp_path, name: str, value: torch.
     tensors = {**random_mixture_of_experts(3, 3, 2, 1).tensors(), name: value.double()}
     write_tensor_file(tmp_path / "model", tensors, {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
     for load in (load_parameters, load_mixture_of_experts):
-        with pytest.raises(ModelFileError, match=f"does not hold a valid mixture of experts: .*{reason}"):
+        with pytest.raises(ModelFileError, match=f"does not contain a valid mixture of experts: .*{reason}"):
             load(tmp_path / "model")
 
 

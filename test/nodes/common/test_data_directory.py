@@ -97,10 +97,10 @@ def test_no_combination_of_parts_leads_out(data: DataDirectory) -> None:
     ("name", "reason"),
     [
         ("none", "No such file"),
-        ("sub", "no regular file"),
-        ("", "no regular file"),
-        ("pipe", "no regular file"),
-        ("loop", "no regular file"),
+        ("sub", "not a regular file"),
+        ("", "not a regular file"),
+        ("pipe", "not a regular file"),
+        ("loop", "not a regular file"),
         ("file/below", "Not a directory"),
         ("large", "has 9 bytes, expected at most 8 .parameter max_file_size"),
         ("n" * 300, "name too long"),
@@ -118,7 +118,7 @@ def test_link_that_replaces_a_checked_file_is_not_followed(data: DataDirectory) 
     path = data.resolve("file")
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(PathError, match="no regular file"):
+    with pytest.raises(PathError, match="not a regular file"):
         data.check_file(path)
 
 
@@ -133,8 +133,8 @@ def test_only_a_file_of_the_same_kind_is_replaced_and_only_on_request(data: Data
         ("ours.npz", ("a bag",), True, "not replaced: it is a data set .*expected a bag"),
         ("foreign.npz", (DATA_SET,), True, "not replaced: it is of an unknown format"),
         ("file", (DATA_SET,), True, "not replaced: it is of an unknown format"),
-        ("sub", (DATA_SET,), True, "no regular file"),
-        ("loop", (DATA_SET,), True, "no regular file"),
+        ("sub", (DATA_SET,), True, "not a regular file"),
+        ("loop", (DATA_SET,), True, "not a regular file"),
     ):
         with pytest.raises(PathError, match=reason):
             data.check_replaceable(data.path / name, kinds, overwrite)

@@ -28,7 +28,7 @@ def test_robot_is_found_by_each_source(tmp_path: Path, source: str) -> None:
     ("given", "description", "error", "reason"),
     [
         ({}, "", ConfigurationError, "no robot: set the parameter robot, robot_description"),
-        ({}, "panda.urdf", ConfigurationError, "no URDF text"),
+        ({}, "panda.urdf", ConfigurationError, "not the text of a URDF"),
         ({"robot": "no_such_robot"}, "", RobotError, "no_such_robot"),
         ({"robot": "panda", "tip_link": "no_such_link"}, "", RobotError, "no_such_link"),
     ],

@@ -83,5 +83,5 @@ def test_what_cannot_come_is_refused_at_once(target: FollowedTarget, told: Told)
 
 def test_without_tf_frames_are_those_that_are_fixed_to_the_base() -> None:
     alone = FollowedTarget(BaseFrames(ROBOT), FIRST, timeout=1.0)
-    with pytest.raises(PoseError, match="expected the base link 'panda_link0'.*tf is not listened to"):
+    with pytest.raises(PoseError, match="expected the base link 'panda_link0'.*this node does not listen to tf"):
         alone.take(Target(POSE, "camera"), 0.0)
