@@ -63,7 +63,7 @@ def test_tip_reaches_a_plane_at_the_end(eim: Command, tmp_path: Path) -> None:
     assert np.median(away[0]) > 0.05
     assert away[1].max() <= 0.02
     eim(*words, *REACH[:2]).refused("need a robot", "give --robot")
-    eim(*words, *REACH[2:]).refused("--robot is for --reach")
+    eim(*words, *REACH[2:]).refused("--robot has an effect only with --reach")
     eim(*words, "--robot", "planar3", "--reach", "w=1").refused("a goal is written AXIS=VALUE")
     eim(*words, "--robot", "planar5", *REACH[:2]).refused("robot 'planar5' has joint_1")
 

@@ -65,7 +65,7 @@ def test_unknown_kind_of_context_is_refused() -> None:
 
 
 def test_data_of_another_robot_are_refused_by_both_names() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not of 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
         robot_of(collect(arm_of("planar3"), 3, "position", 0), arm_of("gantry"))
 
 
@@ -82,7 +82,7 @@ def test_data_without_a_robot_are_refused(robot: object) -> None:
 
 def test_data_with_columns_of_another_robot_are_refused() -> None:
     data_set = described()
-    with pytest.raises(DataError, match="have 2 joints, its robot 'planar3' 3"):
+    with pytest.raises(DataError, match="have 2 joints, but its robot 'planar3' has 3"):
         robot_of(dataclasses.replace(data_set, sample=data_set.sample[:, :2]))
 
 

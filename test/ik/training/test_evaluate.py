@@ -91,12 +91,12 @@ def test_seed_decides_the_samples() -> None:
 
 
 def test_data_of_another_robot_are_refused() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not of 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
         evaluate(gantry_model(), collect(arm_of("planar3"), 5, "position", 0))
 
 
 def test_data_of_another_kind_of_context_are_refused_with_the_cure() -> None:
-    with pytest.raises(DataError, match="kind 'pose', the model 'position'; collect data with --context position"):
+    with pytest.raises(DataError, match="kind 'pose', but the model needs 'position'; collect data with --context position"):
         evaluate(gantry_model(), collect(arm_of("gantry"), 5, "pose", 0))
 
 

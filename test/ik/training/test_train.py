@@ -271,7 +271,7 @@ def test_empty_data_are_refused(algorithm: str) -> None:
 
 
 def test_data_of_another_robot_are_refused() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not of 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
         TRAININGS["em"].run(data_of(), arm_of("gantry"))
 
 

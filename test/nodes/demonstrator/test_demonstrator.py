@@ -151,7 +151,7 @@ def test_person_moves_the_tip_and_single_joints(start: Start, robot: PlanarRobot
         ({"driver": "ghost"}, "driver must be one of"),
         ({"goal_start": (1.0,)}, "points of x, y"),
         ({"last_shift": (1.0,)}, "last_shift must be x, y"),
-        ({"n_places": 2, "set_task": False}, "need set_task"),
+        ({"n_places": 2, "set_task": False}, "set_task must be true"),
     ],
 )
 def test_bad_parameter_is_refused_with_a_reason(parameters: dict[str, Any], reason: str) -> None:
