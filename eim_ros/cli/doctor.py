@@ -136,7 +136,7 @@ def packages() -> Iterator[Finding]:
     if not n_faults:
         yield Finding("packages", GOOD, "all requirements for solving and serving")
     for extra, problems in missing.items():
-        yield Finding(f"extra {extra}", MISSING, "; ".join(problems), f"pip install .[{extra}]")
+        yield Finding(f"extra {extra}", MISSING, "; ".join(problems), f"pip install '.[{extra}]'")
 
 
 def _problem(name: str, least: str | None, is_imported: bool) -> str:

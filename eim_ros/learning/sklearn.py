@@ -1,6 +1,6 @@
 """Learners of mixtures as scikit-learn estimators, for pipelines, parameter searches and cross-validation.
 
-This module needs scikit-learn: `pip install .[sklearn]`. The parameters, attributes and methods have the names of
+This module needs scikit-learn: `pip install ".[sklearn]"`. The parameters, attributes and methods have the names of
 `sklearn.mixture.GaussianMixture`; settings without a counterpart there are given as `settings`. The estimators call the
 learners `EM`, `TruncatedEM` and `EIM`. Use these directly for conditional models, or if scikit-learn is not installed.
 """

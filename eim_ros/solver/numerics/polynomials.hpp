@@ -63,7 +63,7 @@ inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero 
 struct Angles {
     int n = 0, n_roots = 0;  // all values; those that are roots beyond rounding
     double values[8];
-    bool stands_for_two[8];  // the value is not a root, but two roots meet next to it, or have just become complex there
+    bool stands_for_two[8];  // the value is no root, but two roots meet next to it, or have just become complex there
     bool all = false;        // every angle is a root
     bool meet = false;       // two of them meet or nearly meet
 

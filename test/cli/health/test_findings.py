@@ -30,7 +30,7 @@ def test_a_package_that_is_missing_or_old_is_a_fault_and_one_of_an_extra_is_not(
     assert "no-such-package is not installed" in missing.told
     assert f"numpy {importlib.metadata.version('numpy')} is older than 99.1" in old.told
     assert old.cure == "pip install --upgrade 'numpy>=99.1'"
-    assert (extra.area, extra.cure) == ("extra viz", "pip install .[viz]")
+    assert (extra.area, extra.cure) == ("extra viz", "pip install '.[viz]'")
 
 
 def test_a_package_that_cannot_be_imported_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

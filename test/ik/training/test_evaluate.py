@@ -96,7 +96,7 @@ def test_data_of_another_robot_are_refused() -> None:
 
 
 def test_data_of_another_kind_of_context_are_refused_with_the_cure() -> None:
-    with pytest.raises(DataError, match="kind 'pose', but the model needs 'position'; collect data with --context position"):
+    with pytest.raises(DataError, match="the model needs 'position'; collect data with --context position"):
         evaluate(gantry_model(), collect(arm_of("gantry"), 5, "pose", 0))
 
 
