@@ -31,7 +31,11 @@ FLAGS = {
     "--max-time": "--timeout",
     "--n-experts": "--experts",
     "--no-revolutions": "--revolutions",
+    "--k": "--experts",
     "--pos": "--pose",
+    "--q-init": "--near",
+    "--start": "--near",
+    "-x": "--pose",
     "--resolution": "--spacing",
     "--seed-config": "--near",
     "--size": "--samples",
@@ -75,6 +79,7 @@ FLAGS = {
     "-s": "--seed",
 }
 _QUATERNION = "a quaternion follows the position in --pose X Y Z QX QY QZ QW"
+_TOLERANCE = "give the setting position_tolerance [m] or orientation_tolerance [rad], as in --position-tolerance 1e-4"
 FORMS = {  # texts that apply to a verb that has the flag
     "--all": ("--pose", "`eim solve-all` returns all solutions"),
     "--certified": ("--pose", "`eim solve-all --guarantee certified` proves that no solution is missing"),
@@ -94,6 +99,11 @@ FORMS = {  # texts that apply to a verb that has the flag
     "--quat": ("--pose", _QUATERNION),
     "--quaternion": ("--pose", _QUATERNION),
     "--sphere": ("--box", "give the setting obstacles, as in 'obstacles=[{sphere: {centre: [0, 0, 1], radius: 0.1}}]'"),
+    "--csv": ("--json", "--json prints one JSON object"),
+    "--smooth": ("--poses", "paths are smoothed; give the setting objective, as in --objective length"),
+    "--tol": ("--pose", _TOLERANCE),
+    "--tolerance": ("--pose", _TOLERANCE),
+    "--weights": ("--pose", "give the setting priority or order, as in --order manipulability"),
     "--verbose": ("--json", "--json prints everything that is known about the result"),
     "-v": ("--json", "--json prints everything that is known about the result"),
 }
@@ -103,6 +113,7 @@ _SERVE = "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts the serv
 VERBS = {
     "benchmark": "`make bench` runs the benchmarks in the source tree",
     "bench": "`make bench` runs the benchmarks in the source tree",
+    "closest": "`eim solve-nearest-pose` returns the configuration nearest to a pose",
     "config": "verbs with settings take --config FILE, such as `eim sample`",
     "convert": "`eim import` converts recordings",
     "demo-planar": "it is now `eim demo --planar`",

@@ -55,6 +55,7 @@ ANSWERED = {
     f"solve panda {POSE} --quat 1 0 0 0": "a quaternion follows the position in --pose",
     f"solve panda {POSE} --all": "`eim solve-all`",
     f"solve panda {POSE} --initial 0": "did you mean --near?",
+    f"solve panda {POSE} --tol 1e-3": "as in --position-tolerance",
     f"solve panda {POSE} --tip-link a": "did you mean --tip?",
     f"solve panda {POSE} --avoid-collisions": "did you mean --self-collision?",
     f"solve panda {POSE} --format json": "--json prints",
