@@ -109,7 +109,9 @@ FORMS = {  # texts that apply to a verb that has the flag
 }
 CHOICES = {"gmmvi": "GMMVI fits a log density and not data: call it in Python, see docs/how_to/own_data.md"}
 _FK = "Robot(...).fk(q) in Python computes the pose of a configuration"
-_SERVE = "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts the server, or the program ik_server"
+_SERVE = (
+    "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts it; without ros2, `ik_server --robot panda` does"
+)
 VERBS = {
     "benchmark": "`make bench` runs the benchmarks in the source tree",
     "bench": "`make bench` runs the benchmarks in the source tree",
