@@ -131,6 +131,8 @@ class CurveComponents {
     }
 
    private:
+    static constexpr Index kUsualPlaces = 128;  // of a curve; memory is reserved for these
+
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
         int start = first, side = 1;
@@ -147,6 +149,8 @@ class CurveComponents {
             }
         }
         const int number = int(curves_.size());
+        for (Configurations* rows : {&curve.places, &curve.tangents}) rows->positions.reserve(kUsualPlaces * n_joints_);
+        curve.numbers.reserve(kUsualPlaces);
         std::vector<double> at(graph.place(start), graph.place(start) + n_joints_), tangent(n_joints_);
         curve.ends_known[0] = curve.is_closed || graph.link(start, 1 - side).place == CurveGraph::kCut;
         for (int i = start;;) {

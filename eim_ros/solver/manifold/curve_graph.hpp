@@ -155,6 +155,8 @@ class CurveGraph {
     CurveGraph(const Bounds<double>& torus, int n_joints)
         : cells_(torus.wraps, n_joints), n_joints_(n_joints), places_{n_joints}, tangents_{n_joints} {
         std::copy_n(torus.wraps, n_joints, wraps_);
+        for (Configurations* rows : {&places_, &tangents_}) rows->positions.reserve(kUsualPlaces * n_joints);
+        links_.reserve(kUsualPlaces);
     }
 
     int size() const { return int(links_.size()); }
@@ -254,6 +256,7 @@ class CurveGraph {
     // deviation of a curve from its tangent within that distance
     static constexpr double kMostBend = 0.4;
     static_assert(kMostAway < TorusCells::kFarthest);
+    static constexpr Index kUsualPlaces = 256;  // memory is reserved for these
 
     // Squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
     double square_to(const double* q, int i, double enough) const {

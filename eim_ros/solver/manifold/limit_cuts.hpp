@@ -52,11 +52,23 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
     return touches;
 }
 
+// Whether all joints of a segment stay farther than a distance from the limits, so that nothing is cut.
+inline bool is_well_within(const Bounds<double>& limits, const Segment& part, const double* shift, double distance) {
+    for (int j = 0; j < part.n_joints; ++j) {
+        if (limits.wraps[j]) continue;
+        const auto [low, high] = extent(part, j);
+        const bool is_inside = low + shift[j] > limits.lower[j] + distance && high + shift[j] < limits.upper[j] - distance;
+        if (!is_inside) return false;
+    }
+    return true;
+}
+
 // Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
 // limit or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, const LimitTolerances& tolerances,
                                                             bool& touches) {
+    if (is_well_within(limits, part, shift, tolerances.touch)) return {{0.0, 1.0}};
     double lower[kMostJoints], upper[kMostJoints];
     std::vector<double> cuts{0.0};
     for (int j = 0; j < part.n_joints; ++j) {

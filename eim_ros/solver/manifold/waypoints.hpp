@@ -118,17 +118,31 @@ class Waypoints {
     // The places nearest to a configuration, one on each of the `most` nearest components, nearest first.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
+        std::vector<std::pair<double, const Piece*>> order;  // a bound of the distance of each piece
+        double nearest_square = std::numeric_limits<double>::infinity();
         for (const Component& component : components_.components()) {
-            Nearby best{std::numeric_limits<double>::infinity(), std::vector<double>(n_joints_)};
-            for (const Piece& piece : component.pieces) {
-                const Segment part = components_.segment(component, piece);
-                double middle = 0.0, away[kMostJoints];
+            Nearby best{most == 1 ? nearest_square : std::numeric_limits<double>::infinity(), {}};
+            double away[kMostJoints];
+            const auto away_from = [&](const Segment& part) {
+                double middle = 0.0;
                 for (int j = 0; j < n_joints_; ++j) {
                     away[j] = difference(reference[j], part.start[j], bounds_.wraps[j]);
                     const double d = away[j] - part.moved(j, 0.5);
                     middle += d * d;
                 }
-                if (std::sqrt(middle) - 0.75 * part.length > std::sqrt(best.square)) continue;
+                return std::sqrt(middle);
+            };
+            order.clear();
+            for (const Piece& piece : component.pieces) {
+                const Segment part = components_.segment(component, piece);
+                order.push_back({away_from(part) - 0.75 * part.length, &piece});
+            }
+            std::sort(order.begin(), order.end());
+            for (const auto& [bound, at] : order) {
+                if (bound > std::sqrt(best.square)) break;
+                const Piece& piece = *at;
+                const Segment part = components_.segment(component, piece);
+                away_from(part);
                 for (double begin : {piece.from, 0.5 * (piece.from + piece.to), piece.to}) {
                     double s = begin;
                     part.closest(away, s);
@@ -139,11 +153,12 @@ class Waypoints {
                         square += d * d;
                     }
                     if (square >= best.square) continue;
-                    best.square = square;
+                    best.square = square, best.q.resize(std::size_t(n_joints_));
                     for (int j = 0; j < n_joints_; ++j) best.q[j] = within(bounds_, j, part.at(j, s));
                 }
             }
-            found.push_back(std::move(best));
+            nearest_square = std::min(nearest_square, best.square);
+            if (!best.q.empty()) found.push_back(std::move(best));
         }
         const std::size_t n = std::min(found.size(), std::size_t(std::max(most, 0)));
         std::partial_sort(found.begin(), found.begin() + std::ptrdiff_t(n), found.end(),

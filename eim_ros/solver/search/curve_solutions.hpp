@@ -72,7 +72,8 @@ class CurveSolutions {
         }
         Rows coarse({chain_.n_joints});
         bool is_late = false;
-        if (spacing > 0.0 || n > kManyPlaces) {  // these cover all components if time ends early
+        const double n_places = spacing > 0.0 ? n_parts(spacing) : double(n);
+        if (n_places > double(kManyPlaces)) {  // these cover all components if time ends early
             coarse = some(kCoarsely, 0.0, tolerance, deadline, is_late);
         }
         Rows rows = some(n, spacing, tolerance, deadline, is_late);
