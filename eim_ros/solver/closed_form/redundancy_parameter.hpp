@@ -33,6 +33,24 @@ struct Basis {
     double part(int k, const Vector& v) const { return dot(k == 0 ? h : k == 1 ? p : q, v); }
 };
 
+// a f + b g + constant, and a b + c d, of numbers and packs: see `intervals.hpp` for the same of bounds.
+template <class T>
+inline T linear_of(const T& a, double f, const T& b, double g, double constant = 0.0, double inexact = 0.0) {
+    if constexpr (requires { T::value; }) {
+        return linear(a, f, b, g, constant, inexact);
+    } else {
+        return (a * f + b * g) + constant;
+    }
+}
+template <class T>
+inline T products_of(const T& a, const T& b, const T& c, const T& d) {
+    if constexpr (requires { T::value; }) {
+        return products(a, b, c, d);
+    } else {
+        return a * b + c * d;
+    }
+}
+
 // Components along the vectors of a basis.
 template <class T>
 struct Components {
@@ -40,7 +58,7 @@ struct Components {
 
     // Rotated about h by an angle.
     Components turned(const T& cosine, const T& sine) const {
-        return {h, cosine * p - sine * q, sine * p + cosine * q};
+        return {h, products_of<T>(cosine, p, -sine, q), products_of<T>(sine, p, cosine, q)};
     }
 };
 
@@ -60,11 +78,11 @@ struct BasisChange {
     }
     template <class T>
     Components<T> operator()(const Components<T>& v) const {
-        const auto row = [&](const double* r) {
-            T sum = v.h * r[0];
-            if (r[1] != 0.0) sum = sum + v.p * r[1];
-            if (r[2] != 0.0) sum = sum + v.q * r[2];
-            return sum;
+        const auto row = [&](const double* r) -> T {
+            if (r[2] == 0.0) return linear_of<T>(v.h, r[0], v.p, r[1]);
+            if (r[1] == 0.0) return linear_of<T>(v.h, r[0], v.q, r[2]);
+            if (r[0] == 0.0) return linear_of<T>(v.p, r[1], v.q, r[2]);
+            return linear_of<T>(v.h, r[0], v.p, r[1]) + v.q * r[2];
         };
         return {row(rows[0]), row(rows[1]), row(rows[2])};
     }
@@ -99,7 +117,7 @@ inline V sign_in(const BranchSigns<V>& branches, int bit) {
 // constant + cosine cos q + sine sin q.
 template <class T>
 inline T at_turn(const Sinusoid& f, const T& cosine, const T& sine, double size) {
-    return (cosine * f.cosine + sine * f.sine) + constant<T>(f.constant, size);
+    return linear_of<T>(cosine, f.cosine, sine, f.sine, f.constant, kConstants * size);
 }
 
 // Solves constant + cosine cos x + sine sin x = value: x = phase +- acos(level).
@@ -231,7 +249,7 @@ class ParameterisedForm::AtPose {
         const auto sign = [&](int bit) { return sign_in(branch, bit); };
         const auto both = [](const T& a) { return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * -1.0); };
         const auto from_level = [](const LevelAngles& of, const T& level, const T& root, T& c, T& s) {
-            c = level * of.cosine + root * -of.sine, s = level * of.sine + root * of.cosine;
+            c = linear_of<T>(level, of.cosine, root, -of.sine), s = linear_of<T>(level, of.sine, root, of.cosine);
         };
         T root, c[7], s[7];
         const T square = at_turn<T>(square_, cosine, sine, area);
@@ -244,21 +262,21 @@ class ParameterisedForm::AtPose {
         for (int k = 0; k < 3; ++k) {
             u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size), w[k] = at_turn<T>(to_centre_[k], cosine, sine, size);
         }
-        const T vq = (w[0] + u[0] * -f.along_) * (1.0 / f.sine_), wide = u[1] * u[1] + u[2] * u[2];
+        const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_), wide = products_of<T>(u[1], u[1], u[2], u[2]);
         if (!visit.root(1, wide + vq * vq * -1.0, root)) return;
         const T vp = root * sign(1);
-        T x = u[1] * vp + u[2] * vq, y = u[1] * vq + u[2] * vp * -1.0;
+        T x = products_of<T>(u[1], vp, u[2], vq), y = products_of<T>(u[1], vq, -u[2], vp);
         if (!visit.direction(2, y, x, c[2], s[2])) return;
 
         const double (&back)[3][3] = f.changes_[0].rows;  // of v, in the basis of joint 2
-        const T vz = u[0] * back[0][2] + vq * back[2][2];
-        x = vp * w[1] + vz * w[2], y = vp * w[2] + vz * w[1] * -1.0;
+        const T vz = linear_of<T>(u[0], back[0][2], vq, back[2][2]);
+        x = products_of<T>(vp, w[1], vz, w[2]), y = products_of<T>(vp, w[2], -vz, w[1]);
         if (!visit.direction(1, y, x, c[1], s[1])) return;
 
         const auto before_wrist = [&](int e) {
             Components<T> v{at_turn<T>(ends_[e][0], cosine, sine, 1.0), at_turn<T>(ends_[e][1], cosine, sine, 1.0),
                             at_turn<T>(ends_[e][2], cosine, sine, 1.0)};
-            for (int i = 1; i <= 3; ++i) v = f.changes_[i - 1](v.turned(c[i], s[i] * -1.0));
+            for (int i = 1; i <= 3; ++i) v = f.changes_[i - 1](v.turned(c[i], -s[i]));
             return v;
         };
         const Components<T> end = before_wrist(0);
@@ -267,10 +285,10 @@ class ParameterisedForm::AtPose {
         from_level(f.wrist_, wrist, root * sign(2), c[5], s[5]);
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
-        x = np * end.p + nq * end.q, y = np * end.q + nq * end.p * -1.0;
+        x = products_of<T>(np, end.p, nq, end.q), y = products_of<T>(np, end.q, -nq, end.p);
         if (!visit.direction(4, y, x, c[4], s[4])) return;
-        const Components<T> fifth = f.changes_[3](before_wrist(1).turned(c[4], s[4] * -1.0));
-        const Components<T> last = f.changes_[4](fifth.turned(c[5], s[5] * -1.0));
+        const Components<T> fifth = f.changes_[3](before_wrist(1).turned(c[4], -s[4]));
+        const Components<T> last = f.changes_[4](fifth.turned(c[5], -s[5]));
         visit.angle(6, last.q, last.p);
     }
 

@@ -40,6 +40,17 @@ template <class V>
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
+// Relative rounding error of a sum of products: of each operation, and of those that bound it.
+inline constexpr double kUnits = 8.0 * kUnit;
+
+// The same from bounds that include the rounding of value and slope, but not their own.
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> widened(V value, V error, V slope, V spread, V radius) {
+    constexpr double more = 1.0 + 4.0 * kWidened;
+    error *= more, spread *= more;
+    return {value, error, slope, spread, smaller<V>(error + absolute(slope) + spread, radius) * more};
+}
+
 template <class V>
 [[gnu::always_inline]] inline EnclosedOf<V> operator+(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
     return enclosed<V>(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread,
@@ -76,6 +87,36 @@ template <class V>
                      absolute(b.slope) * a.radius;
     const V radius = va * b.radius + vb * a.radius + a.radius * b.radius;
     return enclosed<V>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
+}
+
+// a f + b g + constant, with one widening for the rounding of all operations. `inexact` is the error of the constant.
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> linear(const EnclosedOf<V>& a, double f, const EnclosedOf<V>& b, double g,
+                                                   double constant = 0.0, double inexact = 0.0) {
+    const double f_size = std::abs(f), g_size = std::abs(g);
+    const V af = a.value * f, bg = b.value * g;
+    const V rounding = kUnits * ((absolute(af) + absolute(bg)) + std::abs(constant)) + inexact;
+    const V slopes = kUnits * (absolute(a.slope) * f_size + absolute(b.slope) * g_size);
+    return widened<V>((af + bg) + constant, a.error * f_size + b.error * g_size + rounding, a.slope * f + b.slope * g,
+                      a.spread * f_size + b.spread * g_size + slopes,
+                      a.radius * f_size + b.radius * g_size + rounding);
+}
+
+// a b + c d, in the same way.
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> products(const EnclosedOf<V>& a, const EnclosedOf<V>& b,
+                                                     const EnclosedOf<V>& c, const EnclosedOf<V>& d) {
+    const V va = absolute(a.value), vb = absolute(b.value), vc = absolute(c.value), vd = absolute(d.value);
+    const V rounding = kUnits * (va * vb + vc * vd);
+    const V slope = (a.value * b.slope + b.value * a.slope) + (c.value * d.slope + d.value * c.slope);
+    const V sa = absolute(a.slope), sb = absolute(b.slope), sc = absolute(c.slope), sd = absolute(d.slope);
+    const V slopes = kUnits * ((va * sb + vb * sa) + (vc * sd + vd * sc));
+    const V error = (va * b.error + vb * a.error + a.error * b.error) + (vc * d.error + vd * c.error + c.error * d.error);
+    const V spread = (a.spread * (vb + b.radius) + sa * b.radius + b.spread * (va + a.radius) + sb * a.radius) +
+                     (c.spread * (vd + d.radius) + sc * d.radius + d.spread * (vc + c.radius) + sd * c.radius);
+    const V radius =
+        (va * b.radius + vb * a.radius + a.radius * b.radius) + (vc * d.radius + vd * c.radius + c.radius * d.radius);
+    return widened<V>(a.value * b.value + c.value * d.value, error + rounding, slope, spread + slopes, radius + rounding);
 }
 
 // g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.
