@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eim_ros import solver
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.ik.order import Ordering
 from eim_ros.ik.setup import Setup
@@ -34,9 +35,7 @@ def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> 
 
     A controller that is given the answer then takes the short way.
     """
-    if not wraps.any():
-        return q
-    return q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
+    return solver.in_revolution_of(reference, q, wraps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,8 +63,8 @@ class Setup:
     """
 
     __slots__ = (
-        *("bounds", "constraints", "effort", "first_joint", "is_checked", "is_narrowed", "length", "lower"),
-        *("plausible", "redundancies", "robot", "slack", "tolerances", "upper"),
+        *("_accepted", "_first_joint", "bounds", "constraints", "effort", "first_joint", "is_checked", "is_narrowed"),
+        *("length", "lower", "plausible", "redundancies", "robot", "slack", "tolerances", "upper"),
     )
 
     def __init__(self, robot: Robot, constraints: Constraints) -> None:
@@ -76,11 +76,13 @@ class Setup:
             self.bounds = JointLimits(self.lower, self.upper, robot.continuous).bounds
         self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
         self.slack, self.first_joint = constraints.slack, robot.links[0, TRANSLATION]
+        self._first_joint = self.first_joint.tolist()
         self.length = (robot.reach - robot.offset) * (1.0 + ROUNDING)
         free = redundancy(self.bounds, False)
         self.redundancies = free, free + 3  # the orientation is free at a position
         self.effort = self.effort_of(PATIENCE)
         self.plausible = robot.plausible
+        self._accepted = [(max(least, -LARGEST), min(most, LARGEST)) for least, most in self.plausible]
         self.is_checked = bool(
             constraints.self_collision or constraints.obstacles or constraints.links or constraints.branch
         )
@@ -129,8 +131,9 @@ class Setup:
 
         No configuration reaches others. Those within may be out of reach nevertheless.
         """
-        x, y, z = (pose[:3, 3] - self.first_joint).tolist()
-        return math.sqrt(x * x + y * y + z * z) <= self.farthest  # a tenth of the time of NumPy
+        (x, y, z), (x0, y0, z0) = pose[:3, 3].tolist(), self._first_joint
+        square = (x - x0) * (x - x0) + (y - y0) * (y - y0) + (z - z0) * (z - z0)
+        return math.sqrt(square) <= self.farthest  # a tenth of the time of NumPy
 
     def are_within_reach(self, poses: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which poses (n, 4, 4) are within reach."""
@@ -153,6 +156,12 @@ class Setup:
         cause: Exception | None = None
         try:
             q = as_numbers(near)
+            if q.shape == self.lower.shape:
+                for value, (least, most) in zip(q.tolist(), self._accepted, strict=True):
+                    if not least <= value <= most:
+                        break
+                else:
+                    return q
             if q.shape == self.lower.shape and all(abs(value) <= LARGEST for value in q.tolist()):
                 for name, value, (least, most) in zip(self.robot.joint_names, q.tolist(), self.plausible, strict=True):
                     if not least <= value <= most:

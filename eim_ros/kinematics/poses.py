@@ -24,7 +24,7 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, length, product
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import PoseError
-from eim_ros.solver import atan2, cos, first_not_rigid, sin
+from eim_ros.solver import atan2, cos, first_not_rigid, rigid_copy, sin
 
 FORMS = (
     "a (4, 4) transform, (position, quaternion xyzw), (position, rotation), seven numbers x y z qx qy qz qw, "
@@ -328,6 +328,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     [0.4, 0.0, 0.5]
     """
     if isinstance(transform, np.ndarray) and transform.shape == (4, 4):
+        if transform.dtype == np.float64 and (copy := rigid_copy(transform, EXACT)) is not None:
+            return copy
         given: Any = transform
     elif (plain := _of_seven(transform)) is not None:
         return plain

@@ -37,6 +37,7 @@ __all__ = [
     "farthest_rows",
     "fill_self_motions",
     "first_not_rigid",
+    "in_revolution_of",
     "is_within",
     "log_gate",
     "path_reach",
@@ -47,6 +48,7 @@ __all__ = [
     "swept_self_motions",
     "trace_components",
     "revolutions",
+    "rigid_copy",
 ]
 
 if TYPE_CHECKING:
@@ -74,12 +76,14 @@ if TYPE_CHECKING:
         farthest_rows,
         fill_self_motions,
         first_not_rigid,
+        in_revolution_of,
         is_within,
         log,
         log_gate,
         nearest_on_curve,
         path_reach,
         revolutions,
+        rigid_copy,
         search_poses,
         shortest_path,
         sin,

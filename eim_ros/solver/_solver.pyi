@@ -34,6 +34,9 @@ def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
     A rigid transform is finite, orthonormal within a tolerance, and right-handed; its last row is 0 0 0 1.
     """
 
+def rigid_copy(pose: FloatArray, tolerance: float) -> FloatArray | None:
+    """Return a copy of a pose (4, 4), or None if it is not a rigid transform."""
+
 def distinct_rows(bounds: FloatArray, rows: FloatArray, tolerance: float, deadline: float) -> tuple[IntArray, int]:
     """Return the indices of distinct rows (n, dof), and how many rows were examined before the deadline.
 
@@ -57,6 +60,9 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, sepa
     Shapes: contexts (n, n_context), weights (n_context, k), biases (k,). `separate` contexts are not averaged over: log
     n is not subtracted.
     """
+
+def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> FloatArray:
+    """Return configurations (n, dof) with the joints that wrap in the revolution nearest to a reference (dof,)."""
 
 def revolutions(
     chain: Chain,

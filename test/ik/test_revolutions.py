@@ -11,7 +11,7 @@ from ik.arms import arm_of
 from kinematics.six_joint_arms import URDFS
 
 from eim_ros.ik.path_search import NO_EDGES
-from eim_ros.ik.revolutions import Revolutions
+from eim_ros.ik.revolutions import Revolutions, in_revolution_of
 from eim_ros.kinematics import Robot
 from eim_ros.solver import path_reach, shortest_path
 
@@ -117,3 +117,13 @@ def test_too_many_equivalents_and_too_little_time_are_no_outcome() -> None:
     layer = on_circles(np.random.default_rng(0).uniform(LOWER, UPPER, (100_000, 3)))
     assert LIMITED.search([layer], STEPS[None], None, lambda: False) is None
     assert LIMITED.search([layer[:2], layer[:2]], np.tile(STEPS, (2, 1)), None, lambda: True) is None
+
+
+def test_joints_that_wrap_are_moved_to_the_revolution_nearest_to_the_reference() -> None:
+    rng = np.random.default_rng(3)
+    for wraps in (np.array([True, False, True]), np.ones(3, dtype=bool), np.zeros(3, dtype=bool)):
+        reference, q = rng.uniform(-30.0, 30.0, 3), rng.uniform(-math.pi, math.pi, (50, 3))
+        q[0] = reference + math.pi  # as near as the other revolution
+        expected = q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
+        assert np.array_equal(in_revolution_of(reference, q, wraps), expected)
+        assert in_revolution_of(reference, q[:0], wraps).shape == (0, 3)

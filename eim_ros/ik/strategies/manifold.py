@@ -130,6 +130,8 @@ class CurveSolver:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._bound = problem, Completeness()
         self._wraps = problem.bounds[2] > 0.0
+        self._has_wraps, self._nowhere = bool(self._wraps.any()), np.empty((0, problem.robot.dof))
+        self._has_turns = bool((problem.robot.continuous & ~self._wraps).any())
         self._form = None if problem.position_only else problem.robot.parameterised_form
         nearest = Candidates.solutions(np.empty((1, problem.robot.dof)), np.empty((2, 1)))
         self._nearest = Outcome(*_told(problem, Found(nearest)))
@@ -137,11 +139,14 @@ class CurveSolver:
     def solve(self, batch: Batch) -> Rows:
         """Return the solutions of poses; those out of reach, or with curves that could not be traced, stay open."""
         problem, near, m = self._problem, batch.reference, len(batch.poses)
-        reached = problem.setup.are_within_reach(batch.poses)
-        if not reached.all():
-            return self._of_some(batch, np.flatnonzero(reached))
+        if m > 1 or not problem.setup.is_within_reach(batch.poses[0]):
+            reached = problem.setup.are_within_reach(batch.poses)
+            if not reached.all():
+                return self._of_some(batch, np.flatnonzero(reached))
         robot, spacing = problem.robot, problem.max_spacing
-        places = np.empty((0, robot.dof)) if near is None else equivalents(problem, near)
+        places = self._nowhere
+        if near is not None:
+            places = equivalents(problem, near) if self._has_turns else near[None]
         q, errors, table, components = solve_on_curves(
             robot.chain,
             problem.task,
@@ -165,7 +170,7 @@ class CurveSolver:
             n_components = int(line[1])
             outcomes.append(self._outcome(line, components[first : first + n_components], is_late))
             first += n_components
-        if near is not None and self._wraps.any():
+        if near is not None and self._has_wraps:
             q = in_revolution_of(near, q, self._wraps)
         counts = None if m == 1 else table[:, 0].astype(np.int64)
         return Rows(q, errors, counts, outcomes)

@@ -352,7 +352,11 @@ class _Searched:
 
         The remark is added to messages of poses with solutions.
         """
-        n, m, firsts = self.problem.n, len(self.counts), np.cumsum(self.counts) - self.counts
+        n, m = self.problem.n, len(self.counts)
+        if m == 1 and len(self.q) >= n and not remark and self._is_plain(n):
+            expert = None if self.expert is None else self.expert[:n]
+            return Rows(self.q[:n], self.errors[:, :n], None, (success,), None, expert)
+        firsts = np.cumsum(self.counts) - self.counts
         owners = np.repeat(np.arange(m), self.counts)
         kept = self.valid & (np.arange(len(self.q)) - firsts[owners] < n)
         n_kept = np.bincount(owners[kept], minlength=m)
@@ -368,6 +372,12 @@ class _Searched:
             outcomes[i] = self._outcome(i, rows, int(n_kept[i]), remark)
         expert = None if self.expert is None else self.expert[kept]
         return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
+
+    def _is_plain(self, n: int) -> bool:
+        """Return whether n rows are valid, in time, and from seeds of the model if only those were requested."""
+        if self.late[0] or not all(self.valid[:n].tolist()):
+            return False
+        return self.expert is None or not self.problem.is_sampled or NO_EXPERT not in self.expert[:n].tolist()
 
     def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
         """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is made when it is read."""

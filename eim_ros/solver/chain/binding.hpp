@@ -60,6 +60,13 @@ inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
     return i;
 }
 
+// A copy of a pose (4, 4), or None if it is not a rigid transform.
+inline py::object rigid_copy(const Converted<double>& pose, double tolerance) {
+    expect_shape(pose, "pose", {4, 4});
+    if (!is_rigid(pose.data(), tolerance)) return py::none();
+    return Converted<double>({Index(4), Index(4)}, pose.data());
+}
+
 inline Chain make_chain(const Converted<double>& links, int n_joints) {
     expect_shape(links, "links", {kAny, 16});
     return Chain(links.data(), int(links.shape(0)), n_joints);
@@ -171,6 +178,7 @@ inline py::class_<Chain> bind_chain(py::module_& module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;
     module.def("first_not_rigid", first_not_rigid);
+    module.def("rigid_copy", rigid_copy);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
     py::class_<StepOptions>(module, "StepOptions", py::module_local()).def(py::init<double, double, int, int>());
     return py::class_<Chain>(module, "Chain", py::module_local())

@@ -102,7 +102,26 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
     return py::make_tuple(positions_of(all.rows), errors_of(all.rows), copy_of(all.table, {n, kLine}));
 }
 
+// Configurations (n, n_joints) with the joints that wrap in the revolution nearest to a reference.
+inline Converted<double> in_revolution_of(const Converted<double>& reference, const Converted<double>& q,
+                                          const Converted<bool>& wraps) {
+    expect_shape(q, "configurations", {kAny, kAny});
+    const Index n = q.shape(0), n_joints = q.shape(1);
+    expect_shape(reference, "the reference", {n_joints}), expect_shape(wraps, "wraps", {n_joints});
+    Converted<double> turned({n, n_joints});
+    double* out = turned.mutable_data();
+    const double* from = q.data();
+    for (Index i = 0; i < n; ++i) {
+        for (Index j = 0; j < n_joints; ++j, ++from, ++out) {
+            const double turn = kTwoPi * nearest((reference.data()[j] - *from) / kTwoPi);
+            *out = *from + (wraps.data()[j] ? turn : 0.0);
+        }
+    }
+    return turned;
+}
+
 inline void bind_closed_forms(py::module_& module) {
+    module.def("in_revolution_of", in_revolution_of);
     module.def("revolutions", revolutions_of);
     py::class_<ArmForm>(module, "ClosedForm", py::module_local())
         .def(py::init([](const Chain& chain, int held) {

@@ -72,8 +72,8 @@ class CurveSolutions {
         }
         Rows coarse({chain_.n_joints});
         bool is_late = false;
-        const double n_places = spacing > 0.0 ? n_parts(spacing) : double(n);
-        if (n_places > double(kManyPlaces)) {  // these cover all components if time ends early
+        // these cover all components if time ends early; fewer places are always processed
+        if (spacing > 0.0 ? n_parts(spacing) > double(kCoarsely) : n > kManyPlaces) {
             coarse = some(kCoarsely, 0.0, tolerance, deadline, is_late);
         }
         Rows rows = some(n, spacing, tolerance, deadline, is_late);

@@ -25,7 +25,7 @@ inline constexpr double kFinest = 0.001;   // the same for continuation, if near
 inline constexpr double kStep = 0.45;      // step length of continuation [rad, m]
 inline constexpr Index kContinuedSeeds = 1000;  // seeds without a solution far from all others, after continuation
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
-inline constexpr Index kSpareSeeds = 4;
+inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // if several solutions are missing, or one
 inline constexpr Index kModelSeeds = 1000;  // samples of the model without any solution after which seeds are uniform
 // share of new solutions among samples of a model that converge, in the largest round, below which the search ends
 inline constexpr double kLeastNew = 0.15;
@@ -137,7 +137,8 @@ class Search {
             }
             const Index n_before = found.size();
             const Index n_missing = (can_continue && !round.has_continued ? n_roots : n) - n_before;
-            const Index n_seeds = std::min(std::max(Index(double(n_missing) / yield) + kSpareSeeds, 2 * without_gain),
+            const Index n_spare = n == 1 && n_rounds == 0 ? kSpareForOne : kSpareSeeds;
+            const Index n_seeds = std::min(std::max(Index(double(n_missing) / yield) + n_spare, 2 * without_gain),
                                            kMostSeedsPerRound);
             round.n_uniform = int(uniform_share * double(n_seeds));
             round.n_drawn = int(n_seeds) - round.n_uniform;

@@ -191,6 +191,45 @@ static void check_products() {
     }
 }
 
+// Sums of these functions with factors, and sums of products of them, against sums of single ones: the same values and
+// slopes up to rounding, and bounds that are no wider and contain all values.
+template <class V>
+static void check_sums() {
+    Random random(0.35);
+    const auto draw = [&] {
+        V value{}, slope{};
+        for (int lane = 0; lane < kLanes<V>; ++lane) {
+            set(value, lane, random.uniform(-1.0, 1.0)), set(slope, lane, random.uniform(-1.0, 1.0));
+        }
+        return EnclosedOf<V>{value, V{}, slope, V{}, absolute(slope)};
+    };
+    for (int i = 0; i < 1000; ++i) {
+        const EnclosedOf<V> a = draw(), b = draw(), c = draw(), d = draw();
+        const double f = random.uniform(-2.0, 2.0), g = random.uniform(-2.0, 2.0), h = random.uniform(-2.0, 2.0);
+        const EnclosedOf<V> ours[] = {linear(a, f, b, g, h, 1e-9), products(a, b, c, d)};
+        const EnclosedOf<V> singly[] = {(a * f + b * g) + h, a * b + c * d};
+        for (int k = 0; k < 2; ++k) {
+            for (int lane = 0; lane < kLanes<V>; ++lane) {
+                const auto of = [&](const V& x) { return get(x, lane); };
+                agree(of(ours[k].value), of(singly[k].value), 1e-14, "the value");
+                agree(of(ours[k].slope), of(singly[k].slope), 1e-14, "the slope");
+                claim(of(ours[k].radius) <= of(singly[k].radius) + 1.1e-9, "the radius is no wider");
+                claim(of(ours[k].spread) <= of(singly[k].spread) + 1e-13, "the spread is no wider");
+                claim(of(ours[k].error) >= (k == 0 ? 1e-9 : 0.0), "the error of the constant counts");
+                for (double t = -1.0; t <= 1.0; t += 0.25) {
+                    const auto at = [&](const EnclosedOf<V>& x) { return of(x.value) + of(x.slope) * t; };
+                    const double sum = k == 0 ? at(a) * f + at(b) * g + h : at(a) * at(b) + at(c) * at(d);
+                    claim(std::abs(sum - of(ours[k].value)) <= of(ours[k].radius), "a value of a sum");
+                }
+            }
+        }
+    }
+}
+
+CHECK(bounds_of_sums_hold_all_over_the_cell) {
+    check_sums<double>(), check_sums<WideDouble>();
+}
+
 CHECK(bounds_of_a_product_hold_all_over_the_cell) {
     check_products<double>(), check_products<WideDouble>();
 }
