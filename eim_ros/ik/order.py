@@ -359,3 +359,4 @@ def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:
 
 AS_FOUND = Ordering(UNORDERED)
 """The order in which solutions were found."""
+BY_DENSITY = Ordering("density")

@@ -14,7 +14,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, is_number
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.completeness import Completeness
-from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture
+from eim_ros.ik.order import AS_FOUND, BY_DENSITY, Order, Ordering, Posture
 from eim_ros.ik.setup import Setup
 
 Guarantee: TypeAlias = Completeness | Literal["certified"] | None
@@ -197,7 +197,7 @@ class Arguments:
     ) -> Ordering:
         """Return the requested order, or the default."""
         if near is None and posture is None and order is None:
-            return Ordering("density") if self.has_preference else AS_FOUND
+            return BY_DENSITY if self.has_preference else AS_FOUND
         if posture is not None and not isinstance(posture, Posture):
             if not isinstance(posture, Mapping):
                 raise ConfigurationError(f"posture must map joint names to values, got {posture!r}", posture)

@@ -299,6 +299,7 @@ class SearchSolver:
     def __init__(self, problem: Problem, prior: Prior) -> None:
         self._problem, self._prior, self._patience = problem, prior, patience_of(problem)
         self._options = Search.of(problem, _diversity(problem)).options()
+        self._nowhere = np.empty((0, problem.robot.dof))
         self._success = _success(problem)
 
     def solve(self, batch: Batch) -> Rows:
@@ -313,24 +314,47 @@ class SearchSolver:
             [seed_fraction(seed) for seed in batch.seeds],
             self._patience,
             conditionals,
-            np.empty((0, robot.dof)),
+            self._nowhere,
             robot.continuous,
             None,
             batch.n_threads,
             batch.deadline,
         )
-        searched = _Searched(problem, batch, *found)
-        if not order.needs_density or problem.n == 1:
-            return searched.rows(self._success)
-        if is_past(batch.deadline):
-            return searched.rows(self._success, "; there was no time to order them by density")
-        rows = searched.rows(self._success)
+        rows = self._successful(*found) if len(batch.poses) == 1 else None
+        is_ranked = order.needs_density and problem.n > 1
+        is_late = is_ranked and is_past(batch.deadline)
+        if rows is None or is_late:
+            remark = "; there was no time to order them by density" if is_late else ""
+            rows = _Searched(problem, batch, *found).rows(self._success, remark)
+        if is_late or not is_ranked:
+            return rows
         counts = np.array([len(rows.q)]) if rows.counts is None else rows.counts
         experts, log_weights, contexts = conditionals
         log_prob = experts.log_densities(log_weights, contexts, rows.q, counts, batch.n_threads)
         ranks = np.lexsort((-log_prob, np.repeat(np.arange(len(counts)), counts)))
         expert = None if rows.expert is None else rows.expert[ranks]
         return rows._replace(q=rows.q[ranks], errors=rows.errors[:, ranks], expert=expert, log_prob=log_prob[ranks])
+
+    def _successful(
+        self,
+        q: FloatArray,
+        errors: FloatArray,
+        valid: BoolArray,
+        expert: npt.NDArray[np.uint32],
+        counts: IntArray,
+        late: BoolArray,
+        n_restarts: IntArray,
+    ) -> Rows | None:
+        """Return the rows of one pose in the most frequent case: all are solutions, from seeds of the model if asked.
+
+        The general case, `_Searched`, takes ten times as long.
+        """
+        n = self._problem.n
+        if len(q) < n or late[0] or not all(valid[:n].tolist()):
+            return None
+        if self._problem.is_sampled and NO_EXPERT in expert[:n].tolist():
+            return None
+        return Rows(q[:n], errors[:, :n], None, (self._success,), None, expert[:n])
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,11 +376,7 @@ class _Searched:
 
         The remark is added to messages of poses with solutions.
         """
-        n, m = self.problem.n, len(self.counts)
-        if m == 1 and len(self.q) >= n and not remark and self._is_plain(n):
-            expert = None if self.expert is None else self.expert[:n]
-            return Rows(self.q[:n], self.errors[:, :n], None, (success,), None, expert)
-        firsts = np.cumsum(self.counts) - self.counts
+        n, m, firsts = self.problem.n, len(self.counts), np.cumsum(self.counts) - self.counts
         owners = np.repeat(np.arange(m), self.counts)
         kept = self.valid & (np.arange(len(self.q)) - firsts[owners] < n)
         n_kept = np.bincount(owners[kept], minlength=m)
@@ -372,12 +392,6 @@ class _Searched:
             outcomes[i] = self._outcome(i, rows, int(n_kept[i]), remark)
         expert = None if self.expert is None else self.expert[kept]
         return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
-
-    def _is_plain(self, n: int) -> bool:
-        """Return whether n rows are valid, in time, and from seeds of the model if only those were requested."""
-        if self.late[0] or not all(self.valid[:n].tolist()):
-            return False
-        return self.expert is None or not self.problem.is_sampled or NO_EXPERT not in self.expert[:n].tolist()
 
     def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
         """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is made when it is read."""
