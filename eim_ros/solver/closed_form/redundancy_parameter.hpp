@@ -262,7 +262,8 @@ class ParameterisedForm::AtPose {
         for (int k = 0; k < 3; ++k) {
             u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size), w[k] = at_turn<T>(to_centre_[k], cosine, sine, size);
         }
-        const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_), wide = products_of<T>(u[1], u[1], u[2], u[2]);
+        const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_),
+                wide = products_of<T>(u[1], u[1], u[2], u[2]);
         if (!visit.root(1, wide + vq * vq * -1.0, root)) return;
         const T vp = root * sign(1);
         T x = products_of<T>(u[1], vp, u[2], vq), y = products_of<T>(u[1], vq, -u[2], vp);

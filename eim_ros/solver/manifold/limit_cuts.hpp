@@ -57,7 +57,8 @@ inline bool is_well_within(const Bounds<double>& limits, const Segment& part, co
     for (int j = 0; j < part.n_joints; ++j) {
         if (limits.wraps[j]) continue;
         const auto [low, high] = extent(part, j);
-        const bool is_inside = low + shift[j] > limits.lower[j] + distance && high + shift[j] < limits.upper[j] - distance;
+        const bool is_inside =
+            low + shift[j] > limits.lower[j] + distance && high + shift[j] < limits.upper[j] - distance;
         if (!is_inside) return false;
     }
     return true;

@@ -98,8 +98,7 @@ template <class V>
     const V rounding = kUnits * ((absolute(af) + absolute(bg)) + std::abs(constant)) + inexact;
     const V slopes = kUnits * (absolute(a.slope) * f_size + absolute(b.slope) * g_size);
     return widened<V>((af + bg) + constant, a.error * f_size + b.error * g_size + rounding, a.slope * f + b.slope * g,
-                      a.spread * f_size + b.spread * g_size + slopes,
-                      a.radius * f_size + b.radius * g_size + rounding);
+                      a.spread * f_size + b.spread * g_size + slopes, a.radius * f_size + b.radius * g_size + rounding);
 }
 
 // a b + c d, in the same way.
@@ -111,12 +110,14 @@ template <class V>
     const V slope = (a.value * b.slope + b.value * a.slope) + (c.value * d.slope + d.value * c.slope);
     const V sa = absolute(a.slope), sb = absolute(b.slope), sc = absolute(c.slope), sd = absolute(d.slope);
     const V slopes = kUnits * ((va * sb + vb * sa) + (vc * sd + vd * sc));
-    const V error = (va * b.error + vb * a.error + a.error * b.error) + (vc * d.error + vd * c.error + c.error * d.error);
+    const V error =
+        (va * b.error + vb * a.error + a.error * b.error) + (vc * d.error + vd * c.error + c.error * d.error);
     const V spread = (a.spread * (vb + b.radius) + sa * b.radius + b.spread * (va + a.radius) + sb * a.radius) +
                      (c.spread * (vd + d.radius) + sc * d.radius + d.spread * (vc + c.radius) + sd * c.radius);
     const V radius =
         (va * b.radius + vb * a.radius + a.radius * b.radius) + (vc * d.radius + vd * c.radius + c.radius * d.radius);
-    return widened<V>(a.value * b.value + c.value * d.value, error + rounding, slope, spread + slopes, radius + rounding);
+    return widened<V>(a.value * b.value + c.value * d.value, error + rounding, slope, spread + slopes,
+                      radius + rounding);
 }
 
 // g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.

@@ -138,8 +138,8 @@ class Search {
             const Index n_before = found.size();
             const Index n_missing = (can_continue && !round.has_continued ? n_roots : n) - n_before;
             const Index n_spare = n == 1 && n_rounds == 0 ? kSpareForOne : kSpareSeeds;
-            const Index n_seeds = std::min(std::max(Index(double(n_missing) / yield) + n_spare, 2 * without_gain),
-                                           kMostSeedsPerRound);
+            const Index n_seeds =
+                std::min(std::max(Index(double(n_missing) / yield) + n_spare, 2 * without_gain), kMostSeedsPerRound);
             round.n_uniform = int(uniform_share * double(n_seeds));
             round.n_drawn = int(n_seeds) - round.n_uniform;
             round.fewest_roots = n_rounds > 0 ? 1 : int((n_roots + 1) / 2);
