@@ -177,7 +177,7 @@ def test_same_joints_on_two_topics_are_refused_unless_topics_are_chosen(tmp_path
 def test_several_publishers_are_refused_if_no_joints_are_named_and_the_message_names_them(tmp_path: Path) -> None:
     for number, topic in enumerate(("/joint_states", "/gripper")):
         path = write_own(tmp_path / f"{number}", in_turn(published(ARM, arm), published(GRIPPER, finger, topic)))
-        with pytest.raises(DataError, match=r"--joints j1,j2,j3,finger or --robot"):
+        with pytest.raises(DataError, match=r"--joints j1,j2,j3,finger or by --robot"):
             import_motions([path], Selection(), MotionForm())
 
 

@@ -113,7 +113,7 @@ GUESSES = [
     ("EIM(dim=2)", "random_start"),
     ("GMMVI(bowl, dim=2)", r"GMMVI\(target, n_dims=2\)"),
     ("GMMVI(bowl, n_dims=2, **SHORT).fit()", None),
-    ("GMMVI(bowl, n_dims=3, **SHORT).fit(start=start)", "start has 2 dimensions, but the target 3"),
+    ("GMMVI(bowl, n_dims=3, **SHORT).fit(start=start)", "start has 2 dimensions, but the target has 3"),
     ("GMMVI(example_mixture(), n_dims=3)", "n_dims is 3, but the target has 2 dimensions"),
     ("GMMVI(bowl, n_dims=0)", "n_dims must be a whole number of at least 1"),
     ("GMMVI(bowl, num_dimensions=2)", r"GMMVI\(target, n_dims=2\)"),

@@ -327,7 +327,7 @@ def test_constant_column_of_contexts_has_no_slope():
         (torch.zeros(0, 1), wide_start(2), {}, DataError, "empty"),
         (torch.zeros(5, 3), random_mixture_of_experts(0, 2, 2, 1), {}, DataError, "1 context columns, but 3"),
         (None, random_mixture_of_experts(0, 2, 2, 1), {}, DataError, "1 context columns, but 0"),
-        (CONTEXT, wide_start(2), {"covariance": "diagonal"}, ConfigurationError, "without contexts"),
+        (CONTEXT, wide_start(2), {"covariance": "diagonal"}, ConfigurationError, "need full covariances"),
         (CONTEXT, None, {}, DistributionError, "the dimension of the target is not known"),
     ],
 )

@@ -337,7 +337,7 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
         (
             lambda: GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3)),
             DistributionError,
-            "the start has 3 dimensions, but the target 2",
+            "the start has 3 dimensions, but the target has 2",
         ),
         (
             lambda: GMMVI(three_modes()).fit(start=wide_start(1, scale=0.0)),
