@@ -112,7 +112,7 @@ def shared_files() -> list[tuple[str, list[str]]]:
 
 setup(
     name=NAME,
-    version="0.2.0",
+    version="0.3.0",
     description="All joint configurations that reach a pose, and those that people prefer, learned from samples",
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

@@ -39,6 +39,6 @@ __all__ = [
 # The generated msg, srv and action lie in site-packages also if this folder does not (editable install).
 __path__ = extend_path(__path__, __name__)
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

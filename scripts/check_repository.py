@@ -190,7 +190,7 @@ def check_changelog() -> list[str]:
     return [
         *problems.getvalue().splitlines(),
         *([] if text.split("\n")[1] == "Changelog for package eim_ros" else ["CHANGELOG.rst has another title"]),
-        *([] if released[0][0] == eim_ros.__version__ else ["CHANGELOG.rst lacks this version"]),
+        *([] if eim_ros.__version__ in dict(released) else ["CHANGELOG.rst lacks this version"]),
         *(f"version {version} has no date" for version, date in released if date is None),
         *(f"CHANGELOG.rst has a section {section}" for section in sections),
     ]
