@@ -144,8 +144,8 @@ def _one_mode_or_both(table: ResultTable, setup: Setup) -> Finding | None:
     found = [projections_of(table.where(seed=seed)).two_modes for seed in seeds]
     right, left, between = (float(getattr(found[0], name).mean) for name in ("right", "left", "moments"))
     return judged(
-        f"modes at -3 and 3: means of the I-projection from two starts {left:.3f} and {right:.3f}, of the M-projection "
-        f"{abs(between):.3f}",
+        f"modes at -3 and 3: from two starts, the I-projections have means {left:.3f} and {right:.3f}; the "
+        f"M-projection has mean {abs(between):.3f}",
         all(
             abs(float(one.right.mean) - MODE) < CLOSE
             and abs(float(one.left.mean) + MODE) < CLOSE

@@ -253,7 +253,7 @@ class _Reader:
         if not len(joints):
             raise DataError(
                 f"{self._bag.path}: the joint states of {' and '.join(map(str, chosen))} cannot be merged, because "
-                f"none came at the same time: {', '.join(f'{n} {reason}' for reason, n in left_out.items())}",
+                f"no joint state is complete: {', '.join(f'{n} {reason}' for reason, n in left_out.items())}",
                 names,
             )
         return joints

@@ -282,7 +282,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
         return columns
     floor = max(SMALLEST_SPIKE, 0.5 * FASTEST_ACCELERATION * float(np.median(steps[linked])) ** 2)
     values = np.unwrap(values, axis=0)
-    # of row i + 1; the adjacent rows are compared with a chord that leaves it out
+    # entry i is for row i + 1; the adjacent rows are compared with a chord that skips row i + 1
     before, after = values[1:-1] - values[:-2], values[2:] - values[1:-1]
     deviation = 0.5 * np.abs(before - after)
     inner = np.zeros((2, n, values.shape[1]))

@@ -163,13 +163,13 @@ class Import:
     )
     task: Literal["motion", "ik", "lerobot"] = flag(
         "motion",
-        "Convert each segment to one motion, to pairs of tip pose and configuration, or to an episode of a data set "
-        "of LeRobot, which needs its library.",
+        "Convert each segment to one motion, to pairs of tip pose and configuration, or to an episode of a LeRobot "
+        "data set, which needs the LeRobot library.",
     )
     context: tuple[str, ...] = flag(
         (),
-        "Context. For motions: start, or a topic of points, poses or numbers (default: none). For ik: "
-        "position or pose.",
+        "What each sample depends on. For motions: start, or a topic of points, poses or numbers (default: none). For "
+        "ik: position or pose.",
         repeated=True,
     )
     json: bool = json_flag()
@@ -315,14 +315,14 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write motions for other programs, currently as a data set of LeRobot."""
+    """Write motions for other programs, currently as a LeRobot data set."""
 
     data: str = flag(
         text="Data set of motions (.npz) from eim import or eim motion sample.",
         metavar="DATA",
         positional=True,
     )
-    lerobot: str = flag(text="Folder to create. This needs the library of LeRobot.", metavar="FOLDER")
+    lerobot: str = flag(text="Folder to create. This needs the LeRobot library.", metavar="FOLDER")
     fps: int = count(30, "Frames per second.")
     task: str = flag("", "Task name for motions without a label (default: motion).")
     json: bool = json_flag()

@@ -66,7 +66,7 @@ class Arm:
                 tell_tip(robot)
             return robot
         if self.base or self.tip:
-            raise ConfigurationError("--base and --tip are links of --robot: give it too", self.base or self.tip)
+            raise ConfigurationError("--base and --tip name links of a robot: give --robot too", self.base or self.tip)
         return None
 
     def load(self) -> Robot:
@@ -165,7 +165,7 @@ class ConstraintFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFlags:
-    """Settings, by the names of the Python method's keywords and constraints."""
+    """Settings, named like the keywords of the Python method and the constraints."""
 
     set: tuple[str, ...] = flag(
         (),

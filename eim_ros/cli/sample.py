@@ -55,8 +55,8 @@ class Operation:
     settings: SettingFlags
     service: str | None = flag(
         None,
-        "Name of a running node that answers, such as /ik_server, with its own robot and model. It has two more "
-        "settings: frame, that of the pose, and wait, how long to wait for the node [s].",
+        "Name of a running node that answers, such as /ik_server, with its own robot and model. It adds two "
+        "settings: frame is the frame of the pose, and wait is the longest time to wait for the node [s].",
         metavar="NODE",
     )
     seed: int | None = seed_flag(None, is_expert=True)

@@ -78,7 +78,7 @@ class Train:
         text="Data set from eim collect or eim import; with --samples, an .npz or a .csv with a header.", metavar="FILE"
     )
     samples: str | None = flag(
-        None, "Columns or arrays of --data that are modelled, such as a,b (default: a data set).", metavar="NAMES"
+        None, "Columns or arrays of --data to model, such as a,b (default: --data is a data set).", metavar="NAMES"
     )
     contexts: str | None = flag(
         None, "Columns or arrays of --data that the samples depend on, such as x,y (default: none).", metavar="NAMES"
@@ -247,7 +247,7 @@ class Train:
             return training.run(data_set, robot, initial=initial, prior=prior, run=options)
         for name, path in (("run.initial", run.initial), ("run.prior", run.prior)):
             if path:
-                raise ConfigurationError(f"{name} is for task ik", path)
+                raise ConfigurationError(f"{name} is only possible with --task ik", path)
         goals = [TipGoal.parse(word) for word in self.reach]
         if robot is not None:
             motions = Demonstrations.from_data_set(data_set)

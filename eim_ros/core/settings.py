@@ -260,7 +260,7 @@ def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
 
 
 def _converted(name: str, kind: type, value: Any) -> Any:
-    if kind is int and not isinstance(value, bool) and isinstance(value, Integral):  # also integers of NumPy
+    if kind is int and not isinstance(value, bool) and isinstance(value, Integral):  # accepts NumPy integers, too
         value = int(value)
     if kind is float and not isinstance(value, bool) and isinstance(value, Real):
         value = float(value)

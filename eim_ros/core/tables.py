@@ -1,4 +1,4 @@
-"""Arrays with named columns from files of the user: CSV with a header, or .npz whose arrays are named."""
+"""Arrays with named columns from user files: CSV with a header, or .npz with named arrays."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class LinkCheck:
         self._robot = robot
         if len(constraints) > MOST_CONSTRAINTS:
             raise ConstraintError(
-                f"there are {len(constraints)} constraints of links, at most {MOST_CONSTRAINTS} are allowed",
+                f"there are {len(constraints)} constraints of links, but at most {MOST_CONSTRAINTS} are allowed",
                 len(constraints),
             )
         try:
@@ -288,7 +288,7 @@ class Constraints:
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
-        Smallest distance to obstacles [m]. With `self_collision` also the smallest distance between links.
+        Smallest distance to obstacles [m]. With `self_collision`, it is also the smallest distance between links.
     allowed_collisions : sequence of (str, str)
         Pairs of names that may collide: two links, or a link and an obstacle, such as a gripper and the object that it
         grasps. An obstacle without a name is called "obstacle 2", counted from 0.

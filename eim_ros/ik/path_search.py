@@ -564,7 +564,8 @@ class PathSearch:
         All steps of the graph that could be on such a path were checked for collisions.
         """
         reach: Reach | None = self._reach(self._merged)[0]
-        if reach is not None and reach.n_poses == len(self.poses):  # on circles, but limits end the revolutions
+        if reach is not None and reach.n_poses == len(self.poses):
+            # a path exists modulo whole revolutions, but the joint limits may not allow these
             reach = self._unrolled(self._merged)
         if reach is None or reach.rows is not None:
             return False

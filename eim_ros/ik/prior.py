@@ -146,7 +146,9 @@ class IKModel:
         shape = (content.n_dims, content.n_context)
         if shape != (stored.dof, CONTEXT_KINDS[kind]):
             raise ModelFileError(
-                f"{path} has (joints, context) {shape}, but its robot needs {stored.dof} joints", shape
+                f"{path} has {shape[0]} joints and {shape[1]} context values, but its robot has {stored.dof} joints "
+                f"and a {kind} has {CONTEXT_KINDS[kind]} values",
+                shape,
             )
         training = document.get("training") or {}
         if not isinstance(training, dict):

@@ -384,8 +384,8 @@ def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOf
     expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(
-            f"the {role} belongs to robot '{model.robot.name}' and context {model.context_kind}, but the data to "
-            f"'{robot.name}' and {kind}",
+            f"the {role} belongs to robot '{model.robot.name}' and context {model.context_kind}, but the data belong "
+            f"to robot '{robot.name}' and context {kind}",
             model.robot.name,
         )
     return model.mixture

@@ -112,7 +112,7 @@ class CollisionScene:
         differs = (np.abs(np.diff(turned[order], axis=0)) > SAME).any(axis=1)
         group = np.concatenate([[0], np.cumsum(differs)])
         firsts = np.minimum.reduceat(order, np.concatenate([[0], np.flatnonzero(differs) + 1]))
-        rows = np.sort(firsts)  # in the given order, because checks end at the deadline
+        rows = np.sort(firsts)  # keeps the given order, because the deadline may end the checks early
         copies = np.empty(len(q), dtype=np.int64)
         copies[order] = np.searchsorted(rows, firsts)[group]
         return rows, copies
@@ -167,7 +167,7 @@ class CollisionScene:
         They collide in all other configurations with the same pose of the tip, too.
         """
         base, tip = 0, len(self._robot.links) - 1
-        bodies = [*self._shapes.bodies, *([base] * len(self._shapes.names))]  # crowds only have names
+        bodies = [*self._shapes.bodies, *([base] * len(self._shapes.names))]  # obstacles of crowds have no body
         return any({bodies[a], bodies[b]} == {base, tip} for a, b in self.pairs(q))
 
     def names_of_pairs(self, q: FloatArray) -> list[tuple[str, str]]:

@@ -86,7 +86,7 @@ class FrameBuffer:
             track = self._tracks.get(child)
             if track is None or track.is_static != is_static:
                 if len(self._tracks) >= MOST_FRAMES and track is None:
-                    raise FrameError(f"more than {MOST_FRAMES} frames; frame {child!r} is left out", child)
+                    raise FrameError(f"there are more than {MOST_FRAMES} frames; {child!r} is left out", child)
                 track = self._tracks[child] = _Track(child, is_static)
             track.add(transform, self._history)
 
@@ -167,8 +167,8 @@ class _Track:
         stamp = transform.stamp
         if self.stamps and stamp < self.stamps[-1] - history:
             raise FrameError(
-                f"a transform of frame {self.name!r} is of {_told(stamp)}, {_seconds(self.stamps[-1] - stamp)} older "
-                "than the newest",
+                f"a transform of frame {self.name!r} has the time stamp {_told(stamp)}, which is "
+                f"{_seconds(self.stamps[-1] - stamp)} older than the newest",
                 stamp,
             )
         place = bisect.bisect_left(self.stamps, stamp)

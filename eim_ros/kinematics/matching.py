@@ -125,7 +125,7 @@ def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], th
 
 
 def _other_joint(robot: Robot, other: Robot) -> str:
-    """Describe the first joint that differs in type or in the joint it follows; empty if none differs."""
+    """Return a text about the first joint that differs in type or in the joint it follows, or "" if none differs."""
     for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
         kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
         if kinds[0] != kinds[1]:

@@ -138,7 +138,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         settings = dict(self.settings or {})
         for name in settings:
             if name in parameters:
-                raise ConfigurationError(f"the setting {name} is the parameter {PARAMETERS[name]}", name)
+                raise ConfigurationError(f"give {name} as the parameter {PARAMETERS[name]}, not in settings", name)
         return {**parameters, **settings}
 
     def _covariances(self, covariances: FloatArray) -> FloatArray:

@@ -103,7 +103,7 @@ class TipGoal:
 def check_goals(
     goals: Sequence[TipGoal], robot: Robot | None, joint_names: Sequence[str], context_names: Sequence[str]
 ) -> None:
-    """Raise an `EimError` unless motions of these joints and contexts can have the goals."""
+    """Raise an `EimError` unless the goals are possible for motions of these joints and contexts."""
     if goals and robot is None:
         raise ConfigurationError(
             "goals of the tip need a robot, which this prior does not contain: give --robot, or train it with --robot",

@@ -242,7 +242,7 @@ class MotionTraining:
     def _fold_scores(
         self, everything: Demonstrations, rest: npt.NDArray[np.int64], fold: npt.NDArray[np.int64]
     ) -> Tensor:
-        """Return the log densities (n_strengths, n) [nat] of the motions of a fold, fitted to the rest."""
+        """Return the log densities (n_strengths, n) [nat] of the motions of a fold under models fitted to the rest."""
         problem, held_out = self._problem(everything, rest), everything[fold]
         regressions = problem.regressions(self._latent_model(problem, self._n_known(problem)))
         shrunk = (regressions.shrunk(*strengths, self.motion.noise_floor) for strengths in STRENGTHS)

@@ -73,7 +73,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     name = "".join(words[1:2]) if by_module else Path(words[0]).name
     _end_on_signals(name)
 
-    # these imports take seconds, in which the signals must already have their handlers
+    # these imports take seconds, so the signal handlers must be installed before them
     from eim_ros.core.errors import ConfigurationError, did_you_mean
     from eim_ros.nodes.common.process import help_text, ros_arguments, run_node, use_own_profiles, wants_help
 

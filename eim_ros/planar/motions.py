@@ -240,7 +240,10 @@ def checked_trajectory(
     order = _order(arm, list(joint_names))
     n_points = len(times)
     if n_points == 0 or len(positions) != n_points:
-        raise TrajectoryError(f"a trajectory needs points, and a time for each, got {n_points} times", n_points)
+        raise TrajectoryError(
+            f"a trajectory needs points and a time for each point, got {len(positions)} points and {n_points} times",
+            n_points,
+        )
     when = np.array(times, dtype=np.float64)
     if not np.isfinite(when).all() or when[0] < 0.0 or (np.diff(when) <= 0.0).any():
         raise TrajectoryError("the times of a trajectory must ascend from 0 or later", when.tolist())

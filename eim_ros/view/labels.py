@@ -47,9 +47,9 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 
 
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
-    """Draw the size of each group with its first line at `y` and its left end at `left`, in figure coordinates.
+    """Draw a legend with the size of each group.
 
-    A single group needs no legend.
+    In figure coordinates, its first line is at `y` and its left end at `left`. A single group needs no legend.
     """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)

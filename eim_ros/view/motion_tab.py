@@ -156,8 +156,8 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
     missing = [name for name in wanted if name not in names]
     if missing:
         raise ConfigurationError(
-            f"the joints of the {asker} and of the {owner} differ: {', '.join(missing)} of the {asker} are none of "
-            f"{', '.join(names)}; give the robot of the motions",
+            f"the joints of the {asker} and of the {owner} differ: the {asker} has {', '.join(missing)}, but the "
+            f"{owner} only has {', '.join(names)}; give the robot of the motions",
             missing,
         )
     return [names.index(name) for name in wanted]

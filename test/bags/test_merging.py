@@ -139,7 +139,7 @@ def test_publisher_that_is_too_slow_is_named_with_the_option(tmp_path: Path) -> 
 
 def test_publishers_at_different_times_are_refused(tmp_path: Path) -> None:
     path = write_own(tmp_path / "bag", in_turn(published(ARM, arm), published(GRIPPER, finger, begin=3.0, end=4.0)))
-    with pytest.raises(DataError, match="cannot be merged, because none came at the same time: 100 without finger"):
+    with pytest.raises(DataError, match="cannot be merged, because no joint state is complete: 100 without finger"):
         merged(path)
 
 

@@ -162,7 +162,7 @@ def test_history_is_bounded_in_time_and_number() -> None:
     assert buffer.lookup("world", "a", NOW + 2 * SECOND)[0, 3] == 200
     with pytest.raises(FrameError, match="before the earliest known"):
         buffer.lookup("world", "a", NOW + 198 * SECOND // 100)
-    with pytest.raises(FrameError, match="'a' is of .* older than the newest"):
+    with pytest.raises(FrameError, match="'a' has the time stamp .* older than the newest"):
         buffer.put("a", stamped("world", np.eye(4), NOW))
     many = FrameBuffer()
     transform = stamped("world", np.eye(4))

@@ -68,9 +68,9 @@ def test_setting_that_is_a_parameter_of_the_estimator_is_refused_by_name():
     pytest.importorskip("sklearn")
     from eim_ros.learning.sklearn import EIMMixture, EMMixture
 
-    with pytest.raises(ValueError, match="n_iterations is the parameter max_iter"):
+    with pytest.raises(ValueError, match="give n_iterations as the parameter max_iter"):
         EIMMixture(2, settings={"n_iterations": 2}).fit(two_groups())
-    with pytest.raises(ValueError, match="tolerance is the parameter tol"):
+    with pytest.raises(ValueError, match="give tolerance as the parameter tol"):
         EMMixture(2, settings={"tolerance": 2}).fit(two_groups())
 
 

@@ -123,8 +123,8 @@ def check_guarantee(problem: Problem) -> None:
     if any(True for _ in forms_of_curves(problem)):
         return
     raise ConfigurationError(
-        "'certified' needs an arm with seven revolute joints, with six joints and a closed form and no tolerances "
-        "per axis, or with five joints and one free axis. For other arms, guarantee=Completeness() bounds the share "
-        "of solutions that may be missing",
+        "'certified' needs one of these: seven revolute joints; six joints with a closed form, without tolerances per "
+        "axis; or five joints with one free axis. For other arms, guarantee=Completeness() bounds the share of "
+        "solutions that may be missing",
         "certified",
     )

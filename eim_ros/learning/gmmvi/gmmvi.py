@@ -144,8 +144,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         if algorithm.exhausted(state):
             needed = self.modules.samples.n_new(first.n_components)
             raise ConfigurationError(
-                f"max_evaluations {self.config.max_evaluations} is less than one iteration's {needed}; raise it, or "
-                "lower n_samples or n_components",
+                f"max_evaluations {self.config.max_evaluations} is less than the {needed} evaluations of one "
+                "iteration; raise it, or lower n_samples or n_components",
                 self.config.max_evaluations,
             )
         _check(target, first, places, differentiable=self.modules.natural_gradient.needs_gradient)

@@ -115,7 +115,7 @@ class CustomExperts:
         sizes = {value.shape[0] if isinstance(value, Tensor) and value.dim() else None for value in fields}
         if len(sizes) != 1 or not next(iter(sizes)):
             raise DistributionError(
-                f"a family of experts must be a dataclass of tensors whose first axis are the experts, "
+                f"a family of experts must be a dataclass of tensors with one row for each expert, "
                 f"got a {type(family).__name__} with first axes {sorted(sizes, key=str)}",
                 type(family).__name__,
             )

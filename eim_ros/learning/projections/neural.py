@@ -137,7 +137,10 @@ def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, s
 
 
 def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return total weight (k, j), mean (k, j, d) and a root (k, j, d, r) of the covariance, in whitened residuals."""
+    """Return the total weight (k, j) of the whitened residuals, their mean (k, j, d) and a root of their covariance.
+
+    The root has shape (k, j, d, r).
+    """
     base = experts.base
     center = context @ base.weights.mT + base.biases.unsqueeze(1)
     centered = (sample - center.unsqueeze(2)).flatten(1, 2).mT

@@ -74,7 +74,7 @@ def goal_constraints(
         raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)
     n_links = len(message.position_constraints) + len(message.orientation_constraints)
     if n_links > MOST_CONSTRAINTS:
-        raise invalid(f"there are {n_links} constraints of links, at most {MOST_CONSTRAINTS} are allowed", n_links)
+        raise invalid(f"there are {n_links} constraints of links, but at most {MOST_CONSTRAINTS} are allowed", n_links)
     ranges: dict[str, list[Range]] = {}
     for constraint in message.joint_constraints:
         name, span = _source(constraint, followers)

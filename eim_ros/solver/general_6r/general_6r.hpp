@@ -101,7 +101,7 @@ class General6R {
         bool vanishes = false;  // whether some resultant is nearly 0 for all angles, as along a continuum of solutions
     };
 
-    // Nothing but the solutions that follow from configurations near them.
+    // Returns only the solutions that follow from configurations near them.
     Progress from(const Motion& last, const LoopSolutions& near) const {
         Progress progress;
         SixRevolute& found = progress.found;

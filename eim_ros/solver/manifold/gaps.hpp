@@ -6,7 +6,7 @@
 
 namespace eim {
 
-inline constexpr double kMargin = 1.1;  // configurations in between differ by this factor more than solutions must
+inline constexpr double kMargin = 1.1;  // new neighbours differ by at least this multiple of `finest`
 
 // Returns configurations within the limits that divide the steps of a trace evenly. There are at most n_wanted, and
 // neighbours differ by more than `finest` in at least one joint.

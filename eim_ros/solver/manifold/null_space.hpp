@@ -207,7 +207,7 @@ class Descent {
         }
     }
 
-    // Length of the step along tangent_, whose squared length is `left`; not beyond a limit.
+    // Returns the length of the step along tangent_, whose squared length is `left`. The step ends at joint limits.
     double first_scale(const double* q, double left) const {
         const Bounds<double>& bounds = task_.bounds;
         double curvature = 0.0, square = 0.0, bend = 0.0, scale = std::numeric_limits<double>::infinity();

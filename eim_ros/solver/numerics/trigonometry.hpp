@@ -111,7 +111,7 @@ inline V angle_towards(V y, V x) {
     }
 }
 
-// Sine and cosine of an angle below 1e5; for numbers they are exact in more places.
+// Sine and cosine of an angle below 1e5. They are more accurate for single numbers than for packs.
 template <class V>
 inline SineCosine<V> turn_by(V angle) {
     if constexpr (kIsPack<V>) {

@@ -331,7 +331,7 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
         (
             lambda: GMMVI(three_modes(), max_evaluations=299).fit(start=wide_start(3)),
             ConfigurationError,
-            "less than one iteration's 300",
+            "less than the 300 evaluations of one iteration",
         ),
         (lambda: GMMVI(lambda x: x.sum(-1)).fit(), DistributionError, "the dimension of the target is not known"),
         (

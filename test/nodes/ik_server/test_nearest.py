@@ -427,7 +427,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (places(within("l4", np.zeros(3), -1.0)), GOAL, "size of a sphere"),
         (places(within("flange", np.zeros(3), 0.01)), NONE, "have a link outside of its region"),
         (places(PositionConstraint(link_name="l4")), GOAL, "has no shape"),
-        (places(*[PositionConstraint()] * 101), GOAL, "101 constraints of links, at most 100 are allowed"),
+        (places(*[PositionConstraint()] * 101), GOAL, "101 constraints of links, but at most 100 are allowed"),
         (places(with_shapes(1001)), GOAL, "1001 primitives, at most 1000 are allowed"),
         (turns(turned("l4", np.eye(3), (1.0, -1.0, 1.0))), GOAL, "must be from 0 to inf"),
         (turns(turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map")), FRAME, "orientation_constraints: "),
