@@ -443,7 +443,11 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         _draw_density(panels[0][column], TARGETS[name](CONTEXTS), LIMIT[name], INK)
         panels[0][column].set_title(f"{name}: {FORMULAS[name]}", fontsize=10, color=INK)
         for axes, (method, ratio) in zip(panels[1:, column], methods, strict=True):
-            row = table.where(target=name, method=method, estimator=ratio)[0]
+            measured = table.where(target=name, method=method, estimator=ratio)
+            if not measured:  # some methods are only tried at one target
+                axes.set_axis_off()
+                continue
+            row = measured[0]
             _draw_density(axes, _expert(row), LIMIT[name], METHOD_COLOURS[method])
             text = f"KL(model || target) {row['kl']:.3f} ± {row['kl_error']:.3f} nat\n{row['near']:.1%} near a mode"
             axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=MUTED)
