@@ -1,8 +1,8 @@
 """Gradients of solutions with respect to poses, for torch, by the implicit function theorem.
 
-A solution stays one while a pose moves by dx if its joints move by dq with J dq = dx. If several dq do this, the
-gradient is that of the smallest one, dq = J^+ dx, where J^+ is the pseudo-inverse of the Jacobian. So a redundant arm
-does not move along its self-motion.
+A configuration remains a solution while the pose moves by dx if its joints move by dq with J dq = dx. If several dq do
+this, the smallest one counts: dq = J^+ dx with the pseudo-inverse J^+ of the Jacobian. A redundant arm therefore does
+not move along its self-motion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eim_ros.ik.setup import Setup
 
 ROWS_PER_BLOCK = 4096  # working memory stays in the cache
 SINGULAR = 1e-6  # singular values of a Jacobian count as zero below this part of the largest one
-SAFE_PIVOT = 1e-8  # of the normal equations, relative; their solution is then right to eight digits or more
+SAFE_PIVOT = 1e-8  # smallest relative pivot of the normal equations, whose solution then has eight digits or more
 
 
 @dataclass(frozen=True)
@@ -33,74 +33,59 @@ class Linearisation:
     q: FloatArray  # (n, dof), rows of all poses in turn
     counts: IntArray  # (n_poses,), number of rows of each pose
 
-    def pulled_back(self, slopes: FloatArray) -> FloatArray:
-        """Return the gradient (n_poses, 6) by translations and rotations of the poses, given that by `q` (n, dof).
+    def vjp(self, cotangents: FloatArray) -> FloatArray:
+        """Return the vector-Jacobian product (n_poses, 6): the gradient by the poses, given the one by `q` (n, dof).
 
-        Translations and rotations are along and about the axes of the base. Rotations are about the target position.
+        Its columns belong to translations [1/m] along the axes of the base, and to rotations [1/rad] about these axes,
+        moved to the target position.
         """
         owners, pulled = np.repeat(np.arange(len(self.counts)), self.counts), np.empty((len(self.q), 6))
         for first in range(0, len(self.q), ROWS_PER_BLOCK):
             rows = slice(first, first + ROWS_PER_BLOCK)
-            pulled[rows] = self._block(self.q[rows], owners[rows], slopes[rows])
+            pulled[rows] = self._block(self.q[rows], owners[rows], cotangents[rows])
         total, has_rows = np.zeros((len(self.counts), 6)), self.counts > 0
         if len(pulled):
             total[has_rows] = np.add.reduceat(pulled, (np.cumsum(self.counts) - self.counts)[has_rows], axis=0)
         return total
 
-    def _block(self, q: FloatArray, owners: IntArray, slopes: FloatArray) -> FloatArray:
+    def _block(self, q: FloatArray, owners: IntArray, cotangents: FloatArray) -> FloatArray:
         setup = self.setup
         jacobians, moves = setup.robot.chain.jacobian(q), setup.bounds[0] < setup.bounds[1]
         if not moves.all():
-            jacobians, slopes = jacobians[:, :, moves], slopes[:, moves]
+            jacobians, cotangents = jacobians[:, :, moves], cotangents[:, moves]
         pulled = np.zeros((len(q), 6))
         if setup.tolerances is None:
             n = 3 if self.position_only else 6
-            pulled[:, :n] = pseudo_solved(jacobians[:, :n], slopes)
+            pulled[:, :n] = pinv_transposed_times(jacobians[:, :n], cotangents)
             return pulled
         exact = setup.tolerances == 0.0  # the solution need not move along the other axes
         exact[3:] &= not self.position_only
         targets, tips = self.targets[owners], setup.robot.chain.forward(q)
         rates = offset_rates(targets, tips, 5 - int(np.argmax(setup.tolerances[:2:-1])))[:, exact]
-        pulled[:] = (rates.mT @ pseudo_solved(rates @ jacobians, slopes)[:, :, None])[:, :, 0]
+        pulled[:] = (rates.mT @ pinv_transposed_times(rates @ jacobians, cotangents)[:, :, None])[:, :, 0]
         pulled[:, 3:] += np.cross(tips[:, :3, 3] - targets[:, :3, 3], pulled[:, :3])
         return pulled
 
 
-def pseudo_solved(jacobians: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Return the products (n, m) of the transposed pseudo-inverses of `jacobians` (n, m, dof) and `slopes` (n, dof).
+def pinv_transposed_times(jacobians: FloatArray, cotangents: FloatArray) -> FloatArray:
+    """Return the products (n, m) of the transposed pseudo-inverses of Jacobians (n, m, dof) and cotangents (n, dof).
 
-    They follow from the normal equations, except near singularities, where they follow from the singular values.
+    They follow from the normal equations, which is faster than `pinv`. Near singularities, where the normal equations
+    lose digits, they follow from the singular values.
     """
     m, dof = jacobians.shape[1:]
     gram = jacobians @ jacobians.mT if m <= dof else jacobians.mT @ jacobians
-    known = (jacobians @ slopes[:, :, None])[:, :, 0] if m <= dof else slopes
-    parts, pivots = _cholesky_solved(np.ascontiguousarray(gram.transpose(1, 2, 0)), np.array(known.T))
+    known = (jacobians @ cotangents[:, :, None])[:, :, 0] if m <= dof else cotangents
+    factors, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram))
+    parts = torch.cholesky_solve(torch.from_numpy(known)[:, :, None], factors).numpy()
     with np.errstate(invalid="ignore"):  # of singular rows, which are replaced below
-        solved = np.array(parts.T if m <= dof else (jacobians @ parts.T[:, :, None])[:, :, 0])
-    if len(bad := np.flatnonzero(~(pivots > SAFE_PIVOT))):
+        solved = (parts if m <= dof else jacobians @ parts)[:, :, 0]
+    diagonals = torch.diagonal(factors, dim1=1, dim2=2).numpy()
+    is_safe = (failed.numpy() == 0) & (diagonals.min(axis=1) ** 2 > SAFE_PIVOT * diagonals.max(axis=1) ** 2)
+    if len(bad := np.flatnonzero(~is_safe)):
         inverses = np.linalg.pinv(jacobians[bad], rcond=SINGULAR)
-        solved[bad] = (inverses.mT @ slopes[bad][:, :, None])[:, :, 0]
+        solved[bad] = (inverses.mT @ cotangents[bad][:, :, None])[:, :, 0]
     return solved
-
-
-def _cholesky_solved(gram: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve positive definite equations with `gram` (m, m, n) and `known` (m, n), which are overwritten.
-
-    The axis of the equations is last, so that each operation works on all of them. Return also the smallest pivots (n,)
-    relative to the largest diagonal entries. The solution is wrong where a pivot is not positive.
-    """
-    m, largest = len(gram), gram[range(len(gram)), range(len(gram))].max(axis=0, initial=1e-300)
-    smallest = largest.copy()
-    with np.errstate(all="ignore"):
-        for i in range(m):
-            np.minimum(smallest, gram[i, i], out=smallest)
-            factors = gram[i + 1 :, i] / gram[i, i]
-            gram[i + 1 :, i + 1 :] -= factors[:, None] * gram[None, i, i + 1 :]
-            known[i + 1 :] -= factors * known[i]
-        for i in reversed(range(m)):
-            known[i] -= (gram[i, i + 1 :] * known[i + 1 :]).sum(axis=0)
-            known[i] /= gram[i, i]
-        return known, smallest / largest
 
 
 def offset_rates(targets: FloatArray, tips: FloatArray, twist_axis: int) -> FloatArray:
@@ -136,9 +121,9 @@ class _Solution(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor, None]:
         (poses,), linearisation = ctx.saved_tensors, ctx.linearisation
-        pulled = linearisation.pulled_back(slopes.detach().to("cpu", torch.float64).numpy())
+        pulled = linearisation.vjp(cotangents.detach().to("cpu", torch.float64).numpy())
         if poses.shape[1:] == (7,):
             found = _by_quaternions(pulled, poses.detach().to("cpu", torch.float64).numpy())
         else:

@@ -14,7 +14,7 @@ from ik.test_light_import import modules_after
 
 from eim_ros.core.errors import PoseError
 from eim_ros.ik import Sampler, Solutions
-from eim_ros.ik.gradients import offset_rates, pseudo_solved
+from eim_ros.ik.gradients import offset_rates, pinv_transposed_times
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.poses import quaternion_from_matrix
 from eim_ros.kinematics.tolerances import ToleranceBox
@@ -202,7 +202,7 @@ def test_pseudo_inverse_is_that_of_numpy(shape: tuple[int, int]) -> None:
     jacobians[8, 0] = jacobians[8, 1]  # singular
     jacobians[9] = 0.0
     expected = (np.linalg.pinv(jacobians, rcond=1e-6).mT @ slopes[:, :, None])[:, :, 0]
-    np.testing.assert_allclose(pseudo_solved(jacobians, slopes), expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(pinv_transposed_times(jacobians, slopes), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_dtype_is_that_of_the_poses() -> None:
