@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from view.chromium import NAMES, Browser, chromium_path
+from view.chromium import started
 
 for package in ("mkdocs", "material", "mathjax"):
     pytest.importorskip(package, reason="`make setup` installs it, colcon does not")
@@ -64,12 +64,8 @@ def served(site):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    program = chromium_path()
-    if program is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
-    browser = Browser(program, tmp_path_factory.mktemp("chromium"), size=(1400, 900))
-    yield browser
-    browser.close()
+    with started(tmp_path_factory.mktemp("chromium"), (1400, 900)) as browser:
+        yield browser
 
 
 def opened(browser, address):

@@ -214,7 +214,7 @@ def part_of(report: Report, before: float, amount: float) -> Report:
 
 
 class SharedProgress:
-    """Progress of parts of some work that run at the same time, told as a sum.
+    """Progress of parts of some work that run at the same time, reported as one.
 
     `amounts` are the costs of the parts.
     """

@@ -1,6 +1,6 @@
 """MJCF files, which MuJoCo compiles: conversion to a URDF, so that all other modules know one description.
 
-MuJoCo resolves includes, default classes, degrees, orientations and limits. Of the compiled model, each body becomes a
+MuJoCo resolves includes, default classes, degrees, orientations and limits. Each body of the compiled model becomes a
 link. A body with several joints, or with a joint away from its origin, becomes several links. Sites become links, too,
 because MJCF marks the frames of tools by them. The root is the link `world`, so that poses have the same frame as
 MuJoCo's. The values of joints are those of `qpos`. With A the anchor of a joint and q_0 its reference position, the
@@ -27,8 +27,9 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from eim_ros.core.arrays import FloatArray, product, transformed
+from eim_ros.core.arrays import FloatArray, length, product, transformed
 from eim_ros.core.errors import RobotError
+from eim_ros.kinematics.poses import pose_from
 from eim_ros.kinematics.urdf import UrdfJoint, listed, rpy_from_rotation
 
 UNLIMITED = 1e6  # [m] limit of a slide without one, because a URDF needs a number
@@ -42,7 +43,7 @@ LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 class Remark:
     """Sentence about a part of a description that was not read.
 
-    It matters only to arms with one of the joints; to all arms if there are none.
+    It matters only to arms with one of these joints, or to all arms if no joints are named.
     """
 
     text: str
@@ -105,7 +106,7 @@ def urdf_of_mjcf(path: Path) -> Description:
 
 @dataclass(frozen=True)
 class _MeshFile:
-    """Mesh of a geom: path of its file, or what it is instead; scale (3,), and pose in the frame of the geom."""
+    """Mesh of a geom: file, scale (3,), and pose in the frame of the geom. Without a path, `kind` says why."""
 
     path: Path | None
     kind: str
@@ -163,14 +164,8 @@ def _mesh_file(spec: Any, mesh: Any) -> _MeshFile:
 def _rotation(quat: Sequence[float]) -> FloatArray:
     """Return the rotation (3, 3) of a quaternion w, x, y, z of any length."""
     values = np.array(quat, dtype=np.float64)
-    w, x, y, z = values / np.sqrt(np.add.reduce(values * values))
-    return np.array(
-        [
-            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
-            [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
-            [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
-        ]
-    )
+    w, *xyz = (values / length(values)).tolist()
+    return pose_from(np.zeros(3), (*xyz, w))[:3, :3]
 
 
 @dataclass(frozen=True)
@@ -244,20 +239,20 @@ class _Writer:
         for joint in range(first, first + n):
             name, kind = self._joints[joint], kinds(int(model.jnt_type[joint]))
             if kind in (kinds.mjJNT_FREE, kinds.mjJNT_BALL):
-                told, anchor = ("floating" if kind == kinds.mjJNT_FREE else "ball"), model.jnt_pos[joint]
+                joint_type, anchor = ("floating" if kind == kinds.mjJNT_FREE else "ball"), model.jnt_pos[joint]
                 pose = pose if kind == kinds.mjJNT_FREE else pose @ _shift(anchor)
                 anchor = np.zeros(3) if kind == kinds.mjJNT_FREE else anchor
                 limits = None
             else:
                 is_slide = kind == kinds.mjJNT_SLIDE
-                told, limits = self._limits(joint, is_slide)
+                joint_type, limits = self._limits(joint, is_slide)
                 anchor, reference = model.jnt_pos[joint], model.qpos0[model.jnt_qposadr[joint]]
                 if joint in self._fixed:
-                    told, limits = "fixed", None
+                    joint_type, limits = "fixed", None
                 pose = pose @ _shift(anchor) @ self._moved(joint, is_slide, self._fixed.get(joint, 0.0) - reference)
             is_last = joint == first + n - 1 and not anchor.any()
             child = own if is_last else self._new_link(f"{own} at {name}")
-            element = self._joint(name, told, parent, child, pose)
+            element = self._joint(name, joint_type, parent, child, pose)
             if limits is not None:
                 ElementTree.SubElement(element, "axis", xyz=_words(model.jnt_axis[joint]))
                 ElementTree.SubElement(element, "limit", lower=repr(limits[0]), upper=repr(limits[1]))
@@ -366,8 +361,8 @@ class _Writer:
                 left_out[kind] = left_out.get(kind, 0) + 1
                 continue
             link = self._links[self._bodies[model.geom_bodyid[geom]]]
-            for tag, is_one in (("collision", collides[geom]), ("visual", shown[geom])):
-                if is_one:
+            for tag, applies in (("collision", collides[geom]), ("visual", shown[geom])):
+                if applies:
                     element = ElementTree.SubElement(link, tag)
                     element.append(pose.element())
                     ElementTree.SubElement(element, "geometry").append(shape)

@@ -1,15 +1,19 @@
 """A real browser without a window, driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
 
+from __future__ import annotations
+
 import base64
+import contextlib
 import itertools
 import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -34,6 +38,17 @@ PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a bu
 
 def chromium_path() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextlib.contextmanager
+def started(folder: Path, size: tuple[int, int]) -> Iterator[Browser]:
+    """Start a browser for tests; skip them if there is none."""
+    program = chromium_path()
+    if program is None:
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed (Debian: apt install chromium)")
+    browser = Browser(program, folder, size)
+    yield browser
+    browser.close()
 
 
 class Browser:

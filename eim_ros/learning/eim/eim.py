@@ -55,7 +55,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
-from eim_ros.core.parallel import SharedProgress
+from eim_ros.core.parallel import tell
 from eim_ros.core.settings import Settings, flattened, is_within
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig, EMConfig, FamilyConfig
@@ -183,7 +183,10 @@ def _fitted(
     if not config.is_linear:
         iterations = config.start.em_iterations
         return neural_start(config, config.n_components, iterations, training, held_out, generator, config.start.kind)
-    report = SharedProgress("start", [1.0]).part(0)
+
+    def report(share: float) -> None:
+        tell("start", share, 1.0)
+
     if config.start.n_starts == 1 or len(training) < config.n_components:
         return None, best_fit(data, data, n_starts=1, generator=generator, report=report, **settings)
     first = best_fit(

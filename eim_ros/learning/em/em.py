@@ -359,16 +359,14 @@ class EMIteration:
             following, record = self._linear(state.model, pairs if self.config.gating_iterations == 1 else None)
         else:
             following, record = self._neural(state.model)
-        value, iteration, curvature = record[objective(self.config)], state.iteration + 1, tuple(pairs)
+        value, iteration = record[objective(self.config)], state.iteration + 1
+        following_state = dataclasses.replace(
+            state, model=following, iteration=iteration, value=value, curvature=tuple(pairs)
+        )
         if self.config.n_starts == 1:
-            return dataclasses.replace(
-                state, model=following, iteration=iteration, value=value, curvature=curvature
-            ), record
+            return following_state, record
         record["start"] = float(state.start)
         ended = value - state.value < self.config.tolerance or iteration - state.begun >= self.config.n_iterations
-        following_state = dataclasses.replace(
-            state, model=following, iteration=iteration, value=value, curvature=curvature
-        )
         if ended and state.start + 1 < self.config.n_starts:
             best, index = following_state.kept, state.start + 1
             following_state = EMState(
