@@ -234,7 +234,7 @@ def counted_rows(
 ) -> dict[Setup | None, ResultTable]:
     """Return the rows that count for each setup of a table.
 
-    A seed counts if it has all cells of the setup and all cells that belong to no setup, but for starts and long runs.
+    A seed counts if it has all cells of the setup and all cells that belong to no setup, except starts and long runs.
     Variants without any cell in the settings of the table are left out. Without setups, the key is None.
 
     Raises
@@ -358,7 +358,7 @@ THESIS_SETUP = Setup("network", THESIS)
 
 
 def _iterations(sections: Sequence[Section]) -> str:
-    """Return a table that tells what the iterations of EIM change, with the first figure of each experiment."""
+    """Return a table of what the iterations of EIM change, with the first figure of each experiment."""
     lines = [
         "What the iterations change: median over the problems of an experiment, start → result of EIM.",
         "",

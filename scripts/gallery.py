@@ -175,7 +175,7 @@ def short_arms(figure: Figure, values: Values) -> None:
 
 
 def tool_calibration(figure: Figure, values: Values) -> None:
-    """Draw the measured joint angles and those of the found tool."""
+    """Draw the measured joint angles and the angles that follow from the found tool."""
     axes = figure.add_subplot(111, xlabel="measured [rad]", ylabel="error [rad]", yscale="log")
     measured, tips = values["measured"].numpy(), values["tips"].numpy()
     for tool, color, label in (([0.0] * 3, ORANGE, "without a tool"), (values["offset"].tolist(), BLUE, "found tool")):

@@ -208,7 +208,7 @@ def _pieces(
 ) -> Iterator[tuple[BagContent, Segment, Piece, SegmentReport]]:
     """Iterate over the usable segments with their motions, and append the report on each bag.
 
-    The caller may refuse a segment by a reason in its report. The joints are those of the first segment that is used.
+    The caller may refuse a segment by a reason in its report. The first segment that is used determines the joints.
     """
     names = bags.wanted_names(selection)
     for path in paths:

@@ -50,8 +50,8 @@ class Cuts:
     max_speed: float = 20.0
     min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
     use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
-    # Joints that keep their position until the next message, such as a gripper that is open or shut. They may jump, and
-    # if they have a publisher of their own, its messages may be any time apart.
+    # Joints that keep their position until the next message, such as a gripper that is open or shut. They may jump. If
+    # they come from another publisher, its messages may be any time apart.
     held: tuple[str, ...] = ()
 
     def is_held(self, joint_names: Sequence[str]) -> BoolArray:
@@ -310,7 +310,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
 def without_spikes(
     series: Series, names: tuple[str, ...], max_gap: float, held: Collection[str] = ()
 ) -> tuple[Series, Counter[str]]:
-    """Remove the messages with a spike, see `spikes`, in one of the first columns, whose names are given.
+    """Remove the messages with a spike (see `spikes`) in one of the named columns, which come first.
 
     Columns that are held may have spikes. Return also the number of removed messages for each column, by its name.
     """

@@ -65,7 +65,7 @@ class TrainSettings(Settings):
 class Train:
     """Learn an inverse kinematics model or a motion prior from a data set, or any mixture from arrays.
 
-    With --samples the data are arrays of your own, and the model is that of the same learner in Python.
+    With --samples, the data are your own arrays, and the learner fits them as it does in Python.
     Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
     --help-settings lists them, and --NAME VALUE is the same as --set NAME=VALUE. The run is saved next to the output.
     After Ctrl-C or a crash, --resume continues it with the same result.

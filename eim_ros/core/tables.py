@@ -24,8 +24,8 @@ def load_columns(path: str | Path, *groups: Sequence[str]) -> tuple[FloatArray, 
     Parameters
     ----------
     path : str or Path
-        A text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). In an archive
-        a name is that of an array (n,) or (n, k), which gives one or k columns.
+        A text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). Names of an
+        archive are its arrays; an array (n,) counts as one column, (n, k) as k columns.
     *groups : sequence of str
         Names of columns or arrays.
 

@@ -42,8 +42,8 @@ ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
 # several times, and another Python thread may keep it for 5 ms each time.
 KEPT_BLOCKS = 16
 LARGEST_SEED = 2**63
-# [s]: time between two pauses, and their length. Without them, other Python threads starve beside collision checks,
-# because the lock is released for some microseconds only.
+# [s]: time between two pauses, and their length. Without them, other Python threads starve during collision
+# checks, because these release the lock for only some microseconds.
 PAUSE_EVERY, PAUSE = 0.01, 1e-4
 NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 

@@ -40,7 +40,7 @@ def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> 
 
 @dataclass(frozen=True, eq=False)
 class OneRevolution:
-    """Solutions of which one of each set of 2π-equivalent ones is listed.
+    """Search for solutions that lists one of each set of 2π-equivalent solutions.
 
     A search treats the joints that have 2π-equivalent values as continuous. Its results are then moved back into the
     limits, which contain every angle of such a joint at least once.

@@ -701,8 +701,8 @@ class Sampler:
         i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
 
         If the poses are a torch tensor, (n_poses, 4, 4) or (n_poses, 7), so is `Solutions.q`, with their dtype and
-        device. Its gradient is that of the smallest motion of the joints that follows the pose, dq = J^+ dx, with
-        radians and metres weighted alike. Only joints that are not fixed move, and only axes without tolerance count.
+        device. Its gradient belongs to the smallest motion of the joints that follows the pose, dq = J^+ dx, where one
+        radian counts as much as one metre. Only joints that are not fixed move, and only axes without tolerance count.
         Limits of joints are ignored. Singular values of J below 1e-6 of the largest one count as zero, so the gradient
         stays finite at a singularity. With `near`, a redundant arm also moves along its self-motion towards `near`
         unless it is already there; the gradient does not contain this motion. Poses without solutions have no rows, and

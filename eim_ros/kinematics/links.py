@@ -240,8 +240,8 @@ def drawable_shapes(
     """Return the body, the pose (4, 4) in its frame [m], and the shape of everything to draw of a robot.
 
     A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read from the source, the path or
-    text of a description. Without one, the collision shapes are read. The folders of packages are searched before those
-    of the robot.
+    text of a description. Without one, the collision shapes are read. `package_paths` are
+    searched before the folders of packages of the robot.
 
     Raises
     ------

@@ -8,7 +8,7 @@ A package is searched in this order:
 3. `share` of each entry of AMENT_PREFIX_PATH;
 4. the entries of ROS_PACKAGE_PATH, as in 1.
 
-Packages near the file come before those of the environment, because a checkout may be newer than what is installed.
+Packages near the file come before packages of the environment, because a checkout may be newer than an installation.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def entries(variable: str) -> list[Path]:
 
 
 def _source_folders(near: Path) -> Iterator[Path]:
-    """Yield the folders that contain the packages next to that of a file; none if the file is in no package."""
+    """Yield the folders that contain the neighbours of the package of a file; none if the file is not in a package."""
     own = next((above for above in (near, *near.parents) if (above / MANIFEST).is_file()), None)
     if own is None:
         return
@@ -95,7 +95,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _within(root: Path, name: str, depth: int = DEPTH) -> Iterator[Path]:
-    """Yield the folders of a package in a folder. The folder may also be that of the package."""
+    """Yield the folders of a package in a folder. The folder itself may also be the package."""
     direct = root / name
     if package_name(direct) in (None, name):
         yield direct

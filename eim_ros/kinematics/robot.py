@@ -269,7 +269,7 @@ class Robot:
     def with_collision_options(self, options: CollisionOptions) -> Robot:
         """Return the same robot, whose collision shapes are read in another way.
 
-        Its folders of packages remain, after those of the options.
+        The robot's folders of packages are searched after the folders in the options.
         """
         options = expect(options, CollisionOptions, "options", RobotError)
         folders = tuple(dict.fromkeys([*options.package_paths, *self.collision.package_paths]))

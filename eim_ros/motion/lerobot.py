@@ -130,7 +130,7 @@ def _feature(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_actions(state: npt.NDArray[np.float32]) -> Columns:
-    """Return states (n, n_joints) with actions, each of which is the next state."""
+    """Return states (n, n_joints) with actions; an action is the next state."""
     return {STATE: state, ACTION: np.concatenate([state[1:], state[-1:]])}
 
 

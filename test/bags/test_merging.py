@@ -40,7 +40,7 @@ def published(
     end: float = 2.0,
     clock: float = 0.0,
 ) -> list[Item]:
-    """Joint states whose headers have a clock that is ahead of that of the recorder."""
+    """Joint states whose headers have a clock that is ahead of the recorder's clock."""
     times = np.arange(begin, end, 1.0 / rate).tolist()
     return [joint_state(time + clock, names, values(time), topic, arrival=time) for time in times]
 

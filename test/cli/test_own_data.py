@@ -1,4 +1,4 @@
-"""`eim train` on arrays of the user: the model is that of the learner in Python."""
+"""`eim train` on arrays of the user fits the same model as the learner in Python."""
 
 from __future__ import annotations
 

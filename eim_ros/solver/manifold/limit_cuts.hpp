@@ -35,7 +35,7 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
     for (int i = 0; i < n; ++i) {
         const bool is_at = std::abs(part.at(j, at[i]) - value) <= tolerances.touch;
         const bool is_inside = i > 0 && i + 1 < n;
-        const double slope = i == 0 ? part.ahead[j] : part.behind[j];  // at an end, an extreme may be that of the curve
+        const double slope = i == 0 ? part.ahead[j] : part.behind[j];  // an extreme at an end may belong to the curve
         touches |= is_at && (is_before || is_inside || std::abs(slope) < tolerances.level * part.length);
         is_before = is_at;
     }

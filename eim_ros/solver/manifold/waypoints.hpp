@@ -18,7 +18,7 @@ struct Nearby {
 
 class Waypoints {
    public:
-    // `bounds` are those of a task; random places advance `random`.
+    // `bounds` belong to a task; random places advance `random`.
     Waypoints(const CurveComponents& components, const Bounds<double>& bounds, int n_joints, Random& random)
         : components_(components), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 

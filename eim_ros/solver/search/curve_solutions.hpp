@@ -81,8 +81,8 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Solutions spread evenly over all components, in random order. Returns at most n; `in_time` tells whether there
-    // was time to look for as many.
+    // Solutions spread evenly over all components, in random order. Returns at most n; `in_time` is whether there
+    // was time to look for that many.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);
         Index n = n_wanted;

@@ -48,7 +48,7 @@ struct SearchOptions {
     bool until_deadline;  // whether the search for the first solution continues until the deadline
     Index patience;       // seeds without any new solution after which the search ends
     int redundancy;       // dimension of the self-motion
-    double oversampling;  // if positive: solutions for each requested one, of which the farthest are chosen
+    double oversampling;  // if positive: number of candidates per requested solution; the farthest are kept
     StepOptions effort;
     double deadline;          // [s] of the steady clock
     double ordering_seconds;  // factor of m log2(m + 2) for the time to order m solutions [s]
@@ -96,7 +96,7 @@ class Search {
 
     SearchResult run(double seed) const {
         if (!(options_.oversampling > 0.0)) return run(seed, options_.n, options_.is_distinct);
-        // near-duplicates need not be dropped among so many
+        // near-duplicates are dropped later, by the choice
         SearchResult found = run(seed, Index(double(options_.n) * (1.0 + options_.oversampling)), false);
         const double end = std::max(options_.deadline, steady_seconds() + kGrace);
         const Configurations& rows = found.rows;

@@ -57,7 +57,7 @@ class SelfMotions {
 
     const std::vector<Component>& components() const { return components_.components(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
+    // Whether no curve could be traced from solutions that restarts led to, for example near a singularity, or a curve
     // only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
@@ -109,7 +109,7 @@ class SelfMotions {
         if (is_decided) components_ = std::move(proven);
         return is_certified_ = is_decided;
     }
-    // Proves that the traced curves are all, and traces those that a proof finds missing. Returns false if something is
+    // Proves that no curve is missing, and traces the curves that a proof finds missing. Returns false if something is
     // undecided, or at the deadline. The first version compares them with the curves of a closed form without limits.
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
