@@ -169,12 +169,12 @@ FIGURES = [
     Figure("README.md", "200 verified solutions of a Panda in [{} ms]", [many("panda", DEFAULT_200, "{}")]),
     Figure(
         "README.md",
-        "no wrong claim of completeness at [{} random poses]",
+        "No such claim was wrong at [{} random poses]",
         TRUE_SETS,
         lambda v: [sum(v[::2]) if not any(v[1::2]) else 0.0],
     ),
     Figure("README.md", "tested on [{} poses]", ["distribution.txt: ...solutions, {} poses"]),
-    Figure("README.md", "call its services, 100 solutions in [{} ms]", ["service_latency.txt: n = 100 {}"]),
+    Figure("README.md", "returns 100 solutions in [{} ms]", ["service_latency.txt: n = 100 {}"]),
     *(
         Figure(
             "README.md",
@@ -602,7 +602,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
     ],
     "what was measured, next to its figures": [
         "(in QEMU) gave 199 equal results",
-        "Many: 200 solutions of eim_ros, all charts of ssik, 50 calls of the others.",
+        '"Many" means 200 solutions of eim_ros, all curves of ssik, and 50 calls of the others.',
         "the share of all solutions within 0.3 rad",
         "With ten components in 20 dimensions",
     ],
