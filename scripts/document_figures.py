@@ -632,11 +632,11 @@ NOT_MEASURED = {  # reason: words that contain the numbers
     ],
     "explains the code of the tutorial": [
         "differ by at most 0.3 rad in each joint",
-        "closest to -2 rad",
+        "an elbow angle of -2 rad",
         "reaches the pose to 1e-6 m",
         "collects 10,000 pairs",
-        "trains 50 experts",
-        "lift an arm, 20 times each",
+        "a model with 50 experts",
+        "with 20 motions for each way",
         "at 0.9 ± 0.1 rad halfway",
     ],
 }
