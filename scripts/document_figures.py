@@ -622,7 +622,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         "within 4e-15 of the given one",
         "with an error of 5e-5 rad",
         "until it is four times the requested number",
-        "if it is below half of `n`",
+        "If it is below half of `n`",
         "the same 2 cm cube",  # the resolution in the same row
         "published at 200 Hz",
         "end a node within 2 s",
