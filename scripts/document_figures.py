@@ -535,7 +535,7 @@ FIGURES = [
         [f"lines.txt: {arm} 10 lines of {{}} poses, ~ with a path: CPU median {{}} s" for arm in ("panda", "iiwa14")],
         lambda v: [*same(v[::2]), *v[1::2]],
     ),
-    Figure("docs/how_to/paths.md", "Paths of {} public problems are shorter than TORM's", [], shorter_paths),
+    Figure("docs/how_to/paths.md", "Paths of {} public problems are shorter than paths by TORM", [], shorter_paths),
     *constants(
         "docs/how_to/paths.md",
         ("for collisions every {} rad or {} m", problem.COLLISION_STEP),
