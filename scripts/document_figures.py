@@ -339,7 +339,7 @@ FIGURES = [
     ),
     Figure(
         "docs/benchmarks/learners.md",
-        "On eight data sets, EM's likelihood equals scikit-learn's, faster",
+        "On eight data sets, EM reaches the likelihood of scikit-learn in less time",
         [
             f"em_peers.txt: {data} >> EM ~ {{}} ({{}}) ~ ms {{}}x"
             for data in ("iris", "wine", "breast cancer", "digits", "diabetes", "moons", "swiss roll", "blobs")
@@ -490,7 +490,7 @@ FIGURES = [
     ),
     Figure(
         "docs/explanation/eim.md",
-        "{} % of collisions. By default, it starts on one side, with {} % before any iteration and {} % at the end",
+        "falls to {} %. By default, it starts on one side, with {} % before any iteration and {} % at the end",
         [f"table_ways.txt: {row} 1 mean {{}}%" for row in ("EIM net", "start", "EIM")],
     ),
     *(
@@ -557,7 +557,7 @@ FIGURES = [
         ("lines at {} places", DemoPlanar.places),
     ),
     *constants("docs/how_to/rank_solutions.md", ("the best of {} optimised solutions", N_NEAR)),
-    *constants("docs/how_to/rank_solutions.md", ("{} or more are spread by default", FEWEST_TO_DIVERSIFY)),
+    *constants("docs/how_to/rank_solutions.md", ("default spreads {} or more solutions", FEWEST_TO_DIVERSIFY)),
     Figure(
         "docs/how_to/record.md",
         "at most the last {} s is missing ([{} trials])",
@@ -617,16 +617,16 @@ NOT_MEASURED = {  # reason: words that contain the numbers
     ],
     "tolerance or limit in the code": [
         "the description of the arm to 4e-15",
-        "cells of 1e-12 rad",
-        "roots closer than 1e-10 rad",
+        "a cell of 1e-12 rad",
+        "roots are closer than 1e-10 rad",
         "within 4e-15 of the given one",
-        "with an error of 5e-5 rad",
+        "have an error of 5e-5 rad",
         "until it is four times the requested number",
         "If it is below half of `n`",
         "the same 2 cm cube",  # the resolution in the same row
         "published at 200 Hz",
         "end a node within 2 s",
-        "`expert` is 4294967295",
+        "have `expert` 4294967295",
         "Each failure except 70",
         "up to 100 solutions, nearest first",
     ],
