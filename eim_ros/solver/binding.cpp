@@ -1,11 +1,11 @@
-// The solver as a Python module. Each folder binds its own part; arrays are checked there, once, and the interpreter's
+// The solver as a Python module. Each folder binds its own part. Arrays are checked there, once, and the interpreter's
 // lock is released while the solver works.
 //
-// The folders, lowest first. Includes point down only.
+// The folders, lowest first. Files include only files of lower folders.
 // clang-format off
-//   numerics     packs of numbers, of twice the precision, polynomials, intervals, random numbers, mixtures of experts
+//   numerics     packs of numbers, twice the precision, polynomials, intervals, random numbers, mixtures of experts
 //   chain        kinematics of an arm, the task, Newton's method
-//   selection    rows that differ, rows that are far from each other
+//   selection    distinct rows, and rows that are far from each other
 //   general_6r   all solutions of any arm with six revolute joints, by elimination
 //   general_7r   self-motions of any arm with seven revolute joints, as a polynomial of two joints
 //   closed_form  solutions in closed form, also with a redundancy parameter; 2 pi-equivalent solutions

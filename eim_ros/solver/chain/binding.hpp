@@ -40,7 +40,7 @@ inline py::tuple tuple_of(const Rows& rows) {
 
 inline constexpr Index kFewRows = 64;  // rows that take less than 1 ms
 
-// Calls function<N>() without the interpreter's lock, see Unlocked.
+// Calls function<N>() without the interpreter's lock (see `Unlocked`).
 template <class Function>
 inline void run_unlocked(const Chain& chain, bool is_short, Function function) {
     Unlocked unlocked(is_short);
@@ -72,7 +72,7 @@ inline Chain make_chain(const Converted<double>& links, int n_joints) {
     return Chain(links.data(), int(links.shape(0)), n_joints);
 }
 
-// From rows (3, n_joints): lower limits, upper limits, and whether a joint wraps.
+// Reads limits from rows (3, n_joints): lower limits, upper limits, and whether each joint wraps.
 inline Bounds<double> make_bounds(const Converted<double>& rows) {
     expect_shape(rows, "bounds", {3, kAny});
     expect(rows.shape(1) <= kMostJoints, "bounds must be of at most 64 joints");
@@ -101,9 +101,9 @@ inline Task make_task(const Converted<double>& bounds, const Converted<double>& 
     return task;
 }
 
-// Computes an array of the given shape from the kinematics of each configuration, if requested with the Jacobian.
+// Computes an array of the given shape from the kinematics of each configuration, with the Jacobian if requested.
 //
-// The caller's function is write(kinematics in packs, lane, double* result).
+// The caller passes a function write(kinematics in packs, lane, double* result).
 template <bool WithJacobian, class Write>
 inline Converted<double> kinematics(const Chain& chain, const Converted<double>& q, Shape shape, Write write) {
     expect_shape(q, "configurations", {kAny, chain.n_joints});
@@ -173,7 +173,7 @@ inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions&
     return tuple_of(rows);
 }
 
-// Returns the class, to which other folders add methods.
+// Returns the Python class, to which other folders add methods.
 inline py::class_<Chain> bind_chain(py::module_& module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;

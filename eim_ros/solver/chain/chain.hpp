@@ -40,8 +40,8 @@ struct Chain {
     int n_joints, n_links;
     int kind;            // N of the templates
     double reach = 0.0;  // upper bound of the distance from base to tip without sliding joints [m]
-    // Length [m] that counts as much as 1 rad in errors. For arms without sliding joints it is the power of two closest
-    // to the reach over the usual reach. A power of two causes no rounding.
+    // Length [m] that counts as much as 1 rad in errors. For arms without sliding joints it is the reach divided by the
+    // usual reach, rounded to a power of two, because multiplication by a power of two is exact.
     double unit = 1.0;
     std::vector<Link<double>> links;  // n_links + 1; the last one has P_m only
     std::vector<Link<float>> single;
@@ -122,8 +122,8 @@ struct Kinematics {
 template <int N, class V>
 [[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at);
 
-// Fills tip, origin and axis. If all joints rotate, large angles are checked once, before the loop, so that the loop
-// has no call.
+// Fills tip, origin and axis. If all joints rotate, large angles are handled once, before the loop, so that the loop
+// contains no function call.
 template <int N, bool AreLarge = N == 0, class V>
 inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
     using S = Scalar<V>;
@@ -169,7 +169,7 @@ template <int N, class V>
     forward<N, true>(chain, q, at);
 }
 
-// Fills jacobian after `forward`. Followers add to the column of the joint that they follow.
+// Fills jacobian after `forward`. Joints that follow another joint add to the column of that joint.
 template <int N, class V>
 inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
     using S = Scalar<V>;

@@ -1,7 +1,7 @@
 // Solves and verifies rows of configurations.
 //
-// Many seeds start in single precision, where packs are twice as wide. Those that come within kHandOver continue in
-// double precision. Everything reported about a solution is measured in double precision.
+// Many seeds start in single precision, where packs are twice as wide. Seeds that come within kHandOver of the target
+// continue in double precision. Everything reported about a solution is measured in double precision.
 #pragma once
 
 #include "chain/attempts.hpp"
@@ -51,7 +51,7 @@ inline std::vector<Index> numbers_where(Index n, Condition holds) {
     return numbers;
 }
 
-// Attempts that start from some of the rows; each row may have its own target. Steps add to those taken before.
+// Attempts that start from some of the rows. Each row may have its own target. Steps are added to the steps taken before.
 struct RowJobs {
     Rows& rows;
     std::vector<Index> which;

@@ -2,8 +2,8 @@
 //
 //    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
 //
-// (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). A joint at a limit that would be pushed further
-// out is left out of J, so only joints that can move count.
+// (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). If a step would push a joint beyond its limit, J
+// has no column of this joint, so the step uses only joints that can move.
 #pragma once
 
 #include "chain/task.hpp"
@@ -90,8 +90,8 @@ inline V product(const V* a, const V* b) {
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) + (a[3] * b[3] + a[4] * b[4] + a[5] * b[5]);
 }
 
-// Leaves out joints at a limit that J^T y would move further out, where y is an error or a step. Returns whether there
-// are any.
+// Leaves out joints at a limit that J^T y would move further out, where y is an error or a step. Returns whether any
+// joint was left out.
 template <int N, class V>
 inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&y)[6],
                            V (*jacobian)[6]) {

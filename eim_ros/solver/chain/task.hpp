@@ -1,7 +1,7 @@
 // The task: joint limits, target pose and tolerances, and the error of a configuration.
 //
 // The error has 6 components, (target - tip position, rotation vector from tip to target), in the base frame. If the
-// task has a tolerance per axis, the error is in the frame of the target and contains only what exceeds the tolerances.
+// task has a tolerance per axis, the error is in the frame of the target, and is reduced by the tolerances.
 #pragma once
 
 #include <limits>
@@ -23,7 +23,7 @@ struct Task {
     double target[3][4];  // rotation and position
     bool position_only, has_tolerances;
     double tolerances[6];                              // along x, y, z [m] and about x, y, z [rad] of the target
-    double position_tolerance, orientation_tolerance;  // [m], [rad]: of the error beyond the tolerances per axis
+    double position_tolerance, orientation_tolerance;  // [m], [rad]: for the error beyond the tolerances per axis
 
     template <class S>
     const Bounds<S>& bounds_in() const {
@@ -116,16 +116,16 @@ inline S beyond(S value, S tolerance) {
     return value < -tolerance ? value + tolerance : S(0);
 }
 
-// Computes the error in the frame of the target, as far as it exceeds the tolerances of the axes.
+// Computes the part of the error, in the frame of the target, that exceeds the tolerances of the axes.
 //
-// In that frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
-// of the largest tolerance. The swing is the shortest rotation that moves this axis to the same axis of the tip. Its
-// rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and swing.
-// So if the twist is free, the remaining error is exactly the angle between the two axes k, for every twist. Components
-// of one rotation vector do not have this property.
+// In this frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
+// with the largest tolerance. The swing is the shortest rotation that moves axis k of the target to axis k of the tip.
+// Its rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and
+// swing. If the twist is free, the remaining error is exactly the angle between the two axes k, for every twist. The
+// components of a single rotation vector would not have this property.
 //
 // Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
-// along these axes, and a rotation about axis k of the tip has no component along the other two.
+// along these axes, and a rotation about axis k of the tip has no component along the other two axes.
 template <class S>
 inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const double* tolerances,
                               Difference<S>& error) {
@@ -179,7 +179,8 @@ inline Frame<Scalar<V>> lane_of(const Frame<V>& frame, int lane) {
     return one;
 }
 
-// Measures the error of tips against targets as defined by a task. Tolerances branch too much to profit from packs.
+// Measures the error of tips against targets as defined by a task. With tolerances, lanes are computed one by one,
+// because packs would not be faster with so many branches.
 template <class V>
 inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
     if (!task.has_tolerances) return pose_difference(tip, target, task.position_only, error);

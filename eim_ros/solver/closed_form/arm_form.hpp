@@ -1,4 +1,4 @@
-// The closed form of an arm, of any kind, and the solutions of a pose by it.
+// The closed form of an arm, of any kind, and the solutions of a pose that it gives.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ inline ArmForm make_form(const Chain& chain, int held) {
     return made;
 }
 
-// Describes why an arm has a closed form; empty if it has none.
+// Describes why an arm has a closed form; empty if it does not have one.
 inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
     const ClosedForm& form = arm.form;
@@ -52,7 +52,7 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     if (!arm.general || (roots.is_complete && !roots.is_singular)) return roots;
     Roots all = general_roots(chain, *arm.general, task, tolerance, wants_proof, roots);
     if (all.is_complete) return all;
-    const double alike = std::max(tolerance, kMerged);  // the others may be within tolerances only
+    const double alike = std::max(tolerance, kMerged);  // other roots may be exact only up to the tolerances
     for (Index i = 0; i < roots.size(); ++i) {
         const auto is_known = [&](Index k) { return largest_difference(roots.row(i), all.row(k), 6) <= alike; };
         if (numbers_where(all.size(), is_known).empty()) all.add(roots.row(i));
@@ -62,7 +62,7 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     return all;
 }
 
-// Solutions of some poses: rows of all poses in turn, and a table with one line for each pose.
+// Solutions of some poses: rows, ordered by pose, and a table with one line for each pose.
 struct PoseSolutions {
     Rows rows;
     std::vector<double> table;
@@ -72,7 +72,7 @@ inline constexpr Index kLine = 8;  // entries of a line of the table
 // [rad, m]: difference in each joint below which roots are nearly equal
 inline constexpr double kNearDuplicates = 0.01;
 
-// Adds a configuration as the only solution if it is one: nothing can be nearer to it.
+// Adds a configuration as the only solution, if it is a solution, because no other can be nearer to it.
 inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
     Rows row(Configurations{chain.n_joints, {q, q + chain.n_joints}});
     for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, row); });
@@ -93,7 +93,7 @@ inline bool has_near_duplicates(const Roots& roots) {
     return false;
 }
 
-// Adds the solutions of a pose: the roots within the limits and their 2 pi-equivalents, up to a number. With a choice,
+// Adds the solutions of a pose, up to a number: the roots within the limits and their 2 pi-equivalents. With a choice,
 // only one root and its equivalents are added.
 inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
                           const TurnCost& cost, Index most, double deadline, double choice, PoseSolutions& all) {

@@ -23,7 +23,7 @@ inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, 
     return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
-// Given values of the joints. By default, the middle of the limits, or ones without `bounds`.
+// The given values of the joints. The default is the middle of the limits, or 1 for each joint without `bounds`.
 inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
     std::vector<double> values(chain.n_joints, 1.0);
     if (!given.is_none()) {
@@ -36,8 +36,8 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
     return values;
 }
 
-// The 2 pi-equivalent solutions of the roots with the least cost, at most `most`, as far as they are valid. Returns
-// configurations, errors (2, n), the index of their root, and the number of all equivalent solutions.
+// Returns the valid ones among the `most` 2 pi-equivalent configurations with the least cost: configurations, errors
+// (2, n), the index of their root, and the number of all equivalent solutions.
 inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
                                 const py::object& reference, const py::object& weights, Index most, double deadline) {
     const Configurations given = rows_of(chain, roots);
@@ -54,12 +54,12 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
 
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
 
-// The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
-// table (m, 8). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
+// The solutions of poses (m, 4, 4) within the limits: configurations, ordered by pose, their errors (2, n), and a table
+// (m, 8). Columns of the table are the number of rows, the number of roots among them, the number of all solutions, and
 // whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may use an equal
 // share of the time. If no time is left for a pose, the number of its solutions is NaN. If one solution near a
-// reference is requested, and the reference is a solution, it is the only one, and the number is infinite. A uniform
-// choice in [0, 1) of each pose selects a random root; without choices, all are returned.
+// reference is requested, and the reference is itself a solution, only the reference is returned, and the number is
+// infinite. If each pose has a uniform choice in [0, 1), it selects a random root. Otherwise all roots are returned.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads,
@@ -102,7 +102,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
     return py::make_tuple(positions_of(all.rows), errors_of(all.rows), copy_of(all.table, {n, kLine}));
 }
 
-// Configurations (n, n_joints) with the joints that wrap in the revolution nearest to a reference.
+// Returns configurations (n, n_joints) whose wrapping joints are moved to the revolution nearest to a reference.
 inline Converted<double> in_revolution_of(const Converted<double>& reference, const Converted<double>& q,
                                           const Converted<bool>& wraps) {
     expect_shape(q, "configurations", {kAny, kAny});

@@ -11,29 +11,29 @@
 
 namespace eim {
 
-inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // ends by rounding; takes several steps where roots meet
-// number of random configurations tried, and how many a closed form has to reproduce
+inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // ends at rounding errors; several steps where roots meet
+// number of random configurations tried, and how many of them a closed form has to reproduce
 inline constexpr int kTried = 16, kFound = 14;
-// times the deviation of the form from the arm: bound of the change of roots by polishing
+// this factor times the deviation of the form from the arm bounds the change of roots by polishing
 inline constexpr double kMostMoved = 50.0;
 inline constexpr double kGivenBack = 1e-4;  // [rad]
 inline constexpr double kExactRoot = 1e-9;  // [m], [rad]: errors of exact roots, up to rounding
-// [rad]: a solution that is within tolerances only, and this near a root, counts as that root
+// [rad]: a solution that is not exact and this close to a root counts as the root
 inline constexpr double kMerged = 0.05;
 
-// A root so close to a limit that its error decides whether it is within makes a set undecided.
+// A set is undecided if a root is so close to a limit that its error decides whether it is within the limit.
 inline constexpr double kCloseToLimit = 1e-3;    // [rad]: no error is larger
 inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding of poses and forward kinematics
 inline constexpr double kErrors = 3.0;           // factor on estimated errors
 inline constexpr double kDisplaced = 1e-3;       // [rad]: motion by which the change of a singular value is measured
 
-// Roots, each joint in [-pi, pi]. Nothing is claimed unless a form found evidence for it.
+// Roots, each joint in [-pi, pi]. A flag is true only if a form found evidence for it.
 struct Roots : Configurations {
-    Index n_isolated = 0;       // the first roots; the others are members of sweeps, or may belong to infinitely many
-    bool is_singular = false;   // some belong to infinitely many
-    bool is_complete = false;   // no root is missing, except for more members of sweeps
-    bool is_certified = false;  // whether that does not rely on a measured noise level
-    bool is_swept = false;      // whether all those that belong to infinitely many are on sweeps
+    Index n_isolated = 0;       // the first roots; the others are members of sweeps, or perhaps of a continuum
+    bool is_singular = false;   // some roots belong to a continuum
+    bool is_complete = false;   // no root is missing, except other members of sweeps
+    bool is_certified = false;  // whether completeness does not rely on a measured noise level
+    bool is_swept = false;      // whether all roots of a continuum are on sweeps
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -86,15 +86,15 @@ struct SixJoints {
     }
 };
 
-// Largest difference of a joint, on the circle.
+// Largest difference of a joint between two configurations, measured on the circle.
 inline double largest_difference(const double* a, const double* b, int n_joints) {
     double most = 0.0;
     for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
     return most;
 }
 
-// The closed form of a chain, tested: of kind `none` unless it reproduces random configurations. If a joint is fixed,
-// the form is that at some value of it.
+// The closed form of a chain. Its kind is `none` unless it reproduces random configurations. If a joint is fixed, the
+// form is computed at some value of this joint.
 template <int N>
 inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     Random random(0.5);
@@ -117,12 +117,12 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
-// Distance beyond a limit at which a root is clamped to it, and solved again.
+// Distance beyond a limit up to which a root is clamped to the limit, and solved again.
 inline double slack_at_limits(const Task& task) {
     return std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
 }
 
-// Length below which directions of a task are arbitrary: errors have to be within its tolerances.
+// Length below which directions of a task are arbitrary, because the resulting errors are within its tolerances.
 inline double free_below(const Task& task) {
     const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
     return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
@@ -131,8 +131,8 @@ inline double free_below(const Task& task) {
 // Estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
 //
 // Let sigma be the least singular value of the Jacobian, v its direction, and c the change of sigma along v. A motion e
-// along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction: the first is its
-// tangent.
+// along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction, because the first one is
+// the tangent of the sweep.
 template <int N>
 inline double error_of(const Chain& chain, const SixJoints& part, const double* q, double residual, bool is_on_sweep) {
     const int k = is_on_sweep ? 1 : 0;
@@ -155,8 +155,9 @@ inline double error_of(const Chain& chain, const SixJoints& part, const double* 
     return residual / std::max(values[k], std::sqrt(residual * displaced[k] / kDisplaced));
 }
 
-// Whether the error of a root, or of a member of a sweep, decides whether it is within the limits of a task. Those that
-// are closer to a limit than the slack count as within in any case, and so does their equivalent at the other limit.
+// Whether a root, or a member of a sweep, is so close to a limit of the task that its error decides whether it is
+// within. Roots that are closer to a limit than the slack always count as within, and so do their equivalents at the
+// other limit.
 template <int N>
 inline bool is_between(const Chain& chain, const SixJoints& part, const Task& task, const double* q, double residual,
                        bool is_on_sweep) {
@@ -202,7 +203,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
                     return candidates.is_free[i] == free && residual(i) <= kMerged && is_unclear(i);
                 }).empty();
     };
-    bool is_clear = candidates.sweeps.empty() || !has_unclear(true);  // of sweeps, before their members are polished
+    bool is_clear = candidates.sweeps.empty() || !has_unclear(true);  // checked before members of sweeps are polished
     run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
     is_clear &= !has_unclear(false);
     const auto is_exact = [&](Index i) { return residual(i) <= kExactRoot; };
@@ -215,7 +216,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
         roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;
     }
-    for (int round = 0; round < 4; ++round) {  // isolated roots first, and of these the exact ones
+    for (int round = 0; round < 4; ++round) {  // isolated roots first, starting with the exact ones
         const bool exact = round % 2 == 0, free = round >= 2;
         for (Index i = 0; i < rows.size(); ++i) {
             if (candidates.is_free[i] != free || is_exact(i) != exact ||
@@ -246,8 +247,8 @@ inline bool has_six_joints(const Chain& chain) {
     return fits;
 }
 
-// The roots of a task's pose for any arm of six joints, as above, also from configurations near some. Each is verified
-// by forward kinematics.
+// The roots of a task's pose for any arm with six joints, as above. They may also start from configurations near some
+// roots. Each root is verified by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
                            bool wants_proof, const Configurations& known = {6}) {
     LoopSolutions near;
@@ -280,7 +281,7 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
     return roots;
 }
 
-// of the remaining time; the rest is for measuring the enumerated configurations
+// share of the remaining time; the rest is for measuring the enumerated configurations
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
@@ -294,8 +295,8 @@ struct Equivalents {
 
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
 // the valid ones among the first `most`, and the numbers of all. Configurations beyond the limits by at most the
-// tolerance are clamped and solved again within them. At the deadline, a time of the steady clock [s], the enumeration
-// ends; then there are fewer than requested and than exist. See `Revolutions` for the choice.
+// tolerance are clamped and solved again within them. The enumeration ends at the deadline, a time of the steady clock
+// [s], even if fewer configurations than requested are found. See `Revolutions` for the choice.
 template <int N>
 inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
                         Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {

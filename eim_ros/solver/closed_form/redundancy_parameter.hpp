@@ -1,10 +1,10 @@
 // Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
 //
-// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. The same
-// conditions in reverse order are also enough, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist)
-// and a Franka (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7
-// and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion. w = e_1(-q_1) X c - o is a
-// sinusoid of q_1:
+// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. An arm
+// with these properties in reverse order is read from tip to base, as in `closed_form.hpp`. This is so for a KUKA iiwa
+// (spherical shoulder and wrist) and a Franka (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), whose parameter
+// is joint 7. Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion.
+// w = e_1(-q_1) X c - o is a sinusoid of q_1:
 //
 //    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
 //    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
@@ -22,7 +22,7 @@ namespace eim {
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
 inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
 inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
-inline constexpr double kLeastSine = 0.05;   // of the angle between axes
+inline constexpr double kLeastSine = 0.05;   // least sine of the angle between axes
 
 // A joint axis and two directions perpendicular to it, right-handed.
 struct Basis {
@@ -33,7 +33,7 @@ struct Basis {
     double part(int k, const Vector& v) const { return dot(k == 0 ? h : k == 1 ? p : q, v); }
 };
 
-// a f + b g + constant, and a b + c d, of numbers and packs: see `intervals.hpp` for the same of bounds.
+// a f + b g + constant, and a b + c d, of numbers and packs. `intervals.hpp` has the same functions of bounds.
 template <class T>
 inline T linear_of(const T& a, double f, const T& b, double g, double constant = 0.0, double inexact = 0.0) {
     if constexpr (requires { T::value; }) {
@@ -100,7 +100,7 @@ inline T constant(double value, double size) {
     }
 }
 
-// Branches of the lanes of a pack: signs of the sines, see `kHeldBranches`.
+// Branches of the lanes of a pack, as signs of the sines (see `kHeldBranches`).
 template <class V>
 struct BranchSigns {
     V signs[3];
@@ -159,7 +159,7 @@ class ParameterisedForm {
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
 
-    // Quantities of one pose of the tip; they determine the branches.
+    // Quantities of one pose of the tip that determine the branches.
     class AtPose;
 
    private:
@@ -241,7 +241,7 @@ class ParameterisedForm::AtPose {
     //    bool visit.root(number, square, T& root)    the root of a square, or false if the branch does not exist
     //    bool visit.angle(number, y, x)              angle of a joint, in the order of reading: atan2(y, x)
     //    bool visit.direction(number, y, x, T& c, T& s)   the same, and its cosine and sine
-    // The computation ends if one of them returns false. Packs compute a branch in each lane.
+    // The computation ends if one of these functions returns false. Packs compute a branch in each lane.
     template <class T, class Branch, class Visit>
     void walk(const T& cosine, const T& sine, const Branch& branch, Visit& visit) const {
         const ParameterisedForm& f = form_;

@@ -2,8 +2,8 @@
 //
 // The cost is sum_j w_j (q_j - r_j)^2, one term per joint. The revolutions of each joint are sorted by their term, so
 // the next best choice is one place further in one joint than an earlier choice. A heap holds these candidates (Lawler
-// 1972). Each is reached in one way only, because places advance in the joint that moved last or in a later one. Memory
-// grows with the number of returned configurations, not with the number of all.
+// 1972). Each candidate is reached in only one way, because a choice advances in the joint that moved last or in a
+// later joint. Memory grows with the number of returned configurations, not with the number of all.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ struct Turns {
 
 struct TurnCost {
     const double *reference, *weights;
-    // Whether the costs of each root are relative to its least cost. All roots then come before further revolutions of
-    // any.
+    // Whether the costs of each root are relative to its least cost. Then all roots come before further revolutions of
+    // any root.
     bool by_root;
 };
 
@@ -72,11 +72,12 @@ class Revolutions {
         }
     }
 
-    // The number of all configurations, and of roots within the limits; both include roots that are not enumerated.
+    // The number of all configurations, and the number of roots within the limits. Both include roots that are not
+    // enumerated.
     double total() const { return total_; }
     Index n_within() const { return n_within_; }
 
-    // Writes the next configuration, within the limits, and the index of its root; false if there is none.
+    // Writes the next configuration within the limits, and the index of its root. Returns false if there is none.
     bool next(double* q, Index& root, bool& is_clamped) {
         while (n_followed_ < returned_.size()) {
             const Choice& earliest = returned_[n_followed_];
@@ -108,7 +109,7 @@ class Revolutions {
             if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
-        // Followers do not cost less, and have more turns.
+        // The choices that follow from one choice do not cost less than it does, and have more turns.
         bool precedes_followers_of(const Choice& other) const {
             return cost != other.cost ? cost < other.cost : n_turns <= other.n_turns;
         }
@@ -133,14 +134,14 @@ class Revolutions {
         return Index(std::clamp(place, 0.0, double(std::max<Index>(turns.n - 1, 0))));
     }
 
-    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until one side is used
-    // up.
+    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until there are no more
+    // on one side.
     Index place(Index root, int j, Index k) const {
         const Turns& of = turns(root, j);
         const Index middle = nearest_[root * n_joints_ + j], below = middle, above = of.n - 1 - middle;
         const Index both = std::min(below, above);
         if (k > 2 * both) return below < above ? k : of.n - 1 - k;
-        // the next one above is then nearer than the next one below
+        // the next revolution above is then nearer than the next one below
         const bool is_raised = of.at(middle) <= cost_.reference[j];
         const Index away = (k + 1) / 2;
         return (k % 2 == 1) == is_raised ? middle + away : middle - away;

@@ -14,14 +14,14 @@
 namespace eim {
 
 inline constexpr double kSmall = 1e-2;  // value of a or s below which v follows from the other one, with both signs
-inline constexpr double kVanishing = 1e-13;  // share of its terms below which a polynomial is 0 up to rounding
+inline constexpr double kVanishing = 1e-13;  // a polynomial below this share of its terms is 0 up to rounding
 
 // Directions for v in the plane perpendicular to an axis: x along the common normal of this axis and another one, y
 // along the other axis.
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
-    double neglected = 0.0;  // what was neglected of distance or sine
+    double neglected = 0.0;  // part of distance or sine that was neglected
     Vector along_x, along_y;
 
     // v is perpendicular to `across_axis`, which is one of the axes.
@@ -41,10 +41,10 @@ struct Pair {
         }
     }
 
-    // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another one). If it is no
-    // solution, two of them meet next to it, or it is a guess. Returns the number of solutions that are absent, or meet
-    // another one. If there are fewer than four in all, something is undecided: x is arbitrary (`is_free`), or v is not
-    // determined.
+    // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another solution). If v is not a
+    // solution, it is a guess, or two solutions meet next to it. Returns the number of solutions that are absent, or
+    // meet another one. If these and the found ones are fewer than four, something is undecided: x is arbitrary
+    // (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {
