@@ -40,7 +40,8 @@ struct Attempt {
 //    bool is_wanted(lane)                                     false: the attempt is no longer needed
 //
 // This is one long function on purpose, because the compiler decides for each function which products and sums it
-// fuses. If arithmetic moved to other functions, rounding errors would change, and a seed could lead to another solution.
+// fuses. If arithmetic moved to other functions, rounding errors would change, and a seed could lead to another
+// solution.
 template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& arm, const Task& given, const StepOptions& effort, Jobs& jobs) {
     using S = Scalar<V>;

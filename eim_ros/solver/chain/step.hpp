@@ -2,8 +2,8 @@
 //
 //    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
 //
-// (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). If a step would push a joint beyond its limit, J
-// has no column of this joint, so the step uses only joints that can move.
+// (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). If a step would push a joint beyond its limit,
+// J has no column of this joint, so the step uses only joints that can move.
 #pragma once
 
 #include "chain/task.hpp"

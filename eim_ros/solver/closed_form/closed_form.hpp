@@ -1,6 +1,6 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// The arm rotates about six axes. One of these conditions holds:
+// The arm rotates about six axes, and one of these conditions is met:
 //  - the last three axes meet in a point (a spherical wrist: Pieper 1968),
 //  - the second to the fourth axis are parallel (the UR series), or the first three are,
 //  - the same with the axes in reverse order.
@@ -9,7 +9,8 @@
 // reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
 // other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
 //
-// Every decision about a branch is counted, see `Candidates`. These are the places where arms are special:
+// Every decision about a branch is counted (see `Candidates`). In these special cases, the result is not just one root
+// per branch:
 //
 //   case                                          what is returned
 //   two roots meet (stretched or folded elbow)    both, or one row if they are equal up to rounding
@@ -33,24 +34,24 @@
 
 namespace eim {
 
-// sine, and relative length, below which axes count as parallel or intersecting
+// Axes below this sine count as parallel, and axes below this relative distance as intersecting.
 inline constexpr double kAlike = 1e-7;
-// like kAlike, for calibrated arms: the roots of a slightly different arm are found first, and then polished
+// like kAlike, for calibrated arms: the roots of a slightly different arm are found first, and polished afterwards
 inline constexpr double kNearly = 2e-3;
 inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
-// Relative length below which a vector has no direction, so that an angle is free. Errors of poses are then below the
-// default tolerances, 1e-6; angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
+// Relative length below which a vector counts as having no direction, so that an angle is free. Errors of poses are
+// then below the default tolerances, 1e-6. Angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
 inline constexpr double kFree = 3e-7, kLeastFree = 1e-9;
 inline constexpr double kShareOfTolerance = 0.3;  // largest kFree, as a share of the tolerances [1 / m, 1]
-// relative length below which a direction is not exact if it depends on a root that nearly meets another one
+// relative length below which a direction is not exact if it depends on a root that nearly meets another root
 inline constexpr double kNear = 1e-5;
 inline constexpr double kNoise = 1e-14;  // relative error of poses and equations by rounding
 // [rad]: largest error of an angle that Newton's method may leave, because the arm is singular in two ways
 inline constexpr double kLargestError = 5e-5;
 inline constexpr int kMostCandidates = 64, kCases = 8;
 
-// Solutions with one free angle. Two of them belong to each value if `level` matters: a second angle is phase +-
-// acos(level). They meet where the level is 1 or -1, and do not exist beyond.
+// Solutions with one free angle. If `level` matters, a second angle is phase +- acos(level), so each value of the free
+// angle has two solutions. They meet where the level is 1 or -1, and do not exist beyond.
 struct Sweep {
     std::function<void(double angle, double sign, double* q)> at;  // all six angles
     bool has_signs = false;
@@ -60,16 +61,16 @@ struct Sweep {
 
 // Configurations that may reach a pose, before they are polished and verified.
 //
-// The forms distinguish kCases cases. Each ends with a candidate, or is known to be absent, or meets another one, or
-// belongs to a sweep. `n_decided` counts these. If it is smaller, something is undecided.
+// The forms distinguish kCases cases. A case is decided if it has a candidate, is known to have no solution, meets
+// another case, or belongs to a sweep. `n_decided` counts these cases. If it is below kCases, the set is undecided.
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
-    bool is_free[kMostCandidates];      // whether it is one of infinitely many: some joint is free
-    bool is_solution[kMostCandidates];  // otherwise it is a guess next to solutions that meet, or vanish
-    bool meet = false;                  // some of them coincide or nearly coincide
+    bool is_free[kMostCandidates];      // whether some joint is free, so that the candidate is one of infinitely many
+    bool is_solution[kMostCandidates];  // otherwise it is a guess next to solutions that meet or vanish
+    bool meet = false;                  // whether some candidates coincide or nearly coincide
     int n_decided = 0;
-    bool is_undecided = false;  // an angle is free without a sweep, a direction is not exact, or there are too many
+    bool is_undecided = false;  // an angle is free without a sweep, a direction is inexact, or candidates are too many
     std::vector<Sweep> sweeps;
     double free_below = kFree;
 
@@ -82,7 +83,7 @@ struct Candidates {
     bool is_decided() const { return n_decided == kCases && !is_undecided; }
 };
 
-// The sinusoid with these values at three angles.
+// The sinusoid that has these values at three angles.
 template <class Value>
 inline Sinusoid sinusoid_through(Value value) {
     Sinusoid sum;
@@ -118,7 +119,7 @@ class ClosedForm {
         }
     }
 
-    // How much the arm deviates from the arm for which the roots are exact; 0 if it is that arm.
+    // How much the arm deviates from the arm for which the roots are exact. It is 0 if they are the same.
     double deviation() const { return deviation_; }
 
     // Adds configurations that may reach a target pose of the tip. Directions shorter than `free_below` are arbitrary.
@@ -151,13 +152,13 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    // Relative error of the equations, by rounding and by small offsets that are neglected.
+    // Relative error of the equations, due to rounding and to small offsets that are neglected.
     double noise() const { return kNoise + 2.0 * neglected_; }
-    // Error of a root that nearly meets another one. Newton's method does not reduce it, since the arm is singular.
+    // Error of a root that nearly meets another root. Newton's method does not reduce it, because the arm is singular.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
 
-    // Adds a sweep, unless it is known; then the branches of both are decided. Its members become candidates, too.
-    // Sweeps are exact only for arms that the form describes exactly.
+    // Adds a sweep unless it is already known. In both cases its branches are decided. Members of the sweep become
+    // candidates, too. Sweeps are exact only for arms that the form describes exactly.
     void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
         found.decide(n_branches);
         if (deviation_ > 0.0) found.is_undecided = true;
@@ -240,7 +241,7 @@ class ClosedForm {
                 found.is_undecided |= any3 || (any1 && any2);
                 found.is_undecided |= !any1 && pair_.distance > 0.0 && is_close(w, h1);
                 found.is_undecided |= !any2 && is_close(u, h2);
-                // what a free angle neglects turns the others, more so if the wrist centre is near the shoulder
+                // what a free angle neglects turns the other angles, and more so if the wrist is near the shoulder
                 const double neglected = any1 ? length(across(w, h1)) : any2 ? length(across(u, h2)) : 0.0;
                 found.is_undecided |= neglected > kLargestError * length(u);
                 if (is_one_free) {
@@ -257,7 +258,7 @@ class ClosedForm {
 
     bool is_close(const Vector& v, const Vector& axis) const { return length(across(v, axis)) <= kNear; }
 
-    // Rotations by the first three angles, and back.
+    // Rotations by the first three angles, and their inverses.
     Vector out(Vector v, const Vector& q) const {
         v = turned(v, axes_[2].direction, q.z), v = turned(v, axes_[1].direction, q.y);
         return turned(v, axes_[0].direction, q.x);
@@ -343,8 +344,8 @@ class ClosedForm {
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        // The last angles, given q1 and q5 and their error; `aligned` is q5 where axis 6 is parallel to h, if it nearly
-        // is.
+        // The last angles, given q1 and q5 and their error. If axis 6 is nearly parallel to h, `aligned` is the value
+        // of q5 at which it is parallel.
         const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6, found);
@@ -443,8 +444,8 @@ class ClosedForm {
         found.decide(2 * n_missing);
     }
 
-    // Three rotations about parallel axes, as seen along them: the last axis moves to d from the first one, and the
-    // direction turns by `all`. The second angle solves |b + R r| = |d|.
+    // Three rotations about parallel axes, seen along the axes. They move the last axis to the position d relative to
+    // the first axis, and turn directions by `all`. The second angle solves |b + R r| = |d|.
     struct Plane {
         Vector b, r, d;
         double all;
@@ -478,8 +479,8 @@ class ClosedForm {
         three[0] = signs_[0] * first, three[1] = signs_[1] * second, three[2] = signs_[2] * (at.all - first - second);
     }
 
-    // Adds the angles of three parallel axes that start at axis i; `others` writes the other three angles. `error` is
-    // that of d.
+    // Adds the angles of three parallel axes that start at axis i. `others` writes the other three angles. `error` is
+    // the error of d.
     template <class Others>
     void planar(int i, const Plane& at, Others others, bool is_free, bool is_solution, double error,
                 Candidates& found) const {
@@ -519,7 +520,7 @@ class ClosedForm {
         }
     }
 
-    // Adds a sweep whose elbow bends in two ways where the plane has solutions, or none if it has none.
+    // Adds a sweep whose elbow bends in two ways where the plane has solutions. Adds none if the plane has no solution.
     template <class At>
     void sweep_plane(Sweep sweep, At plane_at, int n_branches, Candidates& found) const {
         sweep.has_signs = true;

@@ -134,8 +134,8 @@ class Revolutions {
         return Index(std::clamp(place, 0.0, double(std::max<Index>(turns.n - 1, 0))));
     }
 
-    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until there are no more
-    // on one side.
+    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until there are no
+    // more on one side.
     Index place(Index root, int j, Index k) const {
         const Turns& of = turns(root, j);
         const Index middle = nearest_[root * n_joints_ + j], below = middle, above = of.n - 1 - middle;

@@ -1,8 +1,8 @@
 // Different solutions for each of many poses from uniform seeds, in packs and on several threads.
 //
-// A chunk of poses is solved in rounds. In each round, a pose that lacks solutions makes as many attempts as its own
-// results suggest, with its own random numbers. The attempts of all poses fill the packs together. So the result for a
-// pose depends on its own number only, not on other poses, chunks or threads.
+// A chunk of poses is solved in rounds. In each round, a pose that lacks solutions makes as many attempts as its
+// earlier results suggest, with random numbers from the seed of this pose. The attempts of all poses fill the packs
+// together. Therefore the result for a pose depends only on its seed, and not on other poses, chunks or threads.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -15,7 +15,7 @@ namespace eim {
 
 inline constexpr Index kChunk = 512;      // poses that are solved together
 inline constexpr int kLargestRound = 64;  // attempts per pose
-// attempts of all poses between two checks of the clock, plus at most those of one pose
+// attempts of all poses between two checks of the clock; the attempts of the last pose may exceed it
 inline constexpr Index kAtOnce = 2048;
 // solutions per attempt: optimistic and pessimistic estimates, which give the size of a round
 inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;
@@ -26,14 +26,14 @@ struct Batch {
     const std::int64_t* patience;  // (n,): attempts without a new solution before a pose is abandoned
     Index n_poses;
     int n_wanted, n_threads;
-    double distinct_tolerance;  // [rad or m]: near-duplicates are removed; negative: kept
+    double distinct_tolerance;  // [rad or m]: difference of near-duplicates, which are removed; negative to keep them
     StepOptions effort;
     double deadline;  // [s] of the steady clock
 };
 
 enum class Outcome : std::uint8_t { ended, late };
 
-// Solutions of all poses in order. A pose without a solution has its best attempt, or nothing if none was made.
+// Solutions, ordered by pose. A pose without a solution has its best attempt, or no row if no attempt was made.
 struct BatchRows {
     Rows rows;
     std::vector<std::int64_t> counts;    // (n,)
@@ -88,7 +88,7 @@ class ChunkOfPoses {
         to.converged[at] = from.converged[i], to.iterations[at] = from.iterations[i];
     }
 
-    // Whether poses were left to solve; late if the deadline passed before all had their turn.
+    // Returns whether poses were left to solve. The batch is late if the deadline passed before all had their turn.
     bool next_round(bool& is_late) {
         bool has_worked = false;
         for (auto pose = poses_.begin(); pose != poses_.end() && !is_late;) {
@@ -99,7 +99,7 @@ class ChunkOfPoses {
         return has_worked;
     }
 
-    // Collects about kAtOnce attempts of poses, starting at one; `end` is where the next ones start.
+    // Collects about kAtOnce attempts of poses, starting at one of them. The next call starts at `end`.
     bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
@@ -134,7 +134,7 @@ class ChunkOfPoses {
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
         const auto all = numbers_where(rows.size(), [](Index) { return true; });
-        if (!fits_single(chain_, task_)) {  // even for few rows: no result may depend on other poses
+        if (!fits_single(chain_, task_)) {  // whatever the number of rows, so that no result depends on other poses
             return refine.template operator()<WideDouble>(effort, all, false);
         }
         refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);
@@ -163,8 +163,8 @@ class ChunkOfPoses {
         });
     }
 
-    // Adds the new solutions of a round in the order of the attempts. `row` is the first attempt of the pose, then the
-    // one past its last.
+    // Adds the new solutions of a round in the order of the attempts. `row` is the first attempt of the pose, and is
+    // moved past its last attempt.
     void accept(Pose& pose, const Rows& rows, Index& row) const {
         const Index end = row + pose.n_round;
         Index n_new = 0;

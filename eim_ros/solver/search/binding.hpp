@@ -11,7 +11,8 @@ namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
 
-// Attempts without a new solution before a pose is given up: fewer if it is farther from a centre than an arm is long.
+// Attempts without a new solution before a pose is given up. There are fewer if the pose is farther away than the arm
+// is long.
 struct Patience {
     double centre[3], farthest;
     std::int64_t within, beyond;
@@ -33,7 +34,8 @@ inline py::array_t<bool> flags_of(const std::vector<std::uint8_t>& from) {
     return py::array_t<bool>(Index(from.size()), reinterpret_cast<const bool*>(from.data()));
 }
 
-// Further conditions, checked by a Python function of configurations (n, n_joints) that returns which satisfy them.
+// Further conditions, checked by a Python function. It takes configurations (n, n_joints) and returns which of them
+// satisfy the conditions.
 inline Conditions conditions_of(const py::object& function) {
     if (function.is_none()) return {};
     return [&function](const Rows& rows, Index first, std::vector<std::uint8_t>& marks) {
@@ -98,7 +100,8 @@ inline py::tuple search_poses(const Chain& chain, const Task& task, const Search
                           copy_of(n_restarts, {m}));
 }
 
-// Positions, errors (2, k), valid (k,), counts (n,), whether time was up (n,), and the number of attempts (n,).
+// Returns positions, errors (2, k), valid (k,), counts (n,), whether time was up (n,), and the numbers of attempts
+// (n,).
 inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOptions& effort,
                              const Converted<double>& targets, const Numbers& numbers, const Patience& allowed,
                              int n_wanted, double distinct_tolerance, int n_threads, double deadline) {
@@ -127,7 +130,7 @@ inline Converted<double> fill_self_motions(const Chain& chain, const Task& task,
     return copy_of(points.positions, {points.size(), Index(chain.n_joints)});
 }
 
-// Number of solutions, number of components, length and manipulability (n, 4).
+// Returns the number of solutions, the number of components, their length, and the manipulability (n, 4).
 inline Converted<double> chart_many(const Chain& chain, const Task& task, const StepOptions& effort,
                                     const ContinuationOptions& spread, const Converted<double>& targets,
                                     const Numbers& numbers, int n_seeds, int n_threads) {

@@ -8,15 +8,15 @@
 namespace eim {
 
 inline constexpr Index kMostSolutions = 1'000'000;
-inline constexpr int kMostTries = 3;           // of replacing near-duplicates
-inline constexpr double kDenseShare = 0.9;     // of distinct solutions, below which the curves are too short for more
+inline constexpr int kMostTries = 3;           // largest number of times that near-duplicates are replaced
+inline constexpr double kDenseShare = 0.9;     // share of distinct solutions below which the curves have no more
 inline constexpr Index kMore = 4;              // factor on the number of solutions if too few satisfy the conditions
 inline constexpr Index kMostChecked = 20'000;  // configurations checked to replace those that violate conditions
-inline constexpr Index kManyPlaces = 4096;     // beyond these, a coarse set is computed first
+inline constexpr Index kManyPlaces = 4096;     // number of places above which a coarse set is computed first
 inline constexpr Index kCoarsely = 512;        // number of places of the coarse set
 inline constexpr double kPlacesForEach = 8.0;  // places for each distinct solution along a curve
-inline constexpr double kNoBound = 1.0;        // on missing components
-inline constexpr int kMostNearest = 8;         // components whose nearest solution is taken, if several are wanted
+inline constexpr double kNoBound = 1.0;        // share of missing components if there is no bound
+inline constexpr int kMostNearest = 8;         // components whose nearest solution is returned, if n is above 1
 
 inline void append(Rows& to, const Rows& from, Index i) {
     to.add(from.row(i));
@@ -50,13 +50,13 @@ class CurveSolutions {
         for (const Component& component : motions_.components()) length += component.length;
         return length;
     }
-    // Number of configurations that a spacing takes.
+    // Number of configurations that a spacing needs.
     double n_parts(double spacing) const {
         double n = 0.0;
         for (const Component& component : motions_.components()) n += std::ceil(component.length / spacing);
         return n;
     }
-    // Number of places beyond which there are no more distinct solutions.
+    // Number of places above which additional places give no distinct solutions.
     Index most_distinct() const {
         const Index n = Index(motions_.components().size()) + motions_.is_undecided();
         return std::min(kMostSolutions, n + Index(kPlacesForEach * total_length() / kDistinct));
@@ -72,7 +72,7 @@ class CurveSolutions {
         }
         Rows coarse({chain_.n_joints});
         bool is_late = false;
-        // these cover all components if time ends early; fewer places are always processed
+        // these places cover all components if time ends early; fewer places are always processed
         if (spacing > 0.0 ? n_parts(spacing) > double(kCoarsely) : n > kManyPlaces) {
             coarse = some(kCoarsely, 0.0, tolerance, deadline, is_late);
         }
@@ -81,8 +81,8 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Solutions spread evenly over all components, in random order. Returns at most n; `in_time` is whether there
-    // was time to look for that many.
+    // Solutions spread evenly over all components, in random order. Returns at most n. `in_time` is whether there was
+    // time to look for n of them.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);
         Index n = n_wanted;
@@ -100,8 +100,8 @@ class CurveSolutions {
         return found;
     }
 
-    // The solution of each of the `most` nearest components that is nearest to a reference, then others that divide
-    // all components; the nearest first. `equivalents` are 2 pi-equivalents of the reference within narrowed limits.
+    // The nearest solution to a reference on each of the `most` nearest components, the nearest first. Other solutions
+    // that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within narrowed limits.
     Rows nearest(const Configurations& equivalents, const Cost& distance, const StepOptions& effort, int most,
                  Index n_others, double deadline, bool& in_time) {
         Configurations places{chain_.n_joints};
@@ -148,26 +148,26 @@ class CurveSolutions {
     SelfMotions& motions_;
 };
 
-// What all poses of a call share.
+// Settings that all poses of a call share.
 struct CurveRequest {
     Index n;            // solutions to return
     double spacing;     // [rad, m]: of neighbours, if positive
     double confidence;  // of the bound on missing components
     StepOptions effort;
-    const Cost* distance;               // from the configuration to be near to, or null
-    const Configurations* equivalents;  // of that configuration within narrowed limits
-    const double* start;                // that configuration with continuous joints between -pi and pi
-    const ParameterisedForm* form;      // null without one
+    const Cost* distance;               // from the reference, or null
+    const Configurations* equivalents;  // 2 pi-equivalents of the reference within narrowed limits
+    const double* start;                // the reference with continuous joints between -pi and pi
+    const ParameterisedForm* form;      // null if the arm has none
 };
 
 struct CurveAnswer {
     Rows rows;
     std::vector<Component> components;
     double missed_share = 1.0;
-    bool is_nearest = false;                     // surely the nearest solution: no curve was traced
-    bool is_undecided = false;                   // something could not be traced
+    bool is_nearest = false;                     // the solution is surely the nearest one, and no curve was traced
+    bool is_undecided = false;                   // some curve could not be traced
     bool has_searched = false, in_time = false;  // whether there was time for the search, and for all solutions
-    bool is_too_fine = false;                    // the spacing takes more than n configurations
+    bool is_too_fine = false;                    // the spacing needs more than n configurations
 };
 
 // Solutions of one pose on its curves. The search ends when a missing curve is unlikely.
@@ -185,7 +185,7 @@ inline CurveAnswer answer_on_curves(const Chain& chain, const Task& task, const 
             const double* q = request.start;
             Rows start(Configurations{chain.n_joints, {q, q + chain.n_joints}});
             measure_rows<N>(chain, task, start);
-            // joints so near turn the tip less
+            // joints that are so close turn the tip by less
             if (task.position_only || start.angles[0] <= kNearby * std::sqrt(double(chain.n_joints))) {
                 local = next_to<N>(chain, task, request.effort, *request.distance, q, answer.is_nearest);
                 if (answer.is_nearest) answer.rows = local;

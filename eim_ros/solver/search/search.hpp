@@ -1,6 +1,6 @@
 // A search for solutions of one pose, in rounds.
 //
-// A round takes seeds from the model or uniform ones, moves them onto the pose, and keeps the valid results. If few
+// A round draws seeds from the model or uniformly, moves them onto the pose, and keeps the valid results. If few
 // solutions of a round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform
 // restarts would solve. If samples of the model are requested, no seed is uniform, unless the first kModelSeeds samples
 // lead to no solution at all.
@@ -8,7 +8,7 @@
 // With a diversity above 0, seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity /
 // 2). Some seeds are always uniform, so that no component is missed. If solutions are curves, the diversity is also
 // about the share of solutions from continuation, which begins at the solutions found first. Beyond the first
-// kContinuationCutoff solutions the share is half of that. On surfaces a restart costs less than continuation.
+// kContinuationCutoff solutions, this share is halved. Surfaces use only restarts, which cost less there.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,14 @@
 namespace eim {
 
 inline constexpr double kDistinct = 0.01;  // [rad or m]; configurations closer than this in every joint are duplicates
-inline constexpr double kFinest = 0.001;   // the same for continuation, if near-duplicates are not dropped
+inline constexpr double kFinest = 0.001;   // like kDistinct, for continuation if near-duplicates are kept
 inline constexpr double kStep = 0.45;      // step length of continuation [rad, m]
-inline constexpr Index kContinuedSeeds = 1000;  // seeds without a solution far from all others, after continuation
+inline constexpr Index kContinuedSeeds = 1000;  // seeds after continuation without a solution far from all others
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
-inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // if several solutions are missing, or one
+inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // extra seeds if several solutions are missing, or only one
 inline constexpr Index kModelSeeds = 1000;  // samples of the model without any solution after which seeds are uniform
-// share of new solutions among samples of a model that converge, in the largest round, below which the search ends
+// The search ends if, in the largest round, the share of new solutions among converged samples of a model is below
+// this.
 inline constexpr double kLeastNew = 0.15;
 inline constexpr double kDiverseUniform = 0.25;  // share of uniform seeds for diversity 1
 inline constexpr Index kFewestRoots =
@@ -42,13 +43,13 @@ inline constexpr Index kMostSeedsPerRound =
 struct SearchOptions {
     Index n;              // solutions to look for
     double diversity;     // from 0 (samples of the model) to 1
-    double apart;         // [rad or m]; configurations closer than this in every joint are near-duplicates
+    double apart;         // [rad or m]; near-duplicates differ by less than this in every joint
     bool is_distinct;     // whether near-duplicates are dropped
     bool is_sampled;      // whether solutions are samples of the model
     bool until_deadline;  // whether the search for the first solution continues until the deadline
     Index patience;       // seeds without any new solution after which the search ends
     int redundancy;       // dimension of the self-motion
-    double oversampling;  // if positive: number of candidates per requested solution; the farthest are kept
+    double oversampling;  // if positive, number of candidates per requested solution; the farthest ones are kept
     StepOptions effort;
     double deadline;          // [s] of the steady clock
     double ordering_seconds;  // factor of m log2(m + 2) for the time to order m solutions [s]
@@ -57,7 +58,7 @@ struct SearchOptions {
 struct SearchResult {
     Rows rows;  // solutions, or the best attempt, which is marked invalid
     std::vector<std::uint32_t> experts;
-    bool is_late = false;  // the deadline came before there were enough
+    bool is_late = false;  // the deadline came before there were enough solutions
     Index n_restarts = 0;
 
     explicit SearchResult(int n_joints) : rows({n_joints}) {}
@@ -77,10 +78,10 @@ struct SearchResult {
     }
 };
 
-// Clears the marks (n,) of rows from `first` on that violate further conditions, such as collisions.
+// Clears the marks (n,) of rows, starting at `first`, that violate further conditions, for example collide.
 using Conditions = std::function<void(const Rows& rows, Index first, std::vector<std::uint8_t>& marks)>;
 
-// A search with `near` (0 or 1 rows) as its first seed.
+// A search whose first seed is `near` (0 or 1 rows).
 template <int N>
 class Search {
    public:
@@ -96,7 +97,7 @@ class Search {
 
     SearchResult run(double seed) const {
         if (!(options_.oversampling > 0.0)) return run(seed, options_.n, options_.is_distinct);
-        // near-duplicates are dropped later, by the choice
+        // near-duplicates are dropped later, when the farthest solutions are chosen
         SearchResult found = run(seed, Index(double(options_.n) * (1.0 + options_.oversampling)), false);
         const double end = std::max(options_.deadline, steady_seconds() + kGrace);
         const Configurations& rows = found.rows;
@@ -155,7 +156,7 @@ class Search {
                 conditions_(found.rows, n_before, marks);
                 gained = Index(std::count(marks.begin(), marks.begin() + n_seeded, 1)) - n_before;
                 found.keep(marks.data());
-            } else if (round.has_continued && is_distinct) {  // the rest are between known solutions
+            } else if (round.has_continued && is_distinct) {  // remaining solutions are between known ones
                 gained = found.n_remote;
             }
             if (can_continue && n_seeded >= round.fewest_roots) {
@@ -188,7 +189,7 @@ class Search {
         return result;
     }
 
-    // Returns whether there was time to compare all.
+    // Returns whether there was time to compare all solutions.
     bool drop_duplicates(SearchResult& found, double deadline) const {
         Places known(task_.bounds, chain_.n_joints);
         Watch watch(deadline);

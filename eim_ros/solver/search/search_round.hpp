@@ -7,13 +7,13 @@
 
 namespace eim {
 
-// for solutions from a given or uniform seed, or from continuation
+// expert of solutions from a given or uniform seed, or from continuation
 inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;
 
 struct SearchRound {
     int n_uniform, n_drawn;      // number of uniform seeds within the limits, and of draws from the mixture
     double tempering;            // exponent of the mixture weights
-    double distinct_tolerance;   // [rad or m]: near-duplicates are removed; negative: kept
+    double distinct_tolerance;   // [rad or m]: difference of near-duplicates, which are removed; negative to keep them
     bool has_continued;          // whether an earlier round continued along self-motions
     int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
     ContinuationOptions spread;
@@ -21,13 +21,13 @@ struct SearchRound {
     double seed;  // in [0, 1)
 };
 
-// Results of a search: verified solutions, and the best attempt while there is none.
+// Results of a search: verified solutions, and the best attempt as long as there is no solution.
 struct Found {
     Rows rows;
     std::vector<std::uint32_t> experts;  // (n,)
     std::vector<double> best;
     double best_error = std::numeric_limits<double>::infinity();  // one unit of the arm counts as 1 rad
-    // of the last round: seeds that converged; rows before continuation; seeds far from all known solutions
+    // of the last round: seeds that converged, rows before continuation, and seeds far from all known solutions
     int n_converged = 0, n_seeded = 0, n_remote = 0;
 
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
@@ -47,8 +47,7 @@ struct Found {
     }
 };
 
-// Moves continuous joints with narrowed limits between -pi and pi: the solver would clamp a value of another
-// revolution.
+// Moves continuous joints with narrowed limits between -pi and pi. The solver would clamp values of other revolutions.
 template <class Positions>
 inline Positions within_limits(Positions rows, const Task& task, const bool* continuous) {
     for (int j = 0; j < rows.n_joints; ++j) {
@@ -58,7 +57,7 @@ inline Positions within_limits(Positions rows, const Task& task, const bool* con
     return rows;
 }
 
-// Seeds of a round: given ones, uniform ones and draws. `sources` returns the expert of each.
+// Seeds of a round: given seeds, uniform seeds, and draws from the mixture. `sources` returns the expert of each.
 inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound& round, Configurations given,
                      const bool* continuous, std::vector<std::uint32_t>& sources) {
     Rows seeds(std::move(given));
@@ -92,8 +91,8 @@ inline Index nearest(const Task& task, const Configurations& rows, Index i, Inde
     return best;
 }
 
-// Adds solutions from seeds and from continuation, which have the expert of the nearest solution from a seed. Only
-// `verify_rows` decides which ones are kept.
+// Adds solutions from seeds and from continuation. A solution from continuation has the expert of the nearest solution
+// from a seed. Only `verify_rows` decides which solutions are kept.
 template <int N>
 inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const SearchRound& round,
                          Configurations given, const bool* continuous, Found& found) {
@@ -124,7 +123,7 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     }
     rows.resize(rows.size());
     verify_rows<N>(chain, task, rows, n_known);
-    const auto is_valid = rows.converged.begin() + n_known;  // earlier ones are valid
+    const auto is_valid = rows.converged.begin() + n_known;  // earlier rows are valid
     found.n_seeded = int(n_known + std::count(is_valid, rows.converged.begin() + n_seeded, 1));
     const std::vector<std::uint8_t> mask(rows.converged);
     found.keep(mask.data(), n_known);

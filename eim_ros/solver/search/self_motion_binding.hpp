@@ -15,7 +15,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-// The self-motions of the free angles of a pose, by closed form; none if no angle is free.
+// The self-motions of the free angles of a pose in closed form. There are none if no angle is free.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
     Unlocked unlocked(true);
@@ -55,7 +55,7 @@ inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
     return py::make_tuple(found[0], found[1], !is_late);
 }
 
-// Verified solutions that divide all components, their errors (2, n), and whether there was time for all.
+// Returns verified solutions that divide all components, their errors (2, n), and whether there was time for all.
 inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
                                    double deadline) {
     Rows rows({chain.n_joints});
@@ -66,7 +66,7 @@ inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// The same, in random order and at most n, of solutions that satisfy further conditions (see search_poses).
+// Returns the same for at most n solutions that satisfy further conditions (see search_poses), in random order.
 inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
                                 double deadline, const py::object& conditions) {
     Rows rows({chain.n_joints});
@@ -78,7 +78,7 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const 
     return timely_tuple(rows, !in_time);
 }
 
-// Verified random solutions on the components, their errors (2, n), and whether there was time for all.
+// Returns verified random solutions on the components, their errors (2, n), and whether there was time for all.
 inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing, double deadline) {
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
@@ -89,8 +89,8 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     return timely_tuple(rows, is_late);
 }
 
-// Solutions nearest to a reference on the `most` nearest components, and n others that divide all components; the
-// nearest first. With errors (2, n), and whether there was time for all.
+// Returns the solutions nearest to a reference on the `most` nearest components, and n others that divide all
+// components, the nearest first. Also returns errors (2, n), and whether there was time for all.
 inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, const Task& task,
                                    const StepOptions& effort, const Converted<double>& reference,
                                    const Converted<double>& equivalents, const Converted<bool>& continuous, int most,
@@ -108,8 +108,8 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// Table (n, 3) of components: length [rad, m], whether closed, whether complete. Anything undecided, for example near a
-// singularity, counts as one more, incomplete component.
+// Table (n, 3) of components: length [rad, m], whether closed, whether complete. If something is undecided, for example
+// near a singularity, the table has an additional, incomplete component.
 inline Converted<double> component_table(const std::vector<Component>& components, bool is_undecided) {
     Converted<double> table({Index(components.size()) + is_undecided, Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
@@ -122,11 +122,12 @@ inline Converted<double> component_table(const std::vector<Component>& component
 
 inline constexpr Index kCurveLine = 7;  // entries of a line of the table
 
-// Solutions of poses (m, 4, 4) on their curves: at most n of each, spread evenly or the nearest to a reference (see
-// answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all poses in
-// turn, see component_table. Columns of the table are the number of rows, the number of components, the bound on the
-// share of missing ones, and whether the row is surely the nearest solution, there was time for the search, there was
-// time for all solutions, and the spacing takes more than n. Without time for a pose, its line has a NaN.
+// Solutions of poses (m, 4, 4) on their curves: at most n of each pose, spread evenly or nearest to a reference (see
+// answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all poses
+// (see component_table). Columns of the table are the number of rows, the number of components, the bound on the share
+// of missing components, and four flags: whether the row is surely the nearest solution, there was time for the search,
+// there was time for all solutions, and the spacing needs more than n. If there is no time for a pose, its line has a
+// NaN.
 inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
                                  const Converted<double>& targets, const Converted<double>& seeds, Index n,
                                  double spacing, double confidence, const py::object& reference,

@@ -1,11 +1,11 @@
-// All solutions of a pose for an arm with one redundant direction: self-motions found by restarts without limits and
-// traced from end to end, with a confidence that none is missing.
+// All solutions of a pose for an arm with one redundant direction. Self-motions are found by restarts without limits
+// and traced from end to end, until there is enough confidence that none is missing.
 //
 // A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
 // which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
 // eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
-// eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a share of
-// the error probability, and the shares sum to 1.
+// eps)^r. Each run of restarts that ends with a new component is another opportunity for an error. Therefore the m-th
+// run gets a share of the allowed error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -21,10 +21,10 @@
 namespace eim {
 
 inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
-// [rad, m]: distance from a curve, for restarts solved in single precision
+// [rad, m]: distance from a curve below which restarts in single precision count as points of the curve
 inline constexpr double kCoarselySame = 1e-2;
-inline constexpr double kEnough = 3e-3;     // [rad, m]: distance at which no closer curve is searched
-inline constexpr int kMostUnseen = 0;       // number of curves found by a single restart at which the search may end
+inline constexpr double kEnough = 3e-3;     // [rad, m]: at this distance from a curve, no closer curve is searched
+inline constexpr int kMostUnseen = 0;       // the search may end with this number of curves that only one restart found
 inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which the search ends undecided
 
 // Share of the m-th run (m >= 1) in the error probability.
@@ -57,19 +57,20 @@ class SelfMotions {
 
     const std::vector<Component>& components() const { return components_.components(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether no curve could be traced from solutions that restarts led to, for example near a singularity, or a curve
-    // only touches a limit.
+    // Whether some restarts led to solutions from which no curve could be traced, for example near a singularity, or
+    // whether a curve only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
-    // Upper bound, at a confidence, of the share of restarts that lead to components not found.
+    // Upper bound, at the given confidence, of the share of restarts that lead to components that were not found.
     double missed_share(double confidence) const {
         if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
         return 1.0 - portable::exp(portable::log((1.0 - confidence) * share_of_run(n_runs_)) / double(n_run_));
     }
 
-    // Restarts until the bound holds, or, without a bound, until a missing curve is unlikely. Returns false if the
-    // deadline passed before or curves are endless. The clock is checked between rounds; at least one round is made.
+    // Makes restarts until the bound is reached, or, without a bound, until a missing curve is unlikely. Returns false
+    // if the deadline passed earlier, or if a curve has no end. The clock is checked between rounds, so at least one
+    // round is made.
     template <int N>
     bool search(const Chain& chain, const SelfMotionSearch& wanted) {
         CurveTracer<N> tracer(chain, free_, graph_, random_);
@@ -90,7 +91,7 @@ class SelfMotions {
         }
     }
 
-    // Takes the curves of sweeps of a closed form. They are certain unless it is undecided which curves there are.
+    // Uses the curves of sweeps of a closed form. They are certain unless the set of sweeps is undecided.
     void sweep(const Candidates& candidates, const SixJoints& part, double held) {
         const bool is_certain = add_curves(candidates, part, held, components_);
         for (const Sweep& sweep : candidates.sweeps) free_joints_.push_back(part.joint(sweep.joint));
@@ -109,8 +110,8 @@ class SelfMotions {
         if (is_decided) components_ = std::move(proven);
         return is_certified_ = is_decided;
     }
-    // Proves that no curve is missing, and traces the curves that a proof finds missing. Returns false if something is
-    // undecided, or at the deadline. The first version compares them with the curves of a closed form without limits.
+    // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if something is
+    // undecided, or at the deadline. This version compares the curves with those of a closed form without limits.
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
         const bool is_decided =
@@ -151,9 +152,10 @@ class SelfMotions {
         return false;
     }
     bool is_certified() const { return is_certified_; }
-    const std::vector<int>& free_joints() const { return free_joints_; }  // that determine the sweeps
+    const std::vector<int>& free_joints() const { return free_joints_; }  // the joints that determine the sweeps
 
-    // Traces the curves through solutions, unless they are known; false if there is no end, or at the deadline.
+    // Traces the curves through solutions, unless they are known. Returns false if a curve has no end, or at the
+    // deadline.
     template <int N>
     bool trace(const Chain& chain, const Configurations& solutions,
                double deadline = std::numeric_limits<double>::infinity()) {
@@ -167,8 +169,9 @@ class SelfMotions {
 
     // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
     //
-    // At the deadline, a time of the steady clock [s], it ends and is late. The result is then spread over all places,
-    // because blocks are processed in an order in which early ones are far apart. A few places are always processed.
+    // The function ends at the deadline, a time of the steady clock [s], and is then late. Its result is still spread
+    // over all places, because blocks are processed in an order in which the early ones are far apart. A few places are
+    // always processed.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
         Rows rows({n_joints_});
@@ -211,14 +214,14 @@ class SelfMotions {
     static constexpr std::size_t kReadings = 16;
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // The number of the known curve on which a solution is, or -1. A solution that is only near a cubic has to be
-    // traced: the tracer then finds that its curve is known, and adds it as a place.
+    // The number of the known curve on which a solution is, or -1. A solution that is only near the cubic of a curve
+    // has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.
     int known_curve(const double* q) const {
         const int place = graph_.where(q, kSame).place;
         return place < 0 ? -1 : components_.curve_of(place);
     }
 
-    // Whether limits cut the curves with certainty, and no curve crosses another one.
+    // Whether it is certain where limits cut the curves, and no curve crosses another one.
     bool may_certify(const Chain& chain) const {
         const std::vector<Curve>& curves = components_.curves();
         return !components_.touches_limit() && std::none_of(curves.begin(), curves.end(), [&](const Curve& curve) {
@@ -246,7 +249,7 @@ class SelfMotions {
         return false;
     }
 
-    // Adds the valid ones of some places that are not near-duplicates of known ones.
+    // Adds those of some places that are valid, and not near-duplicates of known places.
     template <int N>
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
@@ -283,7 +286,7 @@ class SelfMotions {
         return n_once <= kMostUnseen || (is_undecided() && n_run_ >= kLongestRun);
     }
 
-    // Makes the restarts of a round; those that lead to no known curve become roots.
+    // Makes the restarts of a round. Restarts that lead to no known curve become roots.
     template <int N>
     void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
         n_round_ = n_restarts_ == 0 ? wanted.first_restarts : kFewRestarts;
