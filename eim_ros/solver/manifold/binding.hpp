@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Returns the given solutions and the added ones, at most `most` in all.
+// Returns the given solutions and the added ones, at most `most` in total.
 inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                           const Converted<double>& solutions, Index most, double seed) {
     Configurations rows = rows_of(chain, solutions);
@@ -29,15 +29,15 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
     return positions_of(rows);
 }
 
-// Valid rows, their errors (2, n) and distances from the reference of a cost (n,).
+// Returns valid rows, their errors (2, n), and their distances from the reference of a cost (n,).
 inline py::tuple with_distances(const Rows& valid, const Cost& cost) {
     std::vector<double> away;
     for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
     return py::make_tuple(positions_of(valid), errors_of(valid), copy_of(away, {Index(away.size())}));
 }
 
-// Moves configurations onto the pose and along the self-motion to where a reference is nearest. Returns the valid ones,
-// their errors (2, n) and distances from the reference (n,).
+// Moves configurations onto the pose, then along the self-motion to the point nearest to a reference. Returns the valid
+// ones, their errors (2, n), and their distances from the reference (n,).
 inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
                                   const Converted<double>& positions, const Converted<double>& reference,
                                   const Converted<bool>& continuous) {

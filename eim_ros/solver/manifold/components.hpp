@@ -1,7 +1,7 @@
 // Components of the solution set of a pose: the connected pieces of its self-motions within the limits.
 //
-// A curve on the torus of the joints is unrolled. Revolutions of joints move each segment of it into the limits in all
-// possible ways: one or none if the limits are narrower than a revolution.
+// A curve on the torus of the joints is unrolled. Each of its segments is shifted by revolutions of joints into the
+// limits in all possible ways. There is at most one way if the limits are narrower than a revolution.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
@@ -14,8 +14,8 @@ inline constexpr Index kMaxComponents = 20000;
 inline constexpr double kMostTurns = 4096.0;  // largest number of combinations of revolutions of a segment
 inline constexpr double kLeastTime = 0.015;   // [s]: the search may take this time, even after the deadline
 
-// An unrolled curve: place i + 1 follows place i along the curve. If the curve is closed, the last place is the first
-// one again.
+// An unrolled curve: place i + 1 follows place i along the curve. If the curve is closed, the last place equals the
+// first one.
 struct Curve {
     Configurations places, tangents;  // tangents: unit vectors along the curve
     std::vector<int> numbers;         // indices of the places in the graph
@@ -37,17 +37,17 @@ struct Piece {
 
 struct Component {
     int curve;
-    // revolutions of each joint [rad]; several if a closed curve closes only after revolutions
+    // revolutions of each joint [rad]; there are several if the curve closes only after revolutions
     std::vector<std::vector<double>> turns;
     std::vector<Piece> pieces;  // in order along the curve
     double length = 0.0;
     bool is_closed = false;
-    bool is_complete = true;  // complete: closed, or cut by limits at both ends
+    bool is_complete = true;  // whether it is closed, or cut by limits at both ends
 };
 
 class CurveComponents {
    public:
-    // limits of the task; period of each joint, 0 for none
+    // takes the limits of the task, and the period of each joint, which is 0 for joints without a period
     CurveComponents(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
@@ -63,9 +63,9 @@ class CurveComponents {
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_component(int curve) const { return has_component_[curve]; }
 
-    // Adds the new curves of the graph; returns their number of components. Curves are complete here, so two parts of a
-    // curve never meet later. At the deadline, a time of the steady clock [s], the search within a curve ends, and no
-    // component of that curve counts as complete.
+    // Adds the new curves of the graph, and returns their number of components. Curves are complete here, so two parts
+    // of a curve never meet later. At the deadline, a time of the steady clock [s], the search within a curve ends, and
+    // no component of that curve counts as complete.
     int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
         const std::size_t n_before = components_.size();
         Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
@@ -111,7 +111,7 @@ class CurveComponents {
         return part;
     }
 
-    // Adds n places to rows, one in each of n equal parts of a component; `phase` is the position within the part.
+    // Adds n places to rows, one in each of n equal parts of a component. `phase` is the position within each part.
     void divide(const Component& component, Index n, double phase, Configurations& rows) const {
         double q[kMostJoints], passed = 0.0;
         std::size_t p = 0;
@@ -131,7 +131,7 @@ class CurveComponents {
     }
 
    private:
-    static constexpr Index kUsualPlaces = 128;  // of a curve; memory is reserved for these
+    static constexpr Index kUsualPlaces = 128;  // usual number of places of a curve, for which memory is reserved
 
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
@@ -177,7 +177,7 @@ class CurveComponents {
     void cut(int number, Watch& watch, const LimitTolerances& tolerances = {}) {
         const Curve& curve = curves_[number];
         const std::size_t first_component = components_.size();
-        // components at the start of the curve; those that continue into this segment; into the next one
+        // components at the start of the curve, components that continue into this segment, and into the next one
         std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = curve.segment(i);
@@ -263,8 +263,8 @@ class CurveComponents {
         return true;
     }
 
-    // Calls visit(revolutions of each joint) for all that may move a segment into the limits, up to a tolerance, until
-    // it returns false.
+    // Calls visit(revolutions of each joint) for all revolutions that may move a segment into the limits, up to a
+    // tolerance, until it returns false.
     template <class Visit>
     void for_turns(const Segment& part, double tolerance, Visit visit) {
         double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;

@@ -1,14 +1,14 @@
 // Continuation along the self-motion of an arm with one joint more than the pose requires.
 //
 // A branch starts at a known solution, a root, and takes steps of equal length (predictor and corrector, Allgower and
-// Georg 1990). The predictor is the cubic through the last two places and their tangents; the corrector is Newton's
+// Georg 1990). The predictor is the cubic through the last two places and their tangents. The corrector is Newton's
 // method. When a prediction is within kClose of the pose, one more Newton step completes the place, and the same
-// Jacobian gives the tangent there. So a new solution takes two or three evaluations.
+// Jacobian gives the tangent there. Therefore a new solution needs only two or three evaluations.
 //
 // Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits and find the
-// piece on the other side, even if it is short and few seeds lead there. Places outside are remembered so that no
-// branch returns to them, but they are not solutions. A place is inside if revolutions of joints take it within the
-// limits.
+// piece on the other side, even if it is short and few seeds lead there. Places outside the limits are remembered so
+// that no branch returns to them, but they are not solutions. A place is inside if revolutions of joints bring it
+// within the limits.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -19,15 +19,15 @@
 namespace eim {
 
 inline constexpr double kSpacing = 0.6;  // least spacing of solutions, relative to the step
-// a step is not taken if it is predicted to end closer than this times the spacing
+// a step is not taken if its predicted end is closer to known places than this share of the spacing
 inline constexpr double kForesight = 0.9;
 inline constexpr int kStepsOutside = 5;       // steps of a branch outside the limits before it ends
 inline constexpr int kMostOutside = 256;      // number of remembered places outside
 inline constexpr int kStepsBack = 6;          // Newton steps from a prediction to the pose
 inline constexpr double kClose = 4e-3;        // [m], [rad]
 inline constexpr double kContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
-inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relative to the squared error, and constant
-// factor for the distance from roots, because places are solutions up to about 1e-4
+inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relative to the squared error, and absolute
+// factor on the distance from roots, because places are solutions only up to about 1e-4
 inline constexpr double kSlack = 1.03;
 inline constexpr int kBranches = 16;  // branches processed together, for every register width
 
@@ -74,7 +74,7 @@ class Continuation {
         }
     }
 
-    // Follows branches from all roots in both directions until there are most_new new places, or everything is known.
+    // Follows branches from all roots in both directions until there are most_new new places, or no branch is left.
     //
     // Roots close to other roots are hidden: no branch starts or ends at them.
     Trace run(const Configurations& roots, int most_new) {
@@ -105,7 +105,7 @@ class Continuation {
 
     struct Group {  // one branch per lane
         V q[kJoints<N>] = {}, before[kJoints<N>] = {}, chord[kJoints<N>] = {}, tangent[kJoints<N>] = {};
-        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight; else 1
+        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight, else 1
         int at[W], n_back[W] = {}, n_outside[W] = {};
         Group() { std::fill_n(at, W, int(Trace::kNone)); }
     };
@@ -235,7 +235,8 @@ class Continuation {
         }
     }
 
-    // The place of a branch after the revolutions that bring it closest to the limits; returns whether it is within.
+    // Shifts the place of a branch by the revolutions that bring it closest to the limits. Returns whether it is
+    // within.
     bool turn_inside(const Group& group, int lane, double* place) const {
         const Bounds<double>& bounds = task_.bounds;
         for (int j = 0; j < n_; ++j) {

@@ -1,5 +1,5 @@
-// Self-motions as a graph: places along curves and the links between them. Between two linked places, the curve is
-// close to the cubic through both along their tangents (Hermite).
+// Self-motions as a graph of places along curves, with links between successive places. Between two linked places, the
+// curve is close to the cubic that has the tangents of both places (Hermite).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace eim {
 
-inline constexpr double kSame = 1e-3;           // [rad, m]: a configuration this near a cubic is on its curve
+inline constexpr double kSame = 1e-3;           // [rad, m]: a configuration this close to a cubic is on its curve
 inline constexpr double kLongestSegment = 0.4;  // [rad, m]: longest step along a curve
 // largest distance of a chord from the mean of its tangents, relative to the step
 inline constexpr double kMostSkew = 0.03;
@@ -18,7 +18,7 @@ inline constexpr double kMostSkew = 0.03;
 // The cubic from one place to another, with parameter s from 0 to 1.
 struct Segment {
     int n_joints;
-    // the last two: tangents times length
+    // the last two are tangents times length
     double start[kMostJoints], chord[kMostJoints], ahead[kMostJoints], behind[kMostJoints];
     double length;
 
@@ -47,7 +47,7 @@ struct Segment {
                s * (3.0 * s - 2.0) * behind[j];
     }
 
-    // Fills in 0, the parameters at which joint j turns back, and 1. Returns their number.
+    // Writes 0, the parameters at which joint j turns back, and 1. Returns the number of these parameters.
     int extremes(int j, double (&at)[4]) const {
         const double c = ahead[j], d = behind[j];
         // coefficients of the slope, with c
@@ -67,8 +67,8 @@ struct Segment {
         return n;
     }
 
-    // Finds the s closest to a place, given as offset `away` from the start, by iteration from s. Returns the squared
-    // distance.
+    // Finds the parameter s at which the cubic is closest to a place, by iteration from s. The place is given as offset
+    // `away` from the start. Returns the squared distance.
     double closest(const double* away, double& s) const {
         double square = 0.0;
         for (int round = 0; round < 3; ++round) {
@@ -87,7 +87,7 @@ struct Segment {
     }
 };
 
-// Spatial hash of places by three rotating joints, so that few places are compared in a search for near ones.
+// Spatial hash of places by three rotating joints, so that a search for near places compares only a few.
 class TorusCells {
    public:
     static constexpr double kFarthest = 0.5 * kTwoPi / 14;  // places within this distance are found
@@ -108,7 +108,7 @@ class TorusCells {
         nexts_.push_back(firsts_[cell]), firsts_[cell] = int(nexts_.size()) - 1;
     }
 
-    // Calls visit(number) for all places within kFarthest, and for some others, until it returns true.
+    // Calls visit(number) for all places within kFarthest, and for some farther ones, until it returns true.
     template <class Visit>
     void for_near(const double* place, Visit visit) const {
         int near[3][2] = {};
@@ -213,7 +213,8 @@ class CurveGraph {
         return found;
     }
 
-    // Position of a configuration on known curves within a tolerance: the closest one, or one that is close enough.
+    // The position on known curves that is closest to a configuration, within a tolerance. The search ends early at a
+    // position that is close enough.
     OnCurve where(const double* q, double tolerance, double enough = kSame) const {
         double least = tolerance * tolerance;
         OnCurve best;

@@ -2,15 +2,15 @@
 // joints.
 //
 // Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
-// for seven rotating joints). With limits, pieces of these curves remain. So limits play no role here: curves are
-// followed through them.
+// for seven rotating joints). Limits only cut these curves into pieces. Therefore limits play no role here, and curves
+// are followed through them.
 //
 // The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
 // tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
 // rejected and halved if Newton's method is slow or the tangent rotates far. It is also halved if the place is far from
 // the prediction, because the place may be on another curve. Branches start in both directions from every root, and end
-// where they meet a place of the same curve. Each side of each place is left once. So a curve is traced once, however
-// many roots are on it. It is known from end to end when no side is open.
+// where they meet a place of the same curve. A branch leaves each side of each place only once, so a curve is traced
+// once, whatever the number of roots on it. A curve is known from end to end when no side is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -20,17 +20,17 @@
 
 namespace eim {
 
-// [rad, m]: a solution this near a cubic needs a closer check
+// [rad, m]: a solution this close to a cubic needs an exact check
 inline constexpr double kMaybeSame = 3e-2;
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
-inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // Newton steps: until close, until arrived
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // most Newton steps until close, and until arrived
 inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: one more Newton step is then enough for a place
-// [rad, m]: error left by a Newton step, about its square over the least singular value
+// [rad, m]: error after a Newton step, about the square of the step divided by the least singular value
 inline constexpr double kNewtonError = 5e-5;
-inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has rotated too far
+inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: longer corrections rotate the tangent too far
 inline constexpr double kNewtonContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
 inline constexpr double kPredicted = 5e-3;          // [rad, m]: target error of predictions, which controls the step
-inline constexpr double kStraying = 0.15;           // steps: a place farther from the prediction is rejected
+inline constexpr double kStraying = 0.15;           // as a share of the step: places farther from it are rejected
 inline constexpr double kLeastCosine = 0.9;         // least cosine of the angle between successive tangents
 inline constexpr double kWantedTurn = 0.35;         // [rad]: target rotation of the tangent per step
 inline constexpr double kLongestGrowth = 1.6;       // largest ratio of successive steps
@@ -44,15 +44,15 @@ inline constexpr double kSingular = 3e-4;
 template <int N>
 class CurveTracer {
    public:
-    // free: a task without limits, see `without_limits`
+    // `free` is a task without limits (see `without_limits`).
     CurveTracer(const Chain& chain, const Task& free, CurveGraph& graph, Random& random)
         : chain_(chain.in_units()), unit_(chain.unit), task_(free), graph_(graph), random_(random) {
         std::fill_n(jobs_, W, Job{});
         for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
     }
 
-    // Traces the curves through configurations close to solutions, except known ones. Returns false if curves are
-    // endless or the deadline, a time of the steady clock [s], has passed.
+    // Traces the curves through configurations close to solutions, except known curves. Returns false if a curve has no
+    // end, or if the deadline, a time of the steady clock [s], has passed.
     bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
         roots_ = &roots, next_root_ = 0;
         Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
@@ -126,7 +126,7 @@ class CurveTracer {
         V weakest{}, steepest{};  // estimates of 1 / s^2 and of 1 / s, of the least singular value s
     };
 
-    // One step of Newton's method in every lane, then the next event of each.
+    // Makes one step of Newton's method in every lane, then handles the next event of each lane.
     void advance() {
         Difference<V> error;
         Correction step;
@@ -151,7 +151,7 @@ class CurveTracer {
             set(step.is_close, lane, close ? 1.0 : 0.0);
             ++job.n_back;
             const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
-            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose without reaching it
+            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose, but does not reach it
             if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
             job.least = square;
         }
@@ -182,7 +182,7 @@ class CurveTracer {
     }
 
     static void estimate_least_singular_value(const Damped<V>& factor, Correction& step) {
-        // (J J^T)^-1 of a vector with a part in every direction is about that part over the square of the least value
+        // for a general vector v, (J J^T)^-1 v is about the part of v along the weakest direction, divided by s^2
         const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
         V some[6], grown[6];
         for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
@@ -195,7 +195,7 @@ class CurveTracer {
     void settle(int lane, const Correction& step) {
         Job& job = jobs_[lane];
         if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
-            job.kind = Kind::none;  // another branch came from there
+            job.kind = Kind::none;  // another branch has arrived from there
             return;
         }
         if (job.n_back < 0) return retry(lane);
@@ -209,14 +209,14 @@ class CurveTracer {
             unit[j] = get(step.tangent[j], lane) * get(step.scale, lane), q[j] = get(q_[j], lane);
         }
         const bool is_singular = !(get(step.weakest, lane) * kSingular * kSingular < 1.0);
-        if (is_singular) return retry(lane);  // no curve starts or continues there: solutions around it may be surfaces
+        if (is_singular) return retry(lane);  // no curve starts or continues there, and there may be surfaces
         if (job.kind == Kind::branch) return arrive(lane, q, unit);
         take_root(lane, q, unit, get(step.squares, lane));
     }
 
     void take_root(int lane, double* q, const double* unit, double squares) {
         Job& job = jobs_[lane];
-        if (!(squares > 1e-4)) {  // the direction was perpendicular to the curve: try another one
+        if (!(squares > 1e-4)) {  // the direction was perpendicular to the curve, so try another one
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
             if (++n_turned_ < 100) return;
             job.kind = Kind::none;
@@ -235,8 +235,8 @@ class CurveTracer {
         open_.push_back({place, 0}), open_.push_back({place, 1});
     }
 
-    // Whether a solution next to a segment is on its curve: Newton's method from the cubic leads to it. If the cubic is
-    // inaccurate, the solution becomes a place of the curve.
+    // Whether a solution next to a segment is on its curve. If so, Newton's method leads from the cubic to it. If the
+    // cubic is inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
         if (graph_.link(at.place, at.side).place < 0) return true;  // at a place itself
@@ -270,7 +270,7 @@ class CurveTracer {
         return true;
     }
 
-    // A branch has reached the curve again: checks the step, records the place and predicts the next one.
+    // Event: a branch has reached the curve again. Checks the step, records the place and predicts the next one.
     void arrive(int lane, double* q, const double* unit) {
         Job& job = jobs_[lane];
         double strayed = 0.0, cosine = 0.0;
@@ -297,7 +297,7 @@ class CurveTracer {
         predict(lane);
     }
 
-    // Whether the chord of a step is far from the mean of both tangents, as after a jump to another curve.
+    // Whether the chord of a step is far from the mean of both tangents, which indicates a jump to another curve.
     bool is_skew(const Job& job, const double* heading, const double* q, const double* unit, double cosine) const {
         double chord = 0.0, skew = 0.0;
         for (int j = 0; j < n_; ++j) chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
@@ -321,7 +321,7 @@ class CurveTracer {
         job.kind = Kind::none;
     }
 
-    // Adds a place to the curve of a branch; false if the branch ends there, far beyond a limit.
+    // Adds a place to the curve of a branch. Returns false if the branch ends there, far beyond a limit.
     bool record(Job& job, const double* q, const double* unit) {
         double end[kJoints<N>];
         std::copy_n(q, n_, end);
@@ -335,7 +335,7 @@ class CurveTracer {
         return false;
     }
 
-    // Step control: by the error of the prediction, of fourth order, and by the turn of the tangent.
+    // Step control, by the error of the prediction, which is of fourth order, and by the rotation of the tangent.
     static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = portable::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);

@@ -1,5 +1,5 @@
-// Configurations between the places of a trace. The cubic through two places along their tangents (Hermite) is close to
-// the self-motion.
+// Configurations between the places of a trace. The self-motion is close to the cubic that has the tangents of two
+// successive places (Hermite).
 #pragma once
 
 #include "manifold/continuation.hpp"

@@ -1,4 +1,4 @@
-// The parts of a segment of a solution curve that joint limits leave.
+// The parts of a segment of a solution curve that are within the joint limits.
 //
 // Limits cut the cubic at roots of polynomials of degree 3, so even very short pieces are found.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace eim {
 
-inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are rounding
+inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are due to rounding
 
 // Tolerances at limits [rad, m]. The defaults are for traced curves.
 struct LimitTolerances {
@@ -19,14 +19,14 @@ struct LimitTolerances {
 };
 inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
-// Range of joint j along a segment, not underestimated: the range of the Bezier control points.
+// Upper bound of the range of joint j along a segment: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
     const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j], c = d - part.behind[j] / 3.0;
     return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
 }
 
-// Adds the parameters at which joint j of a segment has a value, by bisection between the extremes of the cubic.
-// Returns whether an extreme, or a range between two, equals that value up to rounding.
+// Adds the parameters at which joint j of a segment has the given value, by bisection between the extremes of the
+// cubic. Returns whether an extreme, or the range between two extremes, equals this value up to rounding.
 inline bool add_crossings(const Segment& part, int j, double value, const LimitTolerances& tolerances,
                           std::vector<double>& cuts) {
     double at[4];
@@ -64,8 +64,8 @@ inline bool is_well_within(const Bounds<double>& limits, const Segment& part, co
     return true;
 }
 
-// Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
-// limit or runs along it.
+// Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if the segment only
+// touches a limit or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, const LimitTolerances& tolerances,
                                                             bool& touches) {

@@ -7,16 +7,16 @@
 namespace eim {
 
 inline constexpr double kProjectionDamping = 1e-9;
-inline constexpr double kLeastShare = 1e-3;  // least share of a direction in the null space for it to be followed
+inline constexpr double kLeastShare = 1e-3;  // directions with a smaller share in the null space are not followed
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
 inline constexpr double kShortestScale = 0.1;  // least scale of a step; weights are at most 1
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
 inline constexpr double kFlat = 3e-5;          // [rad, m]: norm of the null-space gradient at a minimum
-inline constexpr double kExact = 1e-12;  // [m], [rad]: errors after correction; larger ones would hide the descent
+inline constexpr double kExact = 1e-12;  // [m], [rad]: errors after correction; larger errors would hide the descent
 // [rad, m]: joints closer to a limit count as at the limit, until a minimum is found
 inline constexpr double kWidestMargin = 1e-2;
 inline constexpr double kNarrowing = 1e-3;
-inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer to a limit or to the end of a tolerance counts as at it
+inline constexpr double kEdge = 1e-8;  // [m], [rad]: values closer to a limit or to a tolerance count as equal to it
 
 // Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration; differences of continuous joints are on the circle.
 struct Cost {
@@ -48,8 +48,8 @@ inline double to_null_space(const Chain& chain, const double (*jacobian)[6], boo
     return left;
 }
 
-// Fills tangent with the unit vector of the null-space part of a direction at q; false if there is no such part. A
-// joint at a limit that would be pushed further out does not move.
+// Fills tangent with the unit vector of the null-space part of a direction at q. Returns false if there is no such
+// part. A joint at a limit does not move further out.
 template <int N>
 inline bool project(const Chain& chain, const Task& task, const double (*jacobian)[6], const double* q,
                     const double* direction, double* tangent) {
@@ -92,8 +92,8 @@ inline constexpr double kRegularShare = 0.25;  // the same, as a share of the le
 
 // Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
 //
-// Within this distance of the reference, the Jacobian changes by at most about twice the distance. So if its least
-// singular value is larger by some factor, the solutions near the reference form a single smooth set.
+// Within this distance of the reference, the Jacobian changes by at most about twice the distance. If the least
+// singular value is larger than this change by some factor, the solutions near the reference form a single smooth set.
 template <int N>
 inline bool is_surely_nearest(const Chain& chain, const double* q, double distance, bool position_only) {
     return distance <= kNearby && distance <= kRegularShare * least_singular_value<N>(chain, q, position_only);
@@ -147,7 +147,7 @@ class Descent {
     }
 
    private:
-    // Corrects q to the pose; returns whether it is a solution then.
+    // Corrects q to the pose. Returns whether q is then a solution.
     bool lead_back(double* q) {
         std::copy_n(q, joints_of<N>(chain_), led_back_.row(0));
         run_rows<N, true>(chain_, task_, {kExact, kExact, 10, 3}, RowJobs::all(led_back_));
@@ -155,12 +155,12 @@ class Descent {
         return led_back_.distances[0] <= task_.position_tolerance && led_back_.angles[0] <= task_.orientation_tolerance;
     }
 
-    // Fills tangent_ with the steepest descent of half the cost along the self-motion; returns its squared length.
+    // Fills tangent_ with the steepest descent of half the cost along the self-motion. Returns its squared length.
     //
-    // This is an active-set method. A joint at a limit may move inwards only. The same holds for an error at the end of
-    // its tolerance, whose row of the Jacobian starts as free. Joints and rows that the descent would move outwards are
-    // fixed, round by round, until there are none. If no descent remains, the fixed joint with the largest inward pull
-    // is released.
+    // This is an active-set method. A joint at a limit may move only inwards. The same applies to an error at the end
+    // of its tolerance, whose row of the Jacobian is free at first. Joints and rows that the descent would move
+    // outwards are fixed, round by round, until there are no more. If no descent remains, the fixed joint with the
+    // largest inward pull is released.
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);
@@ -235,7 +235,7 @@ class Descent {
     Kinematics<double, N> at_;
 };
 
-// Moves configurations onto the pose and along the self-motion to where a cost is least. Returns the valid ones.
+// Moves configurations onto the pose, then along the self-motion to a local minimum of a cost. Returns the valid ones.
 template <int N>
 inline Rows nearest_on_curves(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& cost,
                               Rows rows) {

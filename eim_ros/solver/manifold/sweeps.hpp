@@ -1,8 +1,8 @@
-// Self-motions of arms with a closed form at poses where one angle is free, see `Sweep`, as curves.
+// Self-motions, as curves, of arms with a closed form at poses where one angle is free (see `Sweep`).
 //
-// The values of the free angle with solutions are those where the level is within [-1, 1]: the circle, or one or two
-// arcs. On an arc, middle + half cos(t) for t from 0 to 2 pi, with the second sign from pi on, leads once around a
-// closed curve, which is smooth where both signs meet at the ends of the arc.
+// A value of the free angle has solutions if the level there is within [-1, 1]. Such values form the circle, or one or
+// two arcs. On an arc, middle + half cos(t) for t from 0 to 2 pi leads once around a closed curve, with the first sign
+// up to pi and the second sign from there on. The curve is smooth at the ends of the arc, where both signs meet.
 #pragma once
 
 #include "closed_form/finite_solutions.hpp"
@@ -10,9 +10,10 @@
 
 namespace eim {
 
-// Smallest difference of a level and 1 at an extreme: nearer ones may be on either side, and curves may cross there.
+// Smallest difference of a level and 1 at an extreme. Closer levels may be above or below 1, and curves may cross
+// there.
 inline constexpr double kClearLevel = 1e-7;
-inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // of a curve
+inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // parts of a curve at first, and halvings of a part
 inline constexpr double kLongestPart = 0.3;                       // [rad]
 inline constexpr double kExactPart = 2e-7;  // [rad]: distance of the middle of a part from its cubic
 
@@ -21,7 +22,7 @@ struct Arc {
     double middle, half;
 };
 
-// Adds the arcs of a sweep. Returns false if it is undecided which ones there are.
+// Adds the arcs of a sweep. Returns false if it is undecided which arcs exist.
 inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
     const Sinusoid& level = sweep.level;
     const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
@@ -80,7 +81,7 @@ class ClosedCurve {
 
     int n() const { return curve_.places.n_joints; }
 
-    // The place at t, unrolled to the revolutions nearest to a known one.
+    // The place at t, unrolled to the revolutions nearest to a known place.
     Place place(double t, const double* known) const {
         constexpr double kStep = 1e-4;
         Place at{t};

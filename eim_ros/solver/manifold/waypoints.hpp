@@ -1,4 +1,4 @@
-// Places on the components of a solution set. They are close to solutions and still have to be corrected to the pose.
+// Places on the components of a solution set. They are close to solutions, but not yet corrected to the pose.
 #pragma once
 
 #include "manifold/components.hpp"
@@ -18,12 +18,12 @@ struct Nearby {
 
 class Waypoints {
    public:
-    // `bounds` belong to a task; random places advance `random`.
+    // `bounds` belong to a task. Random places advance `random`.
     Waypoints(const CurveComponents& components, const Bounds<double>& bounds, int n_joints, Random& random)
         : components_(components), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 
-    // Divides the components so that successive configurations differ by about `finest` in some joint, with about
-    // `most` configurations at most.
+    // Divides the components so that successive configurations differ by about `finest` in some joint. The number of
+    // configurations is limited to about `most`.
     Configurations filled(double finest, Index most) const {
         double parts = 0.0;
         for (const bool counts : {true, false}) {
@@ -53,8 +53,8 @@ class Waypoints {
         return Configurations{n_joints_};
     }
 
-    // Places along each component, from end to end in the order of travel, one component after the other. They are at
-    // most `spacing` apart and about `most` in all; `counts` returns the number of places per component.
+    // Places along each component, from end to end in the order of travel, one component after the other. Places are at
+    // most `spacing` apart, and there are at most about `most`. `counts` returns the number of places per component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
         for (const Component& component : components_.components()) total += component.length;
@@ -69,9 +69,9 @@ class Waypoints {
         return rows;
     }
 
-    // Divides the components evenly. There are n configurations in all, at least one per component if n is large
-    // enough; or, if spacing > 0, successive ones are at most `spacing` apart. At the deadline, a time of the steady
-    // clock [s], `is_late` becomes true and the remaining components are left out.
+    // Divides the components evenly. If spacing > 0, successive configurations are at most `spacing` apart. Otherwise
+    // there are n configurations, at least one per component if n is large enough. At the deadline, a time of the
+    // steady clock [s], `is_late` becomes true and the remaining components are left out.
     Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
         const std::vector<Component>& all = components_.components();
         std::vector<Index> parts(all.size(), 0);
@@ -105,7 +105,7 @@ class Waypoints {
         return rows;
     }
 
-    // Random places on the components, on average one per `spacing` of length, for short components too.
+    // Random places on the components, on average one per `spacing` of length. This is also true for short components.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Component& component : components_.components()) {

@@ -25,7 +25,7 @@ inline Transitions transitions_of(const Converted<double>& rows, const Counts& c
                        largest, std::move(edges));
 }
 
-// Index of the chosen solution of each layer, or -1 if it has none.
+// Returns the index of the chosen solution of each layer, or -1 for a layer without solutions.
 inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, const Counts& counts,
                                                const Converted<bool>& wraps, const Converted<double>& scale,
                                                double largest, double penalty, const Counts& blocked) {
@@ -38,8 +38,8 @@ inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, co
     return copy_of(chosen, {Index(chosen.size())});
 }
 
-// Which configurations lie on an allowed path (n,), the number of layers it reaches, and the least step to the next
-// one.
+// Returns which configurations lie on an allowed path (n,), the number of layers that the path reaches, and the least
+// step to the next layer.
 inline py::tuple path_reach(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
                             const Converted<double>& scale, double largest, const Counts& blocked) {
     const Transitions graph = transitions_of(rows, counts, wraps, scale, largest, blocked);

@@ -2,8 +2,8 @@
 //
 // Each pose is a layer and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
 // than the largest step. Few edges are within the largest step. To find them, both layers are sorted by one joint, and
-// only solutions within the step in that joint are compared. If these edges cannot be cheaper than the penalty, all
-// edges are compared. Blocked edges count as steps that are too large.
+// only solutions within the step of this joint are compared. All edges are compared only if this cannot give a path
+// that is cheaper than the penalty. Blocked edges count as steps that are too large.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class Transitions {
     Index n_layers() const { return Index(layers_.size()); }
     const Layer& layer(Index i) const { return layers_[i]; }
 
-    // Indices of the solutions on the path of least cost, -1 for layers without solutions.
+    // Indices of the solutions on the path with the least cost; -1 for layers without solutions.
     std::vector<std::int64_t> shortest(double penalty) const {
         std::vector<std::vector<Index>> previous(layers_.size());
         std::vector<std::int64_t> chosen(layers_.size(), -1);
@@ -84,8 +84,8 @@ class Transitions {
         double nearest = 0.0;  // least step from there to the next layer; infinite without a solution
     };
 
-    // Marks the solutions on paths of allowed steps from the first layer to the last; if there is no such path, those
-    // on paths from the first layer.
+    // Marks the solutions on paths of allowed steps from the first layer to the last. If there is no such path, marks
+    // the solutions on paths that start at the first layer.
     Reach reach() const {
         Reach found;
         std::vector<std::vector<std::uint8_t>> on(layers_.size());
@@ -199,7 +199,7 @@ class Transitions {
         }
     }
 
-    // Marks solutions of a layer that an allowed step reaches from a marked one of another layer.
+    // Marks the solutions of a layer that an allowed step reaches from a marked solution of another layer.
     void spread(const Layer& from, const std::vector<std::uint8_t>& marked, const Layer& to,
                 std::vector<std::uint8_t>& reached, const double* scales) const {
         for_windows(from, to, scales, [&](Index i, Index first, Index last) {

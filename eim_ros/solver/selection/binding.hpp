@@ -6,7 +6,8 @@
 
 namespace eim {
 
-// Indices of rows that are not near-duplicates of an earlier row, and the number of rows compared before the deadline.
+// Returns the indices of rows that are not near-duplicates of an earlier row, and the number of rows that were compared
+// before the deadline.
 inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<double>& rows, double tolerance,
                                double deadline) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -27,7 +28,7 @@ inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<
     return py::make_tuple(copy_of(kept, {Index(kept.size())}), n_seen);
 }
 
-// Whether each of the rows is a near-duplicate of one of the others.
+// Returns whether each of the rows is a near-duplicate of one of `others`.
 inline py::array_t<bool> is_within(const Converted<double>& bounds, const Converted<double>& rows,
                                    const Converted<double>& others, double tolerance) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -41,7 +42,7 @@ inline py::array_t<bool> is_within(const Converted<double>& bounds, const Conver
     return is_near;
 }
 
-// Indices of rows that are spread over all rows.
+// Returns the indices of rows that are spread over all rows.
 inline py::array_t<Index> farthest_of(const Converted<double>& bounds, const Converted<double>& rows, Index n,
                                       double deadline) {
     const Bounds<double> joints = make_bounds(bounds);

@@ -1,4 +1,5 @@
-// Finds configurations near each other. Known configurations are stored in single precision and compared 64 at a time.
+// Finds configurations that are close to each other. Known configurations are stored in single precision and compared
+// 64 at a time.
 #pragma once
 
 #include <limits>
@@ -28,19 +29,20 @@ class Places {
         ++size_;
     }
 
-    // Removes place i: nothing is near it any more.
+    // Removes place i, so that no configuration counts as close to it.
     void hide(Index i) {
         for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
     }
 
     bool is_hidden(Index i) const { return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere; }
 
-    // Whether a known place is within a Euclidean radius of this one.
+    // Whether a known place is within a Euclidean radius of this configuration.
     bool has_near(const double* place, double radius) const {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Whether a known place differs from this one by at most a tolerance in every joint, up to rounding. False for NaN.
+    // Whether a known place differs from this configuration by at most a tolerance in every joint, up to rounding.
+    // False for NaN.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
@@ -55,7 +57,7 @@ class Places {
 
     float& at(Index i, int j) { return values_[((i / kBlock) * n_joints_ + j) * kBlock + i % kBlock]; }
 
-    // Whether the differences from some known place, combined joint by joint, stay below a limit, or reach it.
+    // Whether the differences from some known place, combined over the joints, are at most a limit.
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
         for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {

@@ -1,4 +1,4 @@
-// Selects a few configurations that are spread over many.
+// Selects a few configurations that are spread over all given ones.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 
 namespace eim {
 
-// Replaces each chosen row by the one closest to the mean of the rows that it is nearest to. Chosen rows lie at the
-// rim, because each is the farthest from the others (a step of Lloyd 1982).
+// Each row belongs to the chosen row nearest to it. This function replaces each chosen row by the row closest to the
+// mean of its group (a step of Lloyd 1982). Before, chosen rows lie at the rim, because each was the farthest from the
+// others.
 inline void recentre(const Bounds<double>& bounds, const Configurations& rows, const std::vector<int>& owner,
                      std::vector<Index>& chosen) {
     const int n_joints = rows.n_joints;
@@ -39,10 +40,10 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
     }
 }
 
-// Rows in blocks of neighbours, each row with its distance to the nearest chosen one.
+// Rows in blocks of neighbours. Each row has its distance to the nearest chosen row.
 //
-// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from that row than all
-// its rows are from rows chosen before.
+// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from the new row than
+// all its rows are from rows that were chosen before.
 class BlocksOfRows {
    public:
     BlocksOfRows(const Bounds<double>& bounds, const Configurations& rows)
@@ -65,7 +66,7 @@ class BlocksOfRows {
         for (Index b = 0; b < n_blocks_; ++b) fill_block(b);
     }
 
-    // Adds a chosen row, which gets a number.
+    // Adds a chosen row, and gives it the next number.
     void choose(Index row, int number) {
         std::fill(away_.begin(), away_.end(), 0.0f);
         for (int j = 0; j < n_joints_; ++j) {
@@ -80,7 +81,7 @@ class BlocksOfRows {
         }
     }
 
-    // The row farthest from all chosen ones, or -1 if all rows equal a chosen one.
+    // The row farthest from all chosen rows, or -1 if each row equals a chosen row.
     Index farthest() const {
         const Index b = std::max_element(most_.begin(), most_.end()) - most_.begin();
         if (!(most_[b] > 0.0f)) return -1;
@@ -180,13 +181,13 @@ class BlocksOfRows {
     std::vector<float> away_, most_;
 };
 
-// Selects at most n rows spread over all: the first row, then always the row farthest from all chosen before, on the
-// circle for continuous joints. Each one then moves to the middle of the rows nearest to it. There are fewer if the
-// remaining rows are duplicates. At the deadline, a time of the steady clock [s], the first rows not chosen yet fill up
-// the n.
+// Selects at most n rows that are spread over all rows: the first row, then always the row farthest from all rows
+// chosen before, with distances of continuous joints on the circle. Each chosen row is then replaced by a row in the
+// middle of the rows nearest to it. There are fewer than n if the remaining rows are duplicates. At the deadline, a
+// time of the steady clock [s], the first rows that are not chosen yet fill up the n.
 //
-// Every choice of n rows leaves a hole of at least half the size of the largest hole here (Gonzalez 1985, "Clustering
-// to minimize the maximum intercluster distance").
+// The largest hole of this choice is at most twice as large as the largest hole of any other choice of n rows (Gonzalez
+// 1985, "Clustering to minimize the maximum intercluster distance").
 inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
                                         double deadline = std::numeric_limits<double>::infinity()) {
     if (rows.size() == 0) return {};
