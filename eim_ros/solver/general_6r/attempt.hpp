@@ -1,4 +1,5 @@
-// One attempt at all solutions of a loop: it eliminates the angles of one of twelve views, and bounds their number.
+// One attempt to find all solutions of a loop. It eliminates the angles of one of twelve views, and bounds the number
+// of solutions.
 //
 // For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. The twisted attempts
 // turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). They combine f at h, -h, 2h and
@@ -6,8 +7,8 @@
 //
 //    g = (4 A(h) - A(2h) / 2^k) / 3,   A(h) the mean of f(h) and f(-h) with aligned signs.
 //
-// The zeros of g are the solutions of the arm itself, in the limit. The difference d of g and A(h) gives the error of
-// g, about 10 d^2 / amplitude. If the arm is only nearly degenerate, lower orders remain, and increase the error.
+// In the limit, the zeros of g are the solutions of the arm itself. The error of g is about 10 d^2 / amplitude, where d
+// is the difference of g and A(h). If the arm is only nearly degenerate, lower orders remain and increase the error.
 #pragma once
 
 #include "general_6r/recovery.hpp"
@@ -16,9 +17,9 @@
 
 namespace eim {
 
-inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain ones, then twisted ones
+inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain attempts, then twisted ones
 inline constexpr double kNoiseFactor = 300.0;             // eta over the measured noise
-inline constexpr double kLeastNoise = 1e-9;               // eta over the amplitude, for rounding in the elimination
+inline constexpr double kLeastNoise = 1e-9;               // least eta over the amplitude, due to rounding
 inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;
 inline constexpr double kTwist = 5e-5;  // h [rad, scaled length]
@@ -70,13 +71,13 @@ struct Attempted {
     double pivot = 1.0;      // smallest pivot of Newton's method
 };
 
-// f of a loop that is twisted by h, in the limit.
+// f of a loop that is twisted by h, in the limit of small h.
 struct TwistedResultant {
     Resultant g, ahead;  // h^k g, and f(h) with its noise
     double eta = 0.0;
     int order = 1;
 
-    // Takes f at the sizes of the twists, and f of the loop itself.
+    // Takes f for each size of the twist, and f of the loop without a twist.
     template <class Plain>
     TwistedResultant(const Resultant (&f)[kTwists], const Plain& plain) : ahead(f[0]) {
         double sign[kTwists];
@@ -91,7 +92,7 @@ struct TwistedResultant {
         double noise = 0.0;
         for (const Resultant& each : f) noise = std::max(noise, each.noise);
         double rest = std::max(d, 10.0 * d * d / amplitude);
-        if (order == 1) {  // f = f_0 + h g: a loop that is off a degenerate one by a multiple f_0 / g of the twist
+        if (order == 1) {  // f = f_0 + h g: the loop differs from a degenerate one by f_0 / g times the twist
             const double f0 = odd1.times(4.0).plus(odd2, -1.0).amplitude() / 3.0;
             rest = std::max(10.0 * d * d / amplitude, f0);
         } else if (order == 2) {
@@ -105,7 +106,8 @@ struct TwistedResultant {
     }
 };
 
-// Solves a loop by attempt `number`, and adds its solutions to those found. `last` is the link with the pose.
+// Solves a loop by attempt `number`, and adds its solutions to the known ones. `last` is the link that contains the
+// pose.
 inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
     const bool is_twisted = number >= LoopView<6>::count;
     const LoopView<6> view(number % LoopView<6>::count);

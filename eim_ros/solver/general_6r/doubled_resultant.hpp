@@ -1,15 +1,16 @@
-// The resultant of six joints with twice the precision of double, and its error because the pose is rounded.
+// The resultant of six joints with twice the precision of double, and the error that it has because the pose is
+// rounded.
 //
-// Errors of the elimination and of its determinants are far below that error, so statements about the zeros are
-// certain. Coefficients of degree 9 to 11 have to vanish, which a test checks.
+// Errors of the elimination and of its determinants are far below this error, so statements about the zeros are
+// certain. Coefficients of degree 9 to 11 must vanish, which a test checks.
 #pragma once
 
 #include "general_6r/isolation.hpp"
 
 namespace eim {
 
-// Relative bounds of errors: of a sum over t in double, and of a determinant, relative to (|M|^2 / 12)^6 by the
-// Frobenius norm, over the rank ratio of the elimination.
+// Bounds of errors: the relative error of a sum over t in double, and the error of a determinant. The latter is
+// relative to (|M|^2 / 12)^6, with the Frobenius norm, divided by the rank ratio of the elimination.
 inline constexpr double kEvaluation = 60.0 * 1.2e-16, kDeterminant = 1e-27;
 inline constexpr double kFarAboveFloor = 1e6;  // least amplitude over the error of a determinant
 
@@ -54,7 +55,7 @@ struct DoubledResultant {
     using Number = Doubled<double>;
     static constexpr int kParts = 2 * kDegree + 1, kAll = 2 * kFrequencies - 1;
 
-    Number coefficients[kAll];  // of 1, cos t, sin t, cos 2t, ...; those from kParts on vanish
+    Number coefficients[kAll];  // of 1, cos t, sin t, cos 2t, ...; coefficients from kParts on vanish
     double floor = 0.0;         // bound of the errors of determinants
     double rank_ratio;          // of the elimination
 
@@ -93,10 +94,10 @@ struct DoubledResultant {
 
 // The resultants of all poses near the given one, because the pose itself is rounded.
 //
-// Let g_i be the derivatives of f by the six coordinates of the pose. If none changes by more than delta, f(t) changes
-// by at most delta sum_i |g_i(t)|. This error depends on t, and it is small where two solutions have nearly the same t3
-// but are not about to meet: f has nearly a double zero there, for all these poses. The g_i are differences of f. Their
-// own error is estimated, by kCurved and the rank ratio, so it is not bounded by interval arithmetic.
+// Let g_i be the derivatives of f by the six coordinates of the pose. If no coordinate changes by more than delta, f(t)
+// changes by at most delta sum_i |g_i(t)|. This error depends on t. It is small where two solutions have nearly the
+// same t3 but do not meet, because f has nearly a double zero there for all these poses. The g_i are differences of f.
+// Their error is estimated by kCurved and the rank ratio. It is not bounded by interval arithmetic.
 class CertainResultant {
    public:
     struct Values : Resultant::Values {
@@ -119,7 +120,7 @@ class CertainResultant {
         return motion;
     }
 
-    // Takes resultants of shifted poses. The rank ratio of the elimination shows how fast the derivatives change.
+    // Uses the resultants of shifted poses. The rank ratio of the elimination shows how fast the derivatives change.
     CertainResultant(const DoubledResultant& f, const Resultant (&shifted)[kShifts]) {
         set_coefficients(f.coefficients);
         const Resultant plain = f.plain();
@@ -150,11 +151,11 @@ class CertainResultant {
     }
     double error1(const Values& v, double r) const { return v.error1 + v.error2 * r + third_ * r * r / 2; }
     double error2(const Values& v, double r) const { return v.error2 + third_ * r; }
-    // At a distance x, |f| grows by bend x^2 / 2, and its error by error1 x.
+    // At distance x from an extremum, |f| grows by bend x^2 / 2, and its error by error1 x.
     double error_of_extreme(const Values& v, double bend) const { return v.error + v.error1 * v.error1 / (2.0 * bend); }
 
     Values at(double angle) const {
-        // rounded values of cosine and sine belong to a nearby angle once their norm is corrected
+        // after their norm is corrected, rounded values of cosine and sine belong exactly to a nearby angle
         const auto [s, c] = sine_and_cosine(angle);
         const Number excess = Number::product(c, c) + Number::product(s, s) - Number(1.0);
         const Number factor = Number(1.0) - Number(0.5) * excess, cosine = factor * Number(c),
@@ -191,7 +192,7 @@ class CertainResultant {
     static constexpr int W = kLanes<WideDouble>, kDerivatives = 8, kPacks = kDerivatives / W;
     static constexpr double kRoundedPose = 4e-15;   // [rad, scaled length]
     static constexpr double kRoundedAngle = 1e-15;  // [rad]
-    static constexpr double kCurved = 1e-4;         // change of derivatives over them
+    static constexpr double kCurved = 1e-4;         // relative change of derivatives over these distances
     static constexpr double kSum = 1e-29;           // relative error of a sum over t
 
     // Derivative i of a cos kt + b sin kt is k^i (a cos(kt + i pi/2) + b sin(kt + i pi/2)).

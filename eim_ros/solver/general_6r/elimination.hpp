@@ -1,15 +1,15 @@
-// Elimination of all angles of a loop but the third (Raghavan and Roth 1993).
+// Elimination of all angles of a loop except the third (Raghavan and Roth 1993).
 //
 // Both sides of
 //
 //    L2 Rz(t3) L3 Rz(t4) L4 Rz(t5) L5  =  Rz(-t2) L1^-1 Rz(-t1) L6^-1 Rz(-t6)
 //
-// act on the z axis a (`line_vector.hpp`), which Rz(t6) does not change. Let y(t1) = L1^-1 Rz(-t1) L6^-1 a, linear in
-// (1, c1, s1). On the right side, Rz(-t2) y:
+// act on the z axis a (`line_vector.hpp`), which Rz(t6) does not change. Let y(t1) = L1^-1 Rz(-t1) L6^-1 a, which is
+// linear in (1, c1, s1). The right side Rz(-t2) y has these properties:
 //
 //  - six components do not depend on t2. They are linear in (1, c1, s1), so four combinations of them are constants.
 //  - the transverse parts of l, p, m and h, as complex numbers x + i y, are exp(-i t2) times a linear form in
-//    (1, c1, s1). One complex combination of the four vanishes.
+//    (1, c1, s1). One complex combination of these four parts vanishes.
 //
 // These are six equations N x = 0 for the left side x, with orthonormal rows. With the monomials
 // g = (1, c4, s4) x (1, c5, s5) they read E(t3) g = 0, E(t3) = E_1 + E_c c3 + E_s s3, of size 6 x 9.
@@ -44,7 +44,7 @@ class EliminationOf {
     using Row = LineVectorOf<T>;
     using Complex = ComplexOf<T>;
 
-    // Whether the joints of a loop can be eliminated: the second, third and sixth have to turn.
+    // Whether the joints of a loop can be eliminated. For this, the second, third and sixth joint must be revolute.
     static bool suits(const LoopOf<6, T>& loop) { return !loop.slides[1] && !loop.slides[2] && !loop.slides[5]; }
 
     explicit EliminationOf(const LoopOf<6, T>& loop) : second_(loop.links[1]) {
@@ -93,8 +93,8 @@ class EliminationOf {
         }
     }
 
-    // Completes a solution from t3 to t5: t1 by least squares from the constants, t2 from the phase of the transverse
-    // parts.
+    // Completes a solution, given t3 to t5. t1 follows from the constants by least squares, and t2 from the phase of
+    // the transverse parts.
     void complete(double (&angles)[6]) const {
         const JointFunctions fourth(angles[3], slides_[3]), fifth(angles[4], slides_[4]);
         const auto of_fifth = [&](int i) {

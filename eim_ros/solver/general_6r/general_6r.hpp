@@ -2,14 +2,14 @@
 // joints may be prismatic.
 //
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
-// level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
-// there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the attempts is chosen
-// once for each arm.
+// level. Each solution is a zero of the resultant. If the number of known distinct solutions is equal to the bound of
+// an attempt, there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the
+// attempts is chosen once for each arm.
 //
-// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. If
-// the first attempts leave a pose open, they are repeated with twice the precision of double, which makes all errors
-// certain (`doubled_resultant.hpp`), and separates zeros that crowd. There is no such proof for arms with only
-// degenerate eliminations, whose resultant is 0 for all angles.
+// The bound is strong evidence but not a proof, because the noise is measured from a few coefficients of the resultant.
+// If the first attempts leave a pose open, they are repeated with twice the precision of double. This gives certain
+// bounds of all errors (`doubled_resultant.hpp`), and separates zeros that are close together. There is no such proof
+// for arms with only degenerate eliminations, whose resultant is 0 for all angles.
 #pragma once
 
 #include <numeric>
@@ -32,19 +32,19 @@ inline Motion motion_of(const Link<double>& link) {
     return motion;
 }
 
-// Solutions of a pose, each angle in [-pi, pi]. Joints that slide are in metres.
+// Solutions of a pose, each angle in [-pi, pi]. Values of sliding joints are in metres.
 struct SixRevolute {
     LoopSolutions solutions;
     bool is_complete = false;
-    bool is_certified = false;  // whether that does not rely on a measured noise level
-    bool is_singular = false;   // a continuum of solutions is suspected
+    bool is_certified = false;  // whether completeness does not rely on a measured noise level
+    bool is_singular = false;   // whether there may be a continuum of solutions
 };
 
 class General6R {
    public:
     General6R() = default;
 
-    // Takes a chain of six joints, without followers. Random poses show which attempts suit it.
+    // Takes a chain of six independent joints. Random poses show which attempts suit it.
     explicit General6R(const Chain& chain) : base_(motion_of(chain.links[0])), tip_(motion_of(chain.links[6])) {
         double size = 0.0;
         bool slides[6];
@@ -65,7 +65,7 @@ class General6R {
     // Whether some elimination is not degenerate.
     bool can_prove() const { return exists() && !regular_.empty(); }
 
-    // Solutions of a pose, also from configurations that are near some.
+    // Solutions of a pose. Configurations near some solutions may be given.
     SixRevolute solve(const Motion& target, bool wants_proof = false, const LoopSolutions& near = {}) const {
         const Motion to = scaled(target), last = tip_ * to.inverse() * base_;
         Progress progress = from(last, near);
@@ -89,9 +89,9 @@ class General6R {
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
     static constexpr int kTriedRegular = 4;  // poses that show whether an elimination is degenerate
     static constexpr double kCostOfTwisted = 2.5, kCostOfProof = 6.0;  // a plain attempt costs 1
-    static constexpr double kUseful = 0.5;          // share of poses below which the arm is left to the search
-    static constexpr double kSingularPivot = 1e-7;  // below: a continuum of solutions, or solutions that meet
-    static constexpr double kVanishing = 1e-13;     // amplitude over that of random poses
+    static constexpr double kUseful = 0.5;          // share of solved poses below which the arm is left to the search
+    static constexpr double kSingularPivot = 1e-7;  // smaller pivots mean a continuum, or solutions that meet
+    static constexpr double kVanishing = 1e-13;     // amplitude relative to the amplitude for random poses
     static constexpr double kBeyondReach = 1e-9;
 
     struct Progress {
@@ -114,7 +114,8 @@ class General6R {
         return progress;
     }
 
-    // Makes some attempts, until as many solutions are known as they allow. More than they allow are never complete.
+    // Makes some attempts until the number of known solutions equals their bound. If it is above the bound, the set is
+    // never complete.
     void attempt_in_turn(const Motion& last, std::size_t first, std::size_t end, Progress& progress) const {
         SixRevolute& found = progress.found;
         for (std::size_t i = first; i < end && !found.is_complete; ++i) {
@@ -132,7 +133,7 @@ class General6R {
         }
     }
 
-    // Repeats attempts with twice the precision, until as many solutions are known as one of them allows.
+    // Repeats attempts with twice the precision until the number of known solutions equals the bound of one of them.
     void prove(const Motion& to, const Motion& last, Progress& progress) const {
         LoopSolutions& solutions = progress.found.solutions;
         for (const int number : regular_) {
@@ -155,7 +156,7 @@ class General6R {
         }
     }
 
-    // Whether a view has joints that turn where the elimination needs them.
+    // Whether a view has revolute joints where the elimination needs them.
     bool suits(int number) const {
         const LoopView<6> view(number % LoopView<6>::count);
         return Elimination::suits(view.of(links_.loop(links_.plain, {})));
@@ -167,7 +168,7 @@ class General6R {
         return motion;
     }
 
-    // The resultant of a view with twice the precision; none if the view is degenerate.
+    // The resultant of a view with twice the precision, or none if the view is degenerate.
     std::optional<DoubledResultant> doubled(const Motion& to, int number) const {
         LoopOf<6, Number> loop;
         for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
@@ -180,7 +181,7 @@ class General6R {
 
     using Certain = IsolationOf<CertainResultant>;
 
-    // The zeros of the resultant of a view for all poses near the given one; none if the view is degenerate.
+    // The zeros of the resultant of a view for all poses near the given one, or none if the view is degenerate.
     std::optional<Certain> isolated(const Motion& to, const Motion& last, int number) const {
         const std::optional<DoubledResultant> f = doubled(to, number);
         if (!f) return {};
@@ -192,7 +193,8 @@ class General6R {
         return Certain(CertainResultant(*f, shifted));
     }
 
-    // Puts attempts first that settle most random poses for their cost, then those that settle most of the others.
+    // Sorts the attempts. The attempt that solves most random poses for its cost comes first. It is followed by the
+    // attempt that solves most of the remaining poses, and so on.
     void choose_order() {
         Random random(0.61);
         std::vector<Motion> lasts;
@@ -281,7 +283,7 @@ class General6R {
     FixedLinks links_;
     double scale_ = 1.0;
     bool has_slide_ = false;
-    std::vector<int> order_, regular_;  // attempts in turn; views for proofs
+    std::vector<int> order_, regular_;  // attempts in their order; views for proofs
     std::size_t n_before_proof_ = 2;
     Typical typical_[kAttempts];
 };

@@ -12,7 +12,7 @@ inline V choose(const M& mask, const V& a, const V& b) {
 }
 
 // Makes the first N columns of a matrix upper triangular by reflections of its rows, which also apply to the other
-// columns. Returns the determinant of the first N columns. There is no pivoting, so all lanes do the same.
+// columns. Returns the determinant of the first N columns. There is no pivoting, so all lanes follow the same steps.
 template <class V, int N, int C>
 inline V triangularise(V (&m)[N][C]) {
     V determinant = fill<V>(1.0);

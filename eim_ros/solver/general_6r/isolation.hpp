@@ -1,16 +1,16 @@
-// All zeros of a trigonometric polynomial on the circle, with bounds of their number, given its error.
+// All zeros of a trigonometric polynomial with known error on the circle, and bounds of their number.
 //
-// The circle is divided into cells, which are halved until one of these is certain, from f, f', f'' and f''' at the
-// middle of the cell and a bound of the fourth derivative:
+// The circle is divided into cells. They are halved until one of these statements is certain, given f, f', f'' and f'''
+// at the middle of the cell and a bound of the fourth derivative:
 //
 //    empty     f has no zero
 //    monotone  f' has no zero
-//    convex    f'' has no zero (or concave), so that f has at most one extremum
+//    convex    f'' has no zero, so that f has at most one extremum (also concave)
 //
 // A sign is certain if |f| is larger than its error. The error is the same for all angles (`NoisyResultant`), or
 // depends on the angle (`CertainResultant`). Edges of cells where the sign is certain divide the circle into parts.
-// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. So f has the most zeros
-// if all maxima are positive and all minima negative. It does not matter where edges with uncertain signs are.
+// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. Therefore f has the most
+// zeros if all maxima are positive and all minima are negative. Edges with uncertain signs do not matter.
 #pragma once
 
 #include "general_6r/resultant.hpp"
@@ -65,7 +65,7 @@ class IsolationOf {
 
     int n = 0;
     double zeros[kMost];      // start angles for Newton's method
-    int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
+    int least = 0, most = 0;  // bounds of the number of zeros, unless the number is unknown
     bool is_unknown = false;
 
     explicit IsolationOf(const F& f) : f_(f) {
@@ -82,7 +82,7 @@ class IsolationOf {
    private:
     using Values = typename F::Values;
     static constexpr int kMostNoisy = 3, kDeepest = 40, kMostLeaves = 200;
-    static constexpr double kLastStep = 1e-9;  // [rad]: of Newton's method, whose error is about its square
+    static constexpr double kLastStep = 1e-9;  // [rad]: last Newton step; the error is about its square
 
     // A cell that is not empty, or a part of one.
     struct Leaf {
@@ -96,7 +96,7 @@ class IsolationOf {
     void add_zero(double angle) {
         if (n < kMost) zeros[n++] = angle;
     }
-    // Goes past an edge after which f has this sign up to rounding. It adds a zero if the sign before was different.
+    // Moves past an edge after which f has this sign up to rounding. Adds a zero if the sign before was different.
     void pass(double edge, int sign) {
         if (sign_ && sign && sign_ != sign) add_zero(edge);
         sign_ = sign;
@@ -230,7 +230,7 @@ class IsolationOf {
     F f_;
     Leaf leaves_[kMostLeaves];
     int before_ = 0;                 // sign at the left end of the first leaf
-    int sign_ = 0, first_sign_ = 0;  // up to rounding: at the end of the last cell, and where the circle begins
+    int sign_ = 0, first_sign_ = 0;  // sign up to rounding, at the end of the last cell and where the circle begins
     int n_leaves_ = 0, n_cells_ = 0, n_noisy_ = 0;
 };
 using Isolation = IsolationOf<NoisyResultant>;

@@ -113,8 +113,8 @@ inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double si
 
 // Slides as angles: with d = tan(angle / 2), the functions 1, cos and sin of the angle, divided by 1 + cos.
 //
-// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. So a joint that slides enters the
-// elimination as a joint that turns does.
+// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. Therefore the elimination treats a joint
+// that slides like a joint that turns.
 template <class T>
 inline Turning<LineVectorOf<T>> as_turning(const Turning<LineVectorOf<T>>& powers) {
     return {powers.constant + powers.sine, powers.constant + powers.sine * T(-1.0), powers.cosine};

@@ -1,8 +1,8 @@
 // The closed loop of six joints and six links, Rz(t1) L1 Rz(t2) L2 ... Rz(t6) L6 = 1, and Newton's method on it.
 //
-// Joint i rotates about the z axis of its frame, or slides along it: then Tz(d) takes the place of Rz(t). L1 to L5 are
-// fixed; L6 leads from the tip back to the first axis, and contains the target pose. Lengths are divided by half the
-// sum of the lengths of L1 to L5, so that they are comparable with angles.
+// Joint i rotates about the z axis of its frame, or slides along it, with Tz(d) instead of Rz(t). L1 to L5 are fixed.
+// L6 leads from the tip back to the first axis, and contains the target pose. Lengths are divided by half the sum of
+// the lengths of L1 to L5, so that they are comparable with angles.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct LoopView {
         }
         return view;
     }
-    // The joint of the original loop at place i of the view.
+    // The joint of the original loop at position i of the view.
     int joint(int i) const {
         const int k = (i + start) % N;
         return is_backwards ? N - 1 - k : k;
@@ -82,13 +82,14 @@ struct LoopState {
         }
     }
 
-    // How far the loop is from closed: its translation, and the axis of its rotation times the sine of the angle.
+    // The residual of the loop, which is 0 if it is closed: its translation, and the axis of its rotation times the
+    // sine of the angle.
     void residual(V (&r)[6]) const {
         for (int k = 0; k < 3; ++k) r[k] = p[k];
         r[3] = 0.5 * (y[2] - z[1]), r[4] = 0.5 * (z[0] - x[2]), r[5] = 0.5 * (x[1] - y[0]);
     }
 
-    // Fills the first six columns with the Jacobian of the residual, exact if the rotation is the identity.
+    // Fills the first six columns with the Jacobian of the residual. It is exact if the rotation is the identity.
     template <int C>
     void jacobian(V (&rows)[6][C]) const {
         for (int j = 0; j < 6; ++j) {

@@ -1,8 +1,8 @@
 // Solutions of a loop from zeros of its resultant.
 //
-// At a zero t3, the null vector of M(t3) is (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5), up to a factor:
-// t4 and t5 follow. Two inverse iterations with the triangular factor of M give it. The elimination gives t1 and t2,
-// and t6 follows from the rotation of the loop. Newton's method makes them exact.
+// At a zero t3, the null vector of M(t3) is (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5), up to a factor.
+// It is found by two inverse iterations with the triangular factor of M, and gives t4 and t5. The elimination gives t1
+// and t2, and t6 follows from the rotation of the loop. Newton's method makes these angles exact.
 #pragma once
 
 #include "general_6r/isolation.hpp"
@@ -10,7 +10,7 @@
 
 namespace eim {
 
-// Distinct solutions of a loop, each angle in [-pi, pi]. Joints that slide have any values.
+// Distinct solutions of a loop, each angle in [-pi, pi]. Values of sliding joints are not limited.
 struct LoopSolutions {
     static constexpr int kMost = 32;
     static constexpr double kSame = 1e-6;  // [rad]: solutions closer than this count as one
@@ -33,7 +33,7 @@ struct LoopSolutions {
         return false;
     }
 
-    // Adds a solution unless it is known. Returns whether it was added.
+    // Adds a solution unless it is already known. Returns whether it was added.
     bool add(const double (&q)[6]) {
         if (n == kMost || contains(q, kSame)) return false;
         for (int j = 0; j < 6; ++j) angles[n][j] = slides[j] ? q[j] : wrapped_angle(q[j]);
@@ -84,7 +84,7 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
     const double sign = y[0] < 0.0 ? -1.0 : 1.0;
     angles[2] = t3;
     angles[3] = loop.slides[3] ? along(1) / along(0) : 2.0 * portable::atan2(along(1), along(0));
-    if (loop.slides[4]) {  // the tangent of half the angle
+    if (loop.slides[4]) {  // the value is the tangent of half the angle
         angles[4] = sign * y[1] > 0.0 ? y[2] / (y[0] + y[1]) : (y[0] - y[1]) / y[2];
     } else {
         angles[4] = portable::atan2(sign * y[2], sign * y[1]);
@@ -115,8 +115,8 @@ struct Recovered {
     double pivot = 1.0;  // smallest pivot of Newton's method; 0 along a continuum of solutions
 };
 
-// Recovers solutions from angles t3 and moves them onto a loop. The elimination, and the loop `near` that it belongs
-// to, may differ slightly from that loop. Solutions are added with the joints of the original loop.
+// Recovers solutions from angles t3 and moves them onto a loop. The elimination belongs to the loop `near`, which may
+// differ slightly. Solutions are added with the joints of the original loop.
 inline Recovered recover_all(const Elimination& elimination, const Loop& near, const Loop& loop,
                              const LoopView<6>& view, const double* t3, int n, LoopSolutions& found) {
     using V = WideDouble;
@@ -150,7 +150,7 @@ inline Recovered recover_all(const Elimination& elimination, const Loop& near, c
     return recovered;
 }
 
-// Moves configurations onto a loop and adds them to those found. Returns the smallest pivot of Newton's method.
+// Moves configurations onto a loop and adds them to the known solutions. Returns the smallest pivot of Newton's method.
 inline double add_near(const Loop& loop, const LoopSolutions& near, LoopSolutions& found) {
     using V = WideDouble;
     constexpr int W = kLanes<V>;

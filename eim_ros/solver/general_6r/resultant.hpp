@@ -1,7 +1,7 @@
 // The determinant of an elimination as a trigonometric polynomial of degree 8, from samples on the circle.
 //
-// The determinant is computed at 24 equidistant angles. A discrete Fourier transform gives coefficients 0 to 11. Those
-// from 9 on vanish except for rounding, so their largest modulus is a measure of the noise.
+// The determinant is computed at 24 equidistant angles. A discrete Fourier transform gives coefficients 0 to 11.
+// Coefficients from 9 on vanish except for rounding, so their largest modulus measures the noise.
 #pragma once
 
 #include "general_6r/elimination.hpp"
@@ -85,11 +85,11 @@ struct Resultant {
         for (int k = 0; k <= kDegree; ++k) sum += cosine[k] * b.cosine[k] + sine[k] * b.sine[k];
         return sum;
     }
-    // Adds factor b, without its noise.
+    // Adds factor times b, without the noise of b.
     void add(const Resultant& b, double factor) {
         for (int k = 0; k <= kDegree; ++k) cosine[k] += factor * b.cosine[k], sine[k] += factor * b.sine[k];
     }
-    // f + factor b, without noise.
+    // Returns f + factor b, without noise.
     Resultant plus(const Resultant& b, double factor) const {
         Resultant result = *this;
         result.noise = 0.0;
