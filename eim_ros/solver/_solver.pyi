@@ -1,8 +1,8 @@
 """Interface of the compiled solver.
 
 Arrays that are not contiguous float64 are copied. Arguments that do not match raise `ValueError`. A deadline is a time
-of `perf_counter` [s]. In shapes, n is the number of configurations, dof of independent joints, m of moving joints, and
-k of experts, unless a docstring says otherwise.
+of `perf_counter` [s]. Unless a docstring says otherwise, shapes use these letters: n is the number of configurations,
+dof the number of independent joints, m the number of moving joints, and k the number of experts.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ NO_EXPERT: int
 SPACING: float  # minimum distance of solutions found by continuation, as a share of the step
 
 def sin(x: npt.ArrayLike) -> FloatArray:
-    """Return the sines of angles [rad], with the same bits on every processor, as the next functions do."""
+    """Return the sines of angles [rad]. This and the next functions return the same bits on every processor."""
 
 def cos(x: npt.ArrayLike) -> FloatArray: ...
 def acos(x: npt.ArrayLike) -> FloatArray: ...
@@ -31,7 +31,8 @@ def log(x: npt.ArrayLike) -> FloatArray: ...
 def first_not_rigid(poses: FloatArray, tolerance: float) -> int:
     """Return the index of the first of the transforms (n, 4, 4) that is not rigid, or n if all are rigid.
 
-    A rigid transform is finite, orthonormal within a tolerance, and right-handed; its last row is 0 0 0 1.
+    A rigid transform is finite, its rotation is orthonormal within a tolerance and right-handed, and its last row is
+    0 0 0 1.
     """
 
 def rigid_copy(pose: FloatArray, tolerance: float) -> FloatArray | None:
@@ -49,20 +50,20 @@ def is_within(bounds: FloatArray, rows: FloatArray, others: FloatArray, toleranc
 def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int, deadline: float) -> IntArray:
     """Return the indices of at most n rows (n_rows, dof) that are far apart.
 
-    The choice begins with the first row. Each further row is the one farthest from all rows chosen before. Each choice
-    is then moved to the middle of the rows that are nearest to it. When the deadline passes, the first rows that are
-    not yet chosen complete the result.
+    The choice begins with the first row. Each further row is the one farthest from all rows chosen before. Afterwards,
+    each chosen row is replaced by a row in the middle of the rows nearest to it. If the deadline passes, the first rows
+    that are not yet chosen complete the result.
     """
 
 def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, separate: bool = False) -> FloatArray:
     """Return log softmax(contexts @ weights + biases) - log n of n contexts, shape (n, k) [nat].
 
-    Shapes: contexts (n, n_context), weights (n_context, k), biases (k,). `separate` contexts are not averaged over: log
-    n is not subtracted.
+    Shapes: contexts (n, n_context), weights (n_context, k), biases (k,). With `separate`, log n is not subtracted,
+    because the contexts are not averaged.
     """
 
 def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> FloatArray:
-    """Return configurations (n, dof) with the joints that wrap in the revolution nearest to a reference (dof,)."""
+    """Return configurations (n, dof) whose wrapping joints are in the revolution nearest to a reference (dof,)."""
 
 def revolutions(
     chain: Chain,
@@ -78,9 +79,9 @@ def revolutions(
     Returns at most `most` valid configurations (k, dof), their errors (2, k) [m], [rad], the index of the root of each
     (k,), and the total number of such configurations.
 
-    They are sorted by the cost sum_j w_j (q_j - r_j)^2 with reference r and weights w (dof,), which are 1 by default.
-    Without a reference, r is the middle of the limits, and the smallest cost of the same root is subtracted. The
-    enumeration ends at the deadline.
+    The configurations are sorted by the cost sum_j w_j (q_j - r_j)^2 with reference r and weights w (dof,), which are 1
+    by default. Without a reference, r is the middle of the limits, and the smallest cost of the same root is
+    subtracted. The enumeration ends at the deadline.
     """
 
 class ClosedForm:
@@ -90,9 +91,9 @@ class ClosedForm:
     the arm has none. The roots may belong to a nearby arm that has a closed form. `deviation` bounds the difference of
     the two arms: sines of angles, and lengths relative to the size of the arm.
 
-    Other arms with six joints, of which one may be prismatic, have the kind "general": elimination finds all solutions,
-    see `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true
-    if roots can be certified.
+    Other arms with six joints have the kind "general". One of their joints may be prismatic. Elimination finds all
+    their solutions (see `general_6r/general_6r.hpp`). It also solves poses that the form of a nearby arm leaves open.
+    `certifies` is true if roots can be certified.
     """
 
     kind: str
@@ -102,7 +103,7 @@ class ClosedForm:
     def roots(self, chain: Chain, task: Task, tolerance: float, wants_proof: bool = False) -> Roots:
         """Return the roots that differ by more than a tolerance [rad] in some joint.
 
-        With `wants_proof`, the general form tries to certify that there are no others.
+        With `wants_proof`, the general form tries to certify that no root is missing.
         """
     def solutions(
         self,
@@ -118,24 +119,25 @@ class ClosedForm:
         n_threads: int = 1,
         choices: FloatArray | Sequence[float] = ...,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 8).
+        """Return the solutions (k, dof) of poses (m, 4, 4), their errors (2, k) [m], [rad], and a table (m, 8).
 
-        The solutions of a pose are those that `revolutions` returns for its roots, at most `most`, or the number of
-        roots if that is larger. The columns of the table are the number of solutions returned, the number of roots
-        among them, the number of all solutions, and whether the roots are complete, certified, singular, swept and
-        nearly equal (within 0.01 in each joint). A pose that was not begun in time has NaN solutions in all. The pose
-        of the task does not matter. `choices` (m,) in [0, 1) select one of the roots within the limits for each pose,
-        all equally likely; the table still counts all of them. If at most one solution near a reference is requested,
-        and the reference is a solution, it is returned alone, and the number of all solutions is infinite.
+        Solutions are ordered by pose. Each pose has the solutions that `revolutions` returns for its roots, at most
+        `most`, or the number of roots if this is larger. The columns of the table are the number of solutions returned,
+        the number of roots among them, the number of all solutions, and whether the roots are complete, certified,
+        singular, swept and nearly equal (within 0.01 in each joint). If a pose was not begun in time, its number of all
+        solutions is NaN. The pose of the task does not matter. `choices` (m,) in [0, 1) select one of the roots within
+        the limits for each pose, all equally likely, but the table still counts all of them. If at most one solution
+        near a reference is requested, and the reference is itself a solution, only the reference is returned, and the
+        number of all solutions is infinite.
         """
 
 class Roots:
     """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
 
     Each joint value is within half a turn of zero. `is_singular` is true if some of the roots belong to a continuum of
-    solutions. `is_complete` is true if there are no other roots, except for more of such a continuum. `is_certified` is
-    true if that does not rely on a measured noise level. `is_swept` is true if `swept_self_motions` has the complete
-    continua. The first `n_isolated` roots belong to none of them.
+    solutions. `is_complete` is true if there are no other roots, except other members of such a continuum.
+    `is_certified` is true if completeness does not rely on a measured noise level. `is_swept` is true if
+    `swept_self_motions` returns the complete continua. The first `n_isolated` roots do not belong to a continuum.
     """
 
     positions: FloatArray
@@ -150,7 +152,7 @@ class Task:
     """Pose to be reached, limits and tolerances.
 
     The rows of bounds (3, dof) are the lower limits, the upper limits, and 1 for continuous joints. `tolerances` has
-    shape (6,), or (0,) without tolerances of single axes.
+    shape (6,), or (0,) if there are no tolerances per axis.
     """
 
     def __init__(
@@ -166,8 +168,8 @@ class Task:
 class StepOptions:
     """Stopping criteria of the iterative solver.
 
-    Tolerances [m], [rad], the maximum number of steps, and the number of steps within which the squared error must
-    halve.
+    They are the tolerances [m], [rad], the maximum number of steps, and the number of steps within which the squared
+    error must halve.
     """
 
     def __init__(
@@ -177,8 +179,8 @@ class StepOptions:
 class ContinuationOptions:
     """Settings of the continuation along self-motions.
 
-    Length of a step [rad, m], minimum difference of two solutions in some joint (or -1), dimension of the self-motion,
-    and deadline [s].
+    They are the length of a step [rad, m], the minimum difference of two solutions in some joint (or -1 for none), the
+    dimension of the self-motion, and the deadline [s].
     """
 
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
@@ -198,12 +200,15 @@ class SearchOptions:
     ordering_seconds: float
 
 class Patience:
-    """Seeds without a new solution after which a pose is given up: fewer for poses farther from a centre (3,) [m]."""
+    """Number of seeds without a new solution after which a pose is given up.
+
+    The number is `within` up to the distance `farthest` from a centre (3,) [m], and `beyond` for farther poses.
+    """
 
     def __init__(self, centre: FloatArray, farthest: float, within: int, beyond: int) -> None: ...
 
 class ParameterisedForm:
-    """Parameterised closed form of an arm with seven joints, see `closed_form/redundancy_parameter.hpp`.
+    """Parameterised closed form of an arm with seven joints (see `closed_form/redundancy_parameter.hpp`).
 
     The self-motions are functions of one joint, the redundancy parameter with index `held`. `fits` is false if the arm
     has no such form.
@@ -223,12 +228,12 @@ class ParameterisedForm:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solution nearest to a reference (dof,), as `nearest_on_curve` does.
 
-        `start` is the reference within the limits. The solution next to it shortens the search.
-        There is no row if there is no solution, or if something is undecided near a singularity.
+        `start` is the reference within the limits. The solution next to it shortens the search. There is no row if
+        there is no solution, or if something is undecided near a singularity.
         """
 
 class General7R:
-    """Any arm with seven revolute joints, for proofs about its self-motions, see `general_7r/general_7r.hpp`.
+    """Any arm with seven revolute joints, for proofs about its self-motions (see `general_7r/general_7r.hpp`).
 
     `fits` is false for other arms, and if every elimination is degenerate.
     """
@@ -250,19 +255,19 @@ class SelfMotions:
     def search(
         self, chain: Chain, effort: StepOptions, confidence: float, missed_share: float, deadline: float
     ) -> bool:
-        """Trace self-motion components from random restarts; return False if the search ended early.
+        """Trace self-motion components from random restarts. Return False if the search ended early.
 
-        If `missed_share` is below 1, it bounds the share of restarts that lead to unknown components, with the given
-        confidence. Otherwise the search ends when a missing curve is very unlikely. It ends early at the deadline or if
-        there are too many components.
+        If `missed_share` is below 1, the search continues until this bounds the share of restarts that lead to unknown
+        components, with the given confidence. Otherwise the search ends when a missing curve is very unlikely. It ends
+        early at the deadline, or if there are too many components.
         """
     def certify(self, chain: Chain, form: ParameterisedForm) -> bool:
-        """Compute all self-motion components by closed form, instead of a search.
+        """Compute all self-motion components in closed form, instead of by a search.
 
         Returns False, without changes, if the closed form cannot decide every case.
         """
     def prove(self, chain: Chain, form: ParameterisedForm | General7R, deadline: float) -> bool:
-        """Prove that the curves found by `search` are all self-motions; curves that turn out to be missing are traced.
+        """Prove that `search` has found all self-motions, and trace curves that the proof finds missing.
 
         Returns False if something is undecided, or at the deadline.
         """
@@ -271,8 +276,8 @@ class SelfMotions:
     ) -> tuple[FloatArray, FloatArray, bool]:
         """Return distinct solutions (n, dof) that divide all self-motion components evenly.
 
-        Also returns their errors (2, n) [m], [rad], and whether all were computed before the deadline. A `spacing`
-        above 0 limits the distance of neighbours and thus decides their number instead of `n`.
+        Also returns their errors (2, n) [m], [rad], and whether all were computed before the deadline. If `spacing` is
+        above 0, it limits the distance of neighbours, and `n` has no effect.
         """
     def even(
         self,
@@ -285,14 +290,14 @@ class SelfMotions:
     ) -> tuple[FloatArray, FloatArray, bool]:
         """Return at most n solutions that divide all self-motion components evenly, in random order.
 
-        `conditions` returns which configurations (k, dof) satisfy further conditions. If few do, more are tried. Also
-        returns what `divided` does.
+        `conditions` returns which configurations (k, dof) satisfy further conditions. If few do, more are tried. The
+        other results are those of `divided`.
         """
     def scattered(self, chain: Chain, spacing: float, deadline: float) -> tuple[FloatArray, FloatArray, bool]:
         """Return verified solutions (n, dof) at random positions on the self-motion components.
 
-        On average there is one solution per `spacing` [rad, m] of their length. Also returns the errors (2, n) [m],
-        [rad], and whether all were computed before the deadline.
+        On average there is one solution per `spacing` [rad, m] of the length of the components. Also returns the errors
+        (2, n) [m], [rad], and whether all were computed before the deadline.
         """
     def nearest(
         self,
@@ -306,10 +311,10 @@ class SelfMotions:
         n: int,
         deadline: float,
     ) -> tuple[FloatArray, FloatArray, bool]:
-        """Return solutions ordered by their distance from a reference (dof,), with the result of `divided`.
+        """Return solutions ordered by their distance from a reference (dof,), and the other results of `divided`.
 
-        They are the nearest solution on each of the `most` nearest components, and n others that divide all components.
-        `equivalents` (k, dof) are 2π-equivalents of the reference within narrowed limits.
+        The solutions are the nearest one on each of the `most` nearest components, and n others that divide all
+        components. `equivalents` (k, dof) are 2π-equivalents of the reference within narrowed limits.
         """
     def missed_share(self, confidence: float) -> float:
         """Return an upper bound of the share of restarts that lead to components not yet found."""
@@ -326,7 +331,7 @@ class Experts:
     def draw(
         self, log_weights: FloatArray, contexts: FloatArray, n: int, seed: float
     ) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Draw samples (n, d), and return them with the experts (n,) that they came from.
+        """Draw samples, and return them (n, d) with the index of the expert that drew each (n,).
 
         Shapes: log_weights (n_contexts * k,), contexts (n_contexts, n_context).
         """
@@ -335,13 +340,14 @@ class Experts:
     def log_densities(
         self, log_weights: FloatArray, contexts: FloatArray, samples: FloatArray, counts: IntArray, n_threads: int
     ) -> FloatArray:
-        """Return the log density (n,) [nat] of samples of m mixtures in turn, with `counts` (m,) samples each.
+        """Return the log density (n,) [nat] of samples of m mixtures.
 
+        The first `counts[0]` samples belong to the first mixture, and so on.
         Shapes: log weights (m, c), contexts (m, n_contexts, n_context), samples (n, d).
         """
 
 class Chain:
-    """Serial chain with links (m + 1, 16), see `kinematics/chain.py`."""
+    """Serial chain with links (m + 1, 16): rotation, translation, whether it slides, source, multiplier and offset."""
 
     def __init__(self, links: FloatArray, dof: int) -> None: ...
     def forward(self, q: FloatArray) -> FloatArray:
@@ -365,13 +371,13 @@ class Chain:
     def spread(
         self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
     ) -> FloatArray:
-        """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
+        """Return the solutions, and others found by continuation along the self-motion, at most `most` in total."""
     def is_surely_nearest(self, q: FloatArray, distance: float, position_only: bool) -> bool:
-        """Return whether no solution can be nearer to a reference than q (dof,), a local minimum of the distance."""
+        """Return whether q (dof,), a local minimum of the distance from a reference, is surely the nearest solution."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:
-        """Return the solutions after null-space optimisation: each is moved to a local minimum of a quadratic cost."""
+        """Return solutions after null-space optimisation, which moves each to a local minimum of a quadratic cost."""
 
 def search_poses(
     chain: Chain,
@@ -390,12 +396,12 @@ def search_poses(
     """Search for solutions of poses (m, 4, 4), each with a seed in [0, 1).
 
     `conditional` consists of experts, log weights (m, c) and contexts (m, n_contexts, n_context). `near` (0 or 1, dof)
-    is the first seed. `conditions` returns which configurations (k, dof) satisfy further conditions; it needs one
-    thread.
+    is the first seed. `conditions` returns which configurations (k, dof) satisfy further conditions. It is allowed only
+    with one thread.
 
-    Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the expert of each
-    (n,), the number of rows of each pose (m,), whether the deadline ended its search (m,), and the number of its seeds
-    (m,). A pose without a solution has its best attempt.
+    Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), and the expert of each
+    (n,). For each pose, also returns the number of rows (m,), whether the deadline ended the search (m,), and the
+    number of seeds (m,). A pose without a solution has its best attempt.
     """
 
 def solve_on_curves(
@@ -416,14 +422,14 @@ def solve_on_curves(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return at most n solutions of each of the poses (m, 4, 4) on its self-motion curves.
 
-    They divide the curves evenly, or by a `spacing` above 0; or they are the nearest to a reference (dof,), see
-    `SelfMotions`. For one solution near a reference, a closed form makes tracing curves unnecessary.
+    Without a reference, they divide the curves evenly, or by a `spacing` above 0. Otherwise they are nearest to the
+    reference (dof,), as in `SelfMotions`. For one solution near a reference, a closed form makes tracing unnecessary.
 
-    Returns configurations (k, dof), their errors (2, k) [m], [rad], a table (m, 7), and the components of all poses in
-    turn, see `SelfMotions.components`. Columns of the table are the numbers of rows and of components, the bound on the
-    share of missing components at a confidence, and whether the row is surely the nearest solution, the search ended in
-    time, all solutions were computed in time, and the spacing takes more than n. The bound is NaN if a pose was not
-    begun in time.
+    Returns configurations (k, dof), their errors (2, k) [m], [rad], a table (m, 7), and the components of all poses
+    (see `SelfMotions.components`). Columns of the table are the number of rows, the number of components, the bound on
+    the share of missing components at a confidence, and four flags: whether the row is surely the nearest solution, the
+    search ended in time, all solutions were computed in time, and the spacing needs more than n. The bound is NaN if a
+    pose was not begun in time.
     """
 
 def solve_poses(
@@ -440,11 +446,11 @@ def solve_poses(
 ) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray, IntArray]:
     """Solve many poses (m, 4, 4) from uniform seeds.
 
-    Each pose has its own seed in `numbers` (m,). The search for a pose ends if its patience is over.
+    `numbers` (m,) contains a seed for each pose. A pose is given up after the number of attempts that `patience` says.
 
-    Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the number of rows of
-    each pose (m,), whether the deadline ended its search (m,), and the number of its attempts (m,). A pose without a
-    solution has its best attempt, or no row if there was no attempt.
+    Returns configurations (n, dof), their errors (2, n) [m], [rad], and whether they are valid (n,). For each pose,
+    also returns the number of rows (m,), whether the deadline ended the search (m,), and the number of attempts (m,). A
+    pose without a solution has its best attempt, or no row if there was no attempt.
     """
 
 def fill_self_motions(
@@ -472,9 +478,9 @@ def chart_poses(
     """
 
 def swept_self_motions(form: ClosedForm, chain: Chain, task: Task, seed: float) -> SelfMotions:
-    """Return the self-motions of a pose at which angles of a closed form are free; `free_joints` has their joints.
+    """Return the self-motions of a pose at which angles of a closed form are free. `free_joints` names their joints.
 
-    `is_certified` is true if it is certain which curves there are, and how limits cut them.
+    `is_certified` is true if it is certain which curves exist, and how limits cut them.
     """
 
 def trace_components(
@@ -508,7 +514,7 @@ def shortest_path(
     penalty: float,
     blocked: IntArray,
 ) -> IntArray:
-    """Return the row of each layer (m,) that is on the shortest path through all layers; -1 for an empty layer.
+    """Return the row of each layer (m,) that is on the shortest path through all layers, or -1 for an empty layer.
 
     `rows` (n, dof) contains the layers one after the other, and `counts` (m,) their numbers of rows. Motions of
     joints to layer k are multiplied by `scale[k]`, shape (m, dof), before they are compared with `largest`. The steps
@@ -518,7 +524,8 @@ def shortest_path(
 def path_reach(
     rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float, blocked: IntArray
 ) -> tuple[BoolArray, int, float]:
-    """Return how far paths lead whose steps are at most `largest`; see `shortest_path`.
+    """Return how far paths lead if each step is at most `largest` (see `shortest_path`).
 
-    Returns which rows are on such a path (n,), how many layers are reached, and the smallest step to the next layer.
+    Returns which rows are on such a path (n,), the number of layers that are reached, and the smallest step to the next
+    layer.
     """

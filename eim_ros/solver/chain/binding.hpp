@@ -75,7 +75,7 @@ inline Chain make_chain(const Converted<double>& links, int n_joints) {
 // Reads limits from rows (3, n_joints): lower limits, upper limits, and whether each joint wraps.
 inline Bounds<double> make_bounds(const Converted<double>& rows) {
     expect_shape(rows, "bounds", {3, kAny});
-    expect(rows.shape(1) <= kMostJoints, "bounds must be of at most 64 joints");
+    expect(rows.shape(1) <= kMostJoints, "bounds must have at most 64 joints");
     Bounds<double> bounds{};
     for (int j = 0; j < rows.shape(1); ++j) {
         bounds.lower[j] = rows.at(0, j), bounds.upper[j] = rows.at(1, j), bounds.wraps[j] = rows.at(2, j) != 0.0;
@@ -141,7 +141,7 @@ inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<do
                                           const Converted<double>& weights, int n_rows) {
     expect_shape(q, "configurations", {kAny, chain.n_joints});
     expect_shape(weights, "weights", {q.shape(0), chain.n_joints});
-    expect(n_rows == 3 || n_rows == 6, "a Jacobian has 3 rows of the position, and 6 in all");
+    expect(n_rows == 3 || n_rows == 6, "n_rows must be 3 (position) or 6 (pose)");
     Converted<double> result(Shape{q.shape(0)});
     double* out = result.mutable_data();
     run_unlocked(chain, q.shape(0) <= kFewRows,

@@ -49,7 +49,7 @@ struct Chain {
     // rows (n_links + 1, 16): rotation, translation, whether it slides, source, multiplier, offset
     Chain(const double* rows, int n_rows, int n_joints) : n_joints(n_joints), n_links(n_rows - 1) {
         if (n_joints < 1 || n_joints > kMostJoints || n_links < n_joints || n_links > kMostLinks) {
-            throw std::invalid_argument("a chain needs 1 to 64 independent joints and at most 128 moving ones");
+            throw std::invalid_argument("a chain must have 1 to 64 independent joints and at most 128 moving joints");
         }
         bool is_plain = n_links == n_joints;
         for (int i = 0; i <= n_links; ++i, rows += 16) {

@@ -12,7 +12,7 @@ inline void expect_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     const bool fits = arm.part.fits(chain) || (arm.part.held < 0 && has_six_joints(chain));
     expect(has_form && fits, "the arm has no closed form");
     expect(!task.position_only && !task.has_tolerances,
-           "closed forms need complete poses, with an orientation and without tolerances");
+           "closed forms need poses with an orientation, without tolerances per axis");
     const int held = arm.part.held;
     expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not fixed: its limits differ");
 }
@@ -72,7 +72,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
     const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
     const Index n = poses.shape(0);
     const double* targets = poses.data();
-    expect(choices.size() == 0 || choices.size() == n, "a choice of each pose, or none");
+    expect(choices.size() == 0 || choices.size() == n, "choices must have one value for each pose, or be empty");
     for (Index i = 0; i < choices.size(); ++i) expect(choices.data()[i] < 1.0, "a choice is less than 1");
     std::vector<PoseSolutions> chunks((n + kPosesAtOnce - 1) / kPosesAtOnce, PoseSolutions{Rows({chain.n_joints}), {}});
     PoseSolutions all{Rows({chain.n_joints}), {}};

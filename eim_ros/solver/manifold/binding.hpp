@@ -19,7 +19,7 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
                                  const Converted<bool>& continuous) {
     const Index n = chain.n_joints;
     expect(preferred.size() == n && weights.size() == n && continuous.size() == n,
-           "a cost needs a value of each joint");
+           "a cost needs one value for each joint");
     Configurations rows = rows_of(chain, solutions);
     const Cost cost{preferred.data(), weights.data(), continuous.data(), chain.n_joints};
     run_unlocked(chain, rows.size() <= kFewRows, [&]<int N>() {
@@ -43,7 +43,7 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
                                   const Converted<bool>& continuous) {
     const Index n_joints = chain.n_joints;
     expect_shape(positions, "configurations", {kAny, n_joints});
-    expect_shape(reference, "the configuration to be near to", {n_joints});
+    expect_shape(reference, "the reference configuration", {n_joints});
     expect_shape(continuous, "continuous", {n_joints});
     Rows rows(Configurations{chain.n_joints, {positions.data(), positions.data() + positions.size()}});
     Rows valid({chain.n_joints});

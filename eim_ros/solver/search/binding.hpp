@@ -65,8 +65,8 @@ inline py::tuple search_poses(const Chain& chain, const Task& task, const Search
     expect_shape(contexts, "contexts", {m, kAny, experts.n_context});
     expect_shape(log_weights, "log_weights", {m, contexts.shape(1) * experts.k});
     expect_shape(continuous, "continuous", {chain.n_joints});
-    expect(experts.k == 0 || experts.n_dims == chain.n_joints, "the mixture has other joints");
-    expect(options.n > 0 && n_threads > 0, "at least one solution, and one thread");
+    expect(experts.k == 0 || experts.n_dims == chain.n_joints, "the mixture must have one dimension for each joint");
+    expect(options.n > 0 && n_threads > 0, "n and n_threads must be positive");
     const Configurations first = rows_of(chain, near);
     const Conditions allowed = conditions_of(conditions);
     std::vector<SearchResult> found(std::size_t(m), SearchResult(chain.n_joints));
@@ -108,7 +108,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOpt
     expect_shape(targets, "poses", {kAny, 4, 4});
     const Index n = targets.shape(0);
     expect_shape(numbers, "numbers", {n});
-    expect(n_wanted > 0 && n_threads > 0, "at least one solution, and one thread");
+    expect(n_wanted > 0 && n_threads > 0, "n_wanted and n_threads must be positive");
     std::vector<std::int64_t> patience(n);
     for (Index i = 0; i < n; ++i) patience[i] = allowed.at(targets.data() + 16 * i);
     const Batch batch{targets.data(), numbers.data(),     patience.data(), n,       n_wanted,
@@ -137,7 +137,7 @@ inline Converted<double> chart_many(const Chain& chain, const Task& task, const 
     expect_shape(targets, "poses", {kAny, 4, 4});
     const Index n = targets.shape(0);
     expect_shape(numbers, "numbers", {n});
-    expect(n_seeds > 0 && n_threads > 0, "at least one seed, and one thread");
+    expect(n_seeds > 0 && n_threads > 0, "n_seeds and n_threads must be positive");
     std::vector<Chart> charts(n);
     run_unlocked(chain, [&]<int N>() {
         chart_poses<N>(chain, task, effort, spread, n_seeds, targets.data(), numbers.data(), n, n_threads,

@@ -95,7 +95,7 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
                                    const StepOptions& effort, const Converted<double>& reference,
                                    const Converted<double>& equivalents, const Converted<bool>& continuous, int most,
                                    Index n, double deadline) {
-    expect_shape(reference, "the configuration to be near to", {chain.n_joints});
+    expect_shape(reference, "the reference configuration", {chain.n_joints});
     expect_shape(continuous, "continuous", {chain.n_joints});
     const std::vector<double> ones(chain.n_joints, 1.0);
     const Cost distance{reference.data(), ones.data(), continuous.data(), chain.n_joints};
@@ -136,7 +136,7 @@ inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const Ste
     expect_shape(targets, "poses", {kAny, 4, 4});
     const Index m = targets.shape(0);
     expect_shape(seeds, "seeds", {m}), expect_shape(continuous, "continuous", {chain.n_joints});
-    expect(n > 0 && n_threads > 0, "at least one solution, and one thread");
+    expect(n > 0 && n_threads > 0, "n and n_threads must be positive");
     expect(confidence > 0.0 && confidence < 1.0, "the confidence must be between 0 and 1");
     expect(!form || (form->fits() && chain.kind == 7 && !task.position_only), "the arm has no such form");
     int n_free = 0;
