@@ -1,4 +1,4 @@
-// An arm with seven revolute joints as a loop, and the readings of it that suit a proof.
+// An arm with seven revolute joints as a closed loop, and the ways to read this loop that suit a proof.
 #pragma once
 
 #include "general_7r/torus_polynomial.hpp"
@@ -27,7 +27,7 @@ class General7R {
     }
 
     bool fits() const { return !readings_.empty(); }
-    // Numbers of the readings, the best first.
+    // Numbers of the readings, with the best one first.
     const std::vector<int>& readings() const { return readings_; }
 
     // The loop of a pose with twice the precision of double.

@@ -1,18 +1,18 @@
-// Proof that no solution is near a place where f is 0 for another reason, such as two complex solutions.
+// Proof that no real solution is near a point where f is 0 for another reason, for example two complex solutions.
 //
-// Two complex conjugate solutions can have the same real s and t. There, f is 0 at an isolated point, without a real
-// solution. M has two null vectors, which span no vector of the form
+// Two complex conjugate solutions can have the same real s and t. Then f is 0 at an isolated point without a real
+// solution. M has two null vectors there, whose span contains no vector of the form
 //
 //    x = (cos u, sin u, cos 3u, sin 3u) x (1, c5, s5),   u = t4 / 2,
 //
 // as a 4 x 3 matrix. Such vectors are zeros of quadratic forms q: minors of order 2, and identities of the angles
 // within rows and columns. For vectors of length up to 1, |q(x) - q(y)| <= kRate |x - y|.
 //
-// At a solution in a cell, M x = 0 for an x of this form and length 1. So |M0 x| <= d, where M0 is the matrix at the
+// At a solution in a cell, M x = 0 for an x of this form and length 1. Then |M0 x| <= d, where M0 is the matrix at the
 // middle and d bounds the change of M over the cell. Let N be the span of the right singular vectors of the two
 // smallest singular values of M0, and sigma the third smallest. The part of x outside N is at most rho = d / sigma, so
-// a vector z of length 1 in N has |x - z| <= rho + rho^2, and |q(z)| <= kRate (rho + rho^2). If no z has, there is no
-// solution.
+// there is a vector z of length 1 in N with |x - z| <= rho + rho^2, and |q(z)| <= kRate (rho + rho^2). If there is no
+// such z, the cell contains no solution.
 #pragma once
 
 #include "general_6r/elimination.hpp"
@@ -48,7 +48,7 @@ struct SolutionForms {
     }
 };
 
-// Whether no solution is in a cell over which M changes by at most `change`. Takes M at its middle.
+// Whether no solution is in a cell, given M at the middle of the cell. M changes by at most `change` over the cell.
 inline bool is_without_solution(double (&m)[12][12], double change) {
     constexpr int kDirections = 1024;
     constexpr double kRounding = 1e-12;

@@ -9,16 +9,17 @@
 //                either f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
 //    solitary    there is no solution, although f may be 0 (`solitary.hpp`)
 //
-// Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these places are
-// in turning cells. Let a cluster be the cells around a turning cell up to empty cells, if f_tt has one sign in all its
-// turning cells, say positive. For each s, f falls, then rises over the cluster. Let m(s) be its minimum. Where m < 0,
-// the cluster has exactly two zeros (or one, if f is negative at one end for all s), and where m > 0 none. All turning
-// cells of a cluster have to be steep with the same sign, or all saddles. In the first case, m' = f_s, so that m
-// changes its sign at most once. In the second case, m'' = f_ss - f_st^2 / f_tt < 0, so that m <= 0 cannot hold on a
-// range inside the strip with m = 0 at both ends. So zeros always continue to an edge of the strip, and X does too.
+// Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these points are
+// in turning cells. A cluster consists of the cells around a turning cell, up to the next empty cells, if f_tt has the
+// same sign in all its turning cells. Let this sign be positive. For each s, f first falls and then rises over the
+// cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros (or one, if f is negative at one end
+// for all s). If m > 0, it has none. All turning cells of a cluster must be steep with the same sign, or all must be
+// saddles. In the first case, m' = f_s, so m changes its sign at most once. In the second case, m'' = f_ss - f_st^2 /
+// f_tt < 0, so m <= 0 is impossible on a range inside the strip with m = 0 at both ends. Therefore zeros always
+// continue to an edge of the strip, and so does X.
 //
-// Several solutions with the same s and t are a multiple zero, because M then has as many null vectors. So an isolated
-// solution, or one that shares its place with others, is not overlooked.
+// If several solutions have the same s and t, M has as many null vectors, so f has a multiple zero. Therefore neither
+// an isolated solution nor solutions with the same s and t are overlooked.
 #pragma once
 
 #include <vector>
@@ -31,13 +32,13 @@ namespace eim {
 
 class StripProof {
    public:
-    // Ends undecided after a number of bounds of cells, or at the deadline, a time of the steady clock [s].
+    // The proof ends undecided after a number of bounds of cells, or at the deadline, a time of the steady clock [s].
     StripProof(const TorusPolynomial& f, long most_looks, double deadline)
         : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
 
     bool is_spent() { return n_looks_ > most_looks_ || watch_.is_past(); }
 
-    // A range of t. Empty and monotone cells stay so in narrower strips.
+    // A range of t. Empty and monotone cells are also empty and monotone in narrower strips.
     enum class Kind { empty, monotone, turning, unknown };
     struct Cell {
         double t, r;
@@ -55,7 +56,7 @@ class StripProof {
         return cells;
     }
 
-    // Whether the strip middle +- half contains no piece. Takes and returns cells in the order of t.
+    // Whether the strip middle +- half contains no piece of the curve. Takes and returns cells in the order of t.
     bool holds(double middle, double half, std::vector<Cell>& cells) {
         middle_ = middle, half_ = half;
         f_.at(middle, slices_);
@@ -77,12 +78,13 @@ class StripProof {
         return is_known;
     }
 
-    // The t of the solutions at one s. For some t, there are none or two solutions, up to rounding.
+    // The t of the solutions at one s. Up to rounding, some of these t may have no solution or two solutions.
     struct Zeros {
         std::vector<double> certain, pairs;
     };
 
-    // Fills in the zeros at one s of the strip that held last, given its cells. Returns false if some are uncertain.
+    // Fills in the zeros at one s of the last strip that was proven, given its cells. Returns false if some are
+    // uncertain.
     bool zeros(double s, const std::vector<Cell>& cells, Zeros& found) const {
         found = {};
         TorusSlices slices;
@@ -123,7 +125,7 @@ class StripProof {
         }
     };
 
-    // Adds the zeros of a slice in a run of cells between empty ones: over the run, f is monotone, or has one extreme.
+    // Adds the zeros of a slice in a run of cells between empty cells. Over the run, f is monotone or has one extremum.
     static bool zeros_of(const Slice& slice, const std::vector<Cell>& run, Zeros& found) {
         int bend = 0;
         for (const Cell& cell : run) {
@@ -161,7 +163,7 @@ class StripProof {
 
     static constexpr int kHalvings = 50;
     static constexpr int kFirstCells = 32;
-    static constexpr long kCostOfSolitary = 100;  // in looks
+    static constexpr long kCostOfSolitary = 100;  // as a number of bounds of cells
     static constexpr int kStepsOfLook = 32, kLooksAtOnce = 1024;
     static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;            // of a cell in t and the strip
     static constexpr double kOverlapping = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
@@ -213,7 +215,7 @@ class StripProof {
         return cell;
     }
 
-    // Adds a cell, or its parts. Returns whether all are known.
+    // Adds a cell, or its parts. Returns whether the kinds of all parts are known.
     bool examine(double t, double r) {
         if (is_spent()) return false;
         Cell cell = look(t, r);

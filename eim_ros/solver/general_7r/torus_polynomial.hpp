@@ -1,15 +1,15 @@
 // The self-motions of an arm with seven revolute joints as a curve f(s, t) = 0, where s and t are the angles of two
 // joints.
 //
-// While the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
-// polynomial of degree 8 in t. The seven links form a loop, which is read such that s has place 2, 4 or 5, and t the
-// next one of places 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin
-// s). So f has degree 12 at most in s. At place 2 it has degree 8: of Rz(s), on vectors of 15 numbers, the part that
-// grows with exp(i s) has rank 4, like that of Rz(t).
+// If the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
+// polynomial of degree 8 in t. The seven links form a loop, which is read such that s has position 2, 4 or 5, and t the
+// next one of positions 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin
+// s). Therefore f has at most degree 12 in s. At position 2 it has degree 8, because on vectors of 15 numbers, the part
+// of Rz(s) with exp(i s) has rank 4, like the same part of Rz(t).
 //
-// So values at 28 x 24 angles determine f. They are computed with twice the precision of double, so that errors of the
-// elimination and of its determinants are far below those of evaluations of f in double. The latter are bounded, so
-// statements about f are certain. Coefficients of higher degree have to vanish, which a test checks.
+// Therefore values at 28 x 24 angles determine f. They are computed with twice the precision of double, so errors of
+// the elimination and of its determinants are far below the errors of evaluations of f in double. The latter are
+// bounded, so statements about f are certain. Coefficients of higher degree must vanish, which a test checks.
 #pragma once
 
 #include "general_6r/doubled_resultant.hpp"
@@ -44,7 +44,7 @@ inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cos
     return rest;
 }
 
-// Cosine and sine in long double, whose library functions differ between systems; by Taylor series.
+// Cosine and sine in long double by Taylor series, because the functions of the libraries differ between systems.
 inline void precise_turn(double angle, long double& cosine, long double& sine) {
     const portable::Remainder r = portable::remainder(angle);
     const long double x = static_cast<long double>(r.high) + r.low, z = x * x;
@@ -127,9 +127,9 @@ class TorusPolynomial {
     }
 
     double amplitude() const { return amplitude_; }
-    // Largest coefficient of those that have to vanish.
+    // The largest of the coefficients that must vanish.
     double beyond() const { return beyond_; }
-    // Whether f has a meaning: it does not vanish, and t1 follows from the other angles.
+    // Whether f is useful: it does not vanish everywhere, and t1 follows from the other angles.
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
     // The loop of the other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, portable::cos(s), portable::sin(s)); }

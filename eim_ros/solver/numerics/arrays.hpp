@@ -1,4 +1,4 @@
-// Arrays exchanged with Python. Their shapes are checked here, once; results are returned as copies.
+// Arrays exchanged with Python. Their shapes are checked here, once. Results are returned as copies.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -35,8 +35,9 @@ class ClockListenerGuard {
     double began_;
 };
 
-// Work without Python objects, for which the interpreter's lock is released: at once, or after kShort if the work is
-// probably short, because a busy Python thread keeps the lock for 5 ms (sys.getswitchinterval) once it has it.
+// Work without Python objects, for which the interpreter's lock is released. It is released at once, or after kShort if
+// the work is probably short, because a busy Python thread that gets the lock keeps it for 5 ms
+// (sys.getswitchinterval).
 class Unlocked : ClockListener {
    public:
     explicit Unlocked(bool is_short = false) : listening_(is_short ? this : nullptr) {
@@ -60,7 +61,7 @@ class Unlocked : ClockListener {
     std::optional<py::gil_scoped_release> released_;
 };
 
-// Work with Python objects within work without.
+// Work with Python objects inside of work without Python objects.
 class Locked {
     ClockListenerGuard listening_{nullptr};
     py::gil_scoped_acquire acquired_;

@@ -50,7 +50,8 @@ inline Converted<double> log_density(const Experts& experts, const Converted<dou
     return result;
 }
 
-// Log densities of samples (n, n_dims) of m mixtures in turn, with `counts` (m,) samples each.
+// Log densities of samples (n, n_dims) of m mixtures. The first counts[0] samples belong to the first mixture, and so
+// on.
 inline Converted<double> log_densities(const Experts& experts, const Converted<double>& log_weights,
                                        const Converted<double>& contexts, const Converted<double>& samples,
                                        const Converted<std::int64_t>& counts, int n_threads) {
@@ -94,7 +95,7 @@ inline Converted<double> gate(const Converted<double>& contexts, const Converted
     return result;
 }
 
-// For parts of the solver that are written in Python; NumPy's functions differ between processors.
+// For parts of the solver that are written in Python, because NumPy's functions differ between processors.
 inline void bind_portable(py::module_& module) {
     module.def("sin", py::vectorize(portable::sin));
     module.def("cos", py::vectorize(portable::cos));

@@ -1,6 +1,6 @@
-// Divides work on many poses among threads. The chunks have equal size; a free thread takes the next one.
+// Divides work on many poses among threads. The chunks have equal size, and a free thread takes the next chunk.
 //
-// The result of a chunk depends on the chunk only, so results do not depend on the number of threads.
+// The result of a chunk depends only on the chunk, so results do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -36,15 +36,16 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     std::vector<std::thread> others;
     try {
         for (int k = 1; k < std::min<Index>(n_threads, n_chunks); ++k) others.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads available: the existing ones do the work
+    } catch (const std::system_error&) {  // no more threads are available, so the existing ones do the work
     }
     run();
     for (std::thread& other : others) other.join();
     if (failure) std::rethrow_exception(failure);
 }
 
-// Calls work(number of the pose, deadline of the pose) for n poses. Each may use an equal share of the time that is
-// left; at the deadline [s] of the steady clock the remaining ones, except the first, are skipped: late(number).
+// Calls work(number of the pose, deadline of the pose) for n poses. Each pose may use an equal share of the remaining
+// time. At the deadline, a time of the steady clock [s], the remaining poses except the first are skipped, by calls of
+// late(number).
 template <class Work, class Late>
 inline void for_poses(Index n, Index size, int n_threads, double deadline, Work work, Late late) {
     for_chunks(n, size, n_threads, [&](Index, Index first, Index last) {

@@ -11,11 +11,11 @@ inline double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Is told the time whenever its thread asks whether a deadline is past.
+// Receives the time whenever its thread asks whether a deadline has passed.
 class ClockListener {
    public:
     virtual void hear(double now) = 0;
-    virtual void skip(double seconds) = 0;  // that passed while it was replaced
+    virtual void skip(double seconds) = 0;  // time that passed while the listener was replaced
 
    protected:
     ~ClockListener() = default;
@@ -30,7 +30,7 @@ inline bool is_past(double deadline) {
     return now >= deadline;
 }
 
-// Reads the clock at every n-th call only, because reading it takes longer than a short step of work.
+// Reads the clock only at every n-th call, because reading it takes longer than a short step of work.
 class Watch {
    public:
     explicit Watch(double deadline, int every = 64) : deadline_(deadline), every_(every) {}

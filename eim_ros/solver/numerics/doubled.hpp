@@ -31,10 +31,10 @@ struct Doubled {
     V high{}, low{};
 
     Doubled() = default;
-    Doubled(double value) : high(fill<V>(value)) {}  // NOLINT: numbers convert
+    Doubled(double value) : high(fill<V>(value)) {}  // NOLINT: implicit, so that plain numbers convert
     Doubled(const V& high, const V& low) : high(high), low(low) {}
 
-    // Both have the same order of magnitude, or the first is larger.
+    // The arguments have the same order of magnitude, or the first one is larger.
     static Doubled joined(const V& large, const V& small) {
         const V sum = large + small;
         return {sum, small - (sum - large)};
@@ -96,7 +96,7 @@ inline Doubled<V> square_root(const Doubled<V>& a) {
     return Doubled<V>::joined(root, rest.high / (2.0 * safe));
 }
 
-// A number in every lane. For plain packs it stays a number.
+// The type of a number for every lane. For plain packs, it is a plain number.
 template <class V>
 inline auto spread(const double& a) {
     if constexpr (std::is_class_v<V>) {

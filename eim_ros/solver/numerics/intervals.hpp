@@ -5,8 +5,8 @@
 //    f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t.
 //
 // They give both the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
-// widened by the rounding of each operation. Library sines and cosines are assumed correct to 4 units in the last
-// place. The bounds are numbers, or packs with one cell per lane.
+// widened by the rounding error of each operation. Sines and cosines of the library are assumed to be correct to 4
+// units in the last place. The bounds are numbers, or packs with one cell per lane.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace eim {
 
 inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one operation
 inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
-inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for their own rounding
+inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for the rounding of the bounds themselves
 
 template <class V>
 struct EnclosedOf {
@@ -40,7 +40,7 @@ template <class V>
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
-// Relative rounding error of a sum of products: of each operation, and of those that bound it.
+// Relative rounding error of a sum of products. It includes the operations that compute the bound.
 inline constexpr double kUnits = 8.0 * kUnit;
 
 // The same from bounds that include the rounding of value and slope, but not their own.
@@ -159,8 +159,8 @@ inline V angle_over(V ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
 }
 
-// Angle of the direction (x, y); false if it may be (0, 0). The angle is continuous around its value, beyond pi if
-// necessary.
+// Computes the angle of the direction (x, y). Returns false if this may be (0, 0). The angle is continuous around its
+// value, beyond pi if necessary.
 template <class V>
 inline Mask<V> enclose_angle(const EnclosedOf<V>& y, const EnclosedOf<V>& x, EnclosedOf<V>& angle) {
     const auto length = [](V a, V b) { return square_root<V>(a * a + b * b) * (1.0 + 4.0 * kWidened); };

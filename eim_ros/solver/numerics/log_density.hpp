@@ -1,9 +1,9 @@
 // Log density of samples under a mixture, summed over all components that matter. Exact up to rounding.
 //
-// About 1 of 100 experts matters to a sample, and single precision finds out which. The log joint of a component is
-// height - |w|^2 / 2 with w = L^-1 (x - mean). Let the computed w have an error of length s. Then the true |w|^2 is at
-// most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. So single precision can show that a component is
-// negligible compared with others. The remaining ones are computed in double precision.
+// Only about 1 of 100 experts matters to a sample. Single precision is enough to find these experts. The log joint of a
+// component is height - |w|^2 / 2 with w = L^-1 (x - mean). Let s be the length of the error of the computed w. Then
+// the true |w|^2 is at most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. This bound can show that a
+// component is negligible compared with others. The remaining components are computed in double precision.
 #pragma once
 
 #include "numerics/mixture.hpp"
@@ -28,7 +28,7 @@ class LogDensity {
         }
         order_.resize(heights_.size());
         std::iota(order_.begin(), order_.end(), 0);
-        // large components first: they show which others are negligible
+        // large components come first, because they show which others are negligible
         const auto few = order_.begin() + std::min<std::size_t>(order_.size(), 32);
         std::partial_sort(order_.begin(), few, order_.end(), [&](int a, int b) { return heights_[a] > heights_[b]; });
     }
@@ -56,8 +56,8 @@ class LogDensity {
     using V = WideDouble;
     using Narrow = WideFloat;
     static constexpr int W = kLanes<V>, kTogether = 512;  // samples per block: their packs stay in cache
-    static constexpr float kLeastError = 1e-5f;           // of s: larger than the rounding of squares and heights
-    // of s: a component with a larger error is always computed
+    static constexpr float kLeastError = 1e-5f;  // least value of s; exceeds the rounding of squares and heights
+    // components with a larger s are always computed in double precision
     static constexpr float kMostError = 0.1f;
     static constexpr float kMargin = float(kNegligible) + 1;  // [nat]
 
@@ -108,7 +108,8 @@ class LogDensity {
         sort(samples, begin, middle), sort(samples, middle, end);
     }
 
-    // Stores samples in packs and repeats the last one: two packs in double precision for each in single precision.
+    // Stores samples in packs, and repeats the last one to fill its pack. Each pack in single precision corresponds to
+    // two packs in double precision.
     void load(const double* samples, int n) {
         const int n_packs = (n + 2 * W - 1) / (2 * W);
         sorted_.resize(n);
@@ -128,7 +129,7 @@ class LogDensity {
         least_.assign(n_packs, fill<Narrow>(-std::numeric_limits<float>::infinity()));
     }
 
-    // Bound of the length of the error of w in single precision, for samples with coordinates up to extent_.
+    // Upper bound of the length of the error of w in single precision, for samples with coordinates up to extent_.
     float error(int component) const {
         const double* shift = shifts_.data() + std::ptrdiff_t(component) * d_;
         const double length = std::sqrt(std::inner_product(shift, shift + d_, shift, 0.0));

@@ -1,4 +1,4 @@
-// Mixture of linear Gaussian experts for one pose: its gate and its draws. Densities are in log_density.hpp.
+// The mixture of linear Gaussian experts for one pose: gating and draws. Densities are in log_density.hpp.
 //
 // Component c is a pair of a context and an expert: context c // k and expert c modulo k. Expert e is normal with mean
 // W_e y + b_e and Cholesky factor L_e of the covariance.
@@ -150,8 +150,8 @@ inline constexpr double kGoldenRatio = 0.6180339887498949;
 // Fills samples (n, d) and the reported indices of their experts (n,). Experts are drawn with probabilities
 // proportional to exp(tempering log_weight), independently or evenly. Only experts that are drawn are evaluated.
 //
-// For even draws, the numbers that select experts are a Kronecker sequence with the golden ratio and a random start:
-// the first few, too, are spread evenly, so that the counts of experts deviate less from the weights.
+// For even draws, the numbers that select experts are a Kronecker sequence with the golden ratio and a random start.
+// Even its first numbers are spread evenly, so the counts of experts deviate less from the weights.
 inline void draw(const Mixture& mixture, double tempering, bool evenly, int n, Random& random, double* samples,
                  std::uint32_t* sources) {
     const Experts& experts = mixture.experts;

@@ -1,8 +1,8 @@
 // Value types of the templates: a number, or a pack of numbers with one configuration per lane.
 //
 // A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` are written
-// the same way for both. This header adds what the vector types lack. Nothing assumes that numbers are finite: NaN
-// stays NaN.
+// the same way for numbers and packs. This header adds functions that the vector types lack. No function assumes that
+// numbers are finite. NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,8 @@ namespace eim {
 
 using Index = std::ptrdiff_t;
 
-// The same on every processor, so that sums over lanes are the same, too. Processors without AVX2 emulate it.
+// The number of lanes is the same on every processor, so that sums over lanes are the same, too. Processors without
+// AVX2 emulate the packs.
 inline constexpr int kRegisterBytes = 32;
 
 typedef double WideDouble __attribute__((vector_size(kRegisterBytes)));
@@ -167,7 +168,7 @@ inline V nearest(V v) {
     return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;
 }
 
-// The difference of two angles modulo `turn`; unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
+// The difference of two angles modulo `turn`. It is unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
 template <class V>
 inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
     return difference - turn * nearest(difference * by_turn);

@@ -1,9 +1,9 @@
 // Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
 //
 // A polynomial of degree 2 becomes a quartic in t = tan((x - x0) / 2). The polynomial is far from zero at x0, so no
-// root is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive ones
-// there is one root, or none. If two roots nearly meet, or have just become complex, the place between them counts as
-// one root.
+// root is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive roots of
+// the derivative there is at most one root. If two roots nearly meet, or have just become complex, the point between
+// them counts as one root.
 #pragma once
 
 #include <algorithm>
@@ -61,11 +61,11 @@ inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero 
 
 // Angles, at most 8.
 struct Angles {
-    int n = 0, n_roots = 0;  // all values; those that are roots beyond rounding
+    int n = 0, n_roots = 0;  // number of all values, and of values that are certainly roots, despite rounding
     double values[8];
-    bool stands_for_two[8];  // the value is no root, but two roots meet next to it, or have just become complex there
+    bool stands_for_two[8];  // the value is not a root, but two roots meet next to it, or have just become complex
     bool all = false;        // every angle is a root
-    bool meet = false;       // two of them meet or nearly meet
+    bool meet = false;       // two roots meet or nearly meet
 
     void add(double angle, bool for_two = false) {
         if (n == 8) return;
@@ -73,8 +73,8 @@ struct Angles {
         values[n++] = angle;
     }
 
-    // Whether another root is so near to value i that rounding of the polynomial, even by 1e-15, changes it by far
-    // more.
+    // Whether another root is so close to value i that rounding of the polynomial, even by 1e-15, changes the value
+    // much more.
     bool is_double(int i) const {
         bool found = stands_for_two[i];
         for (int k = 0; k < n; ++k) {
@@ -174,8 +174,7 @@ inline double root_between(const double* coefficients, double low, double high) 
     return t;
 }
 
-// Roots in [-bound, bound]. If the polynomial misses zero between two roots of its derivative by at most `slack`, these
-// count.
+// Roots in [-bound, bound]. An extremum at which the polynomial misses zero by at most `slack` also counts as a root.
 template <int Degree>
 inline RealRoots real_roots(const double* coefficients, double bound, double slack) {
     RealRoots found;

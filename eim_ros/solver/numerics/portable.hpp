@@ -1,9 +1,10 @@
 // Elementary functions that return the same bits on every processor, with errors below 2 units in the last place.
 //
-// The C library's functions have variants with and without fused multiply-add, and differ between its versions. So the
-// solver would return other solutions for the same seed on another computer. Here, each operation is one of IEEE 754,
-// which rounds exactly; the compiler must not fuse them (-ffp-contract=off). Exact functions of the C library, such as
-// sqrt, round, fma and ldexp, may be used next to these. Signed zeros, infinities and NaN follow the C standard.
+// Functions of the C library have variants with and without fused multiply-add, and differ between versions of the
+// library. With them, the solver would return other solutions for the same seed on another computer. Here, each
+// operation is an operation of IEEE 754, whose rounding is exactly defined. The compiler must not fuse operations
+// (-ffp-contract=off). Exact functions of the C library, such as sqrt, round, fma and ldexp, may be used as well.
+// Signed zeros, infinities and NaN follow the C standard.
 #pragma once
 
 #include <bit>
@@ -15,8 +16,8 @@ namespace eim::portable {
 
 // a b - c with one rounding.
 //
-// The compiler must not know the instruction (-mno-fma), which every processor with AVX2 has: GCC 12 fuses products and
-// sums of vectorised code even with -ffp-contract=off.
+// Every processor with AVX2 has this instruction, but the compiler must not use it by itself (-mno-fma), because GCC 12
+// fuses products and sums of vectorised code even with -ffp-contract=off.
 inline double product_minus(double a, double b, double c) {
 #if defined(__AVX2__)
     asm("vfmsub132sd %2, %1, %0" : "+x"(a) : "x"(c), "x"(b));
@@ -68,7 +69,7 @@ struct Remainder {
     std::uint64_t high = mantissa * window(0) + std::uint64_t(middle >> 64), low = std::uint64_t(middle);
     unsigned quadrant = unsigned(high >> 62);
     high = high << 2 | low >> 62, low = low << 2 | std::uint64_t(lowest) >> 62;
-    const bool is_beyond = high >> 63;  // more than pi/4: the next multiple is nearer
+    const bool is_beyond = high >> 63;  // more than pi/4, so the next multiple is nearer
     if (is_beyond) quadrant += 1, high = ~high, low = ~low;
     const int zeros = std::countl_zero(high);  // at most about 60 for a double
     if (zeros > 0) high = high << zeros | low >> (64 - zeros), low <<= zeros;
@@ -155,7 +156,7 @@ inline void angle_in_octant(double y, double x, double& high, double& low) {
 inline double atan2(double y, double x) {
     if (std::isnan(x) || std::isnan(y)) return x + y;
     double a = std::abs(y), b = std::abs(x);
-    if (std::isinf(a) || std::isinf(b)) a = std::isinf(a), b = std::isinf(b);  // the direction counts
+    if (std::isinf(a) || std::isinf(b)) a = std::isinf(a), b = std::isinf(b);  // only the direction matters
     const double larger = a > b ? a : b;
     if (larger == 0.0) b = 1.0;                                         // atan2(0, 0) = 0
     if (larger > 0x1p1000) a *= 0x1p-600, b *= 0x1p-600;                // no overflow of sums
@@ -174,7 +175,7 @@ inline double atan2(double y, double x) {
 inline double atan(double x) {
     return atan2(x, 1.0);
 }
-// NaN outside of [-1, 1].
+// The result is NaN outside of [-1, 1].
 inline double acos(double x) {
     return atan2(std::sqrt(product_minus(-x, x, -1.0)), x);
 }

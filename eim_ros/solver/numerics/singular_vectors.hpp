@@ -1,5 +1,5 @@
-// Singular values and right singular vectors of small matrices, by rotations of columns (Hestenes 1958). Even values
-// far below the others are accurate.
+// Singular values and right singular vectors of small matrices, by rotations of columns (Hestenes 1958). Singular
+// values that are far below the others are accurate, too.
 #pragma once
 
 #include <algorithm>

@@ -100,7 +100,7 @@ inline V angle_of(V s, V c) {
     return t;
 }
 
-// The angle in [-pi, pi] of the direction (x, y); for numbers it is exact in more places.
+// The angle in [-pi, pi] of the direction (x, y). It is more accurate for single numbers than for packs.
 template <class V>
 inline V angle_towards(V y, V x) {
     if constexpr (kIsPack<V>) {

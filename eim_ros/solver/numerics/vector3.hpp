@@ -41,8 +41,8 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
     return turned(v, axis, portable::cos(angle), portable::sin(angle));
 }
 
-// The angle about a unit axis that rotates the perpendicular component of a to the direction of that of b. The
-// components come first, because they may be short.
+// The angle about a unit axis that rotates the perpendicular component of a to the direction of the perpendicular
+// component of b. The components are computed first, because they may be short.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
     return portable::atan2(dot(axis, cross(from, to)), dot(from, to));
@@ -58,7 +58,7 @@ struct Line {
     double distance(const Vector& p) const { return length(p - foot(p)); }
 };
 
-// The two ends of the common normal of two lines. For parallel lines, the normal through the point of the first line.
+// The two ends of the common normal of two lines. For parallel lines, it is the normal through the point of the first.
 struct Normal {
     Vector first, second;
     double sine;  // sine of the angle between the lines; 0 if they count as parallel
