@@ -27,7 +27,7 @@ inline Damped<V> factorised(const Chain& chain, const V (*jacobian)[6], bool pos
     V(&a)[6][6] = factor.lower;
     factor.n = position_only ? 3 : 6;
     const int n_joints = joints_of<N>(chain);
-    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3: as many sums as there are registers
+    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3, whose sums fit into the registers
         V sums[9] = {};
         for (int j = 0; j < n_joints; ++j) {
             const V* of = jacobian[j];

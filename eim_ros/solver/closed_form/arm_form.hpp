@@ -11,7 +11,7 @@ namespace eim {
 // The closed form of an arm, or of its other six joints while one joint is fixed.
 struct ArmForm {
     SixJoints part;
-    ClosedForm form;                           // with a fixed joint: the form at some value of it
+    ClosedForm form;                           // if a joint is fixed, the form at some value of this joint
     std::shared_ptr<const General6R> general;  // for arms without a closed form, or with an approximate one
 };
 

@@ -9,8 +9,8 @@
 // reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
 // other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
 //
-// Every decision about a branch is counted (see `Candidates`). In these special cases, the result is not just one root
-// per branch:
+// Every decision about a branch is counted (see `Candidates`). In these special cases, a branch does not simply have
+// one root or none:
 //
 //   case                                          what is returned
 //   two roots meet (stretched or folded elbow)    both, or one row if they are equal up to rounding
@@ -56,7 +56,7 @@ struct Sweep {
     std::function<void(double angle, double sign, double* q)> at;  // all six angles
     bool has_signs = false;
     Sinusoid level;  // as a function of the free angle
-    int joint = 0;   // the free one, from 0
+    int joint = 0;   // index of the free joint, from 0
 };
 
 // Configurations that may reach a pose, before they are polished and verified.

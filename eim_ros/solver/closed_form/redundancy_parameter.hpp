@@ -212,7 +212,7 @@ class ParameterisedForm {
     Basis bases_[6];          // of joints 2 to 7
     BasisChange changes_[5];
     LevelAngles elbow_, wrist_;
-    // b + R_4 r as a function of q_4, in the basis of joint 3; R_6 h_7 as a function of q_6, in that of joint 5
+    // b + R_4 r as a function of q_4, in the basis of joint 3; R_6 h_7 as a function of q_6, in the basis of joint 5
     Sinusoid upper_[3], last_[3];
 };
 

@@ -109,7 +109,7 @@ class Revolutions {
             if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
-        // The choices that follow from one choice do not cost less than it does, and have more turns.
+        // The successors of a choice do not cost less, and have more turns.
         bool precedes_followers_of(const Choice& other) const {
             return cost != other.cost ? cost < other.cost : n_turns <= other.n_turns;
         }
@@ -158,11 +158,11 @@ class Revolutions {
     int n_joints_;
     TurnCost cost_;
     std::vector<Turns> turns_;    // (n_roots, n_joints)
-    std::vector<Index> nearest_;  // the same shape: revolution nearest to the reference
+    std::vector<Index> nearest_;  // (n_roots, n_joints): revolution nearest to the reference
     std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
     std::vector<Choice> returned_;  // in the order of cost
-    std::size_t n_followed_ = 0;    // number of returned choices whose followers are open
+    std::size_t n_followed_ = 0;    // number of returned choices whose successors are candidates
     double total_ = 0.0;
     Index n_within_ = 0;
 };

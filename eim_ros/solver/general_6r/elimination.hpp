@@ -72,8 +72,8 @@ class EliminationOf {
         }
     }
 
-    // How well the first angle follows from the constants. If it is 0, solutions may differ in the first two angles
-    // only, and the determinant then has fewer zeros than there are solutions.
+    // How well the constants determine the first angle. If the value is 0, solutions may differ only in the first two
+    // angles, and then the determinant has fewer zeros than there are solutions.
     double rank_ratio() const { return rank_ratio_; }
 
     // Fills M for the angles t3 with these cosines and sines.

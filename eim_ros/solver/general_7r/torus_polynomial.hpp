@@ -32,7 +32,7 @@ struct Reading {
     int joint_of_t() const { return view.joint(place == 2 ? 3 : 2); }
 };
 
-// The loop of the other six joints while the one at a place is fixed, given the cosine and sine of its angle.
+// The loop of the other six joints while the joint at a position is fixed, given the cosine and sine of its angle.
 template <class T>
 inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cosine, const T& sine) {
     LoopOf<6, T> rest;

@@ -220,7 +220,7 @@ class CurveComponents {
         has_component_[number] = components_.size() > first_component;
     }
 
-    // Joins components across the end of a closed curve with those at its start.
+    // Joins components that cross the end of a closed curve with the components at its start.
     void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
         std::vector<double> turned(n_joints_);
         for (int& from : open) {

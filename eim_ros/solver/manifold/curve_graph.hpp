@@ -1,5 +1,5 @@
 // Self-motions as a graph of places along curves, with links between successive places. Between two linked places, the
-// curve is close to the cubic that has the tangents of both places (Hermite).
+// curve is close to the cubic through both places with the tangents there (Hermite).
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct Segment {
     // Writes 0, the parameters at which joint j turns back, and 1. Returns the number of these parameters.
     int extremes(int j, double (&at)[4]) const {
         const double c = ahead[j], d = behind[j];
-        // coefficients of the slope, with c
+        // the slope is c + a2 s + a3 s^2
         const double a3 = 3.0 * (c + d - 2.0 * chord[j]), a2 = 2.0 * (3.0 * chord[j] - 2.0 * c - d);
         int n = 0;
         at[n++] = 0.0;

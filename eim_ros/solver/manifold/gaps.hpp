@@ -1,5 +1,5 @@
-// Configurations between the places of a trace. The self-motion is close to the cubic that has the tangents of two
-// successive places (Hermite).
+// Configurations between the places of a trace. The self-motion is close to the cubic through two successive places
+// with the tangents there (Hermite).
 #pragma once
 
 #include "manifold/continuation.hpp"

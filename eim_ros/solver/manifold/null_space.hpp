@@ -88,7 +88,7 @@ inline double least_singular_value(const Chain& chain, const double* q, bool pos
 }
 
 inline constexpr double kNearby = 0.2;         // [rad, m]: largest distance of a solution that may end a search
-inline constexpr double kRegularShare = 0.25;  // the same, as a share of the least singular value [1 / m, 1]
+inline constexpr double kRegularShare = 0.25;  // this distance as a share of the least singular value [1 / m, 1]
 
 // Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
 //

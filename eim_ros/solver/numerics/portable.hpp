@@ -16,8 +16,8 @@ namespace eim::portable {
 
 // a b - c with one rounding.
 //
-// Every processor with AVX2 has this instruction, but the compiler must not use it by itself (-mno-fma), because GCC 12
-// fuses products and sums of vectorised code even with -ffp-contract=off.
+// Every processor with AVX2 has this instruction, but the compiler must not use it automatically (-mno-fma), because
+// GCC 12 fuses products and sums of vectorised code even with -ffp-contract=off.
 inline double product_minus(double a, double b, double c) {
 #if defined(__AVX2__)
     asm("vfmsub132sd %2, %1, %0" : "+x"(a) : "x"(c), "x"(b));

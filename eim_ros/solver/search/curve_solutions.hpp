@@ -185,7 +185,7 @@ inline CurveAnswer answer_on_curves(const Chain& chain, const Task& task, const 
             const double* q = request.start;
             Rows start(Configurations{chain.n_joints, {q, q + chain.n_joints}});
             measure_rows<N>(chain, task, start);
-            // joints that are so close turn the tip by less
+            // if all joints are closer than kNearby, the tip turns by less than this
             if (task.position_only || start.angles[0] <= kNearby * std::sqrt(double(chain.n_joints))) {
                 local = next_to<N>(chain, task, request.effort, *request.distance, q, answer.is_nearest);
                 if (answer.is_nearest) answer.rows = local;
