@@ -621,7 +621,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         "roots are closer than 1e-10 rad",
         "within 4e-15 of the given one",
         "have an error of 5e-5 rad",
-        "until it is four times the requested number",
+        "draws is four times the requested number",
         "If it is below half of `n`",
         "the same 2 cm cube",  # the resolution in the same row
         "published at 200 Hz",
