@@ -1,11 +1,11 @@
 // The solution of a pose nearest to a configuration, for arms with seven joints and a parameterised closed form.
 //
-// Branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds of the joint
-// angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best solution so
-// far are left out. Cells in which the distance is monotone are left out as well, because their nearest end belongs to
-// the next cell, too. The cells with the least bounds are halved first. Hence the result is the global minimum up to
-// kAsNear, or nothing is decided. If a solution is known, only the part of the range is searched where a nearer one may
-// be.
+// The method is branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds
+// of the joint angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best
+// solution so far are left out. Cells in which the distance is monotone are left out as well, because their nearest end
+// also belongs to the next cell. The cells with the least bounds are halved first. The result is the global minimum up
+// to kAsNear, or undecided. If a solution is known, only the part of the range is searched that may contain a nearer
+// one.
 #pragma once
 
 #include <queue>
@@ -18,10 +18,10 @@
 namespace eim {
 
 inline constexpr double kWidestCell = 0.8;       // [rad] of the redundancy parameter
-inline constexpr int kFirstTries = 8;            // values of the parameter in each branch
+inline constexpr int kFirstTries = 8;            // values of the parameter at which each branch is tried first
 inline constexpr double kAsNear = 3e-6;          // [rad]: distances that differ by less count as equal
-inline constexpr double kEndSlack = 1e-9;        // [rad]: rounding at the ends of a revolution
-inline constexpr int kMostDistanceCells = 1200;  // more are needed only near singularities
+inline constexpr double kEndSlack = 1e-9;        // [rad]: allowed rounding at the ends of a revolution
+inline constexpr int kMostDistanceCells = 1200;  // more cells are needed only near singularities
 
 class NearestInClosedForm {
     using V = WideDouble;
@@ -29,7 +29,7 @@ class NearestInClosedForm {
     static constexpr int kWide = kLanes<V>;
 
    public:
-    // The distance of joints that turn is on the circle. Only solutions nearer than `distance` are searched.
+    // Distances of continuous joints are on the circle. Only solutions nearer than `distance` are searched.
     NearestInClosedForm(const Chain& chain, const ParameterisedForm& form, const Task& task, const double* reference,
                         const bool* turns, double distance)
         : form_(form), task_(task), pose_(form, motion_of(task.target)), known_(distance) {
@@ -41,7 +41,7 @@ class NearestInClosedForm {
         std::fill_n(best_, chain.n_joints, 0.0);
     }
 
-    // Finds the nearest solution; false if something is undecided.
+    // Finds the nearest solution. Returns false if something is undecided.
     bool run() {
         Window& held = joints_[0].window;
         lower_ = held.centre - held.half, upper_ = held.centre + held.half;
@@ -78,7 +78,7 @@ class NearestInClosedForm {
     int n_cells() const { return n_cells_; }
 
    private:
-    // The range of a joint. If its limits allow more than a revolution, this is the one with the nearest values.
+    // The range of a joint. If its limits allow more than a revolution, it is the revolution with the nearest values.
     static Window window_of(const Bounds<double>& bounds, int j, double reference) {
         if (bounds.wraps[j]) return {0.0, kPi, true};
         const double lower = bounds.lower[j], upper = bounds.upper[j], half = 0.5 * (upper - lower);
@@ -112,8 +112,8 @@ class NearestInClosedForm {
         double square, rise, spread;  // see View; without a derivative, the square is 0
         bool operator<(const Cell& other) const { return least > other.least; }  // the queue returns the greatest first
 
-        // Share of a half cell, from the middle on, in which the squared distance is not below `enough`. It falls by
-        // `fall` at most, and by the spread.
+        // Share of a half cell, from the middle on, in which the squared distance is not below `enough`. The squared
+        // distance falls at most by `fall` and the spread.
         double kept(double fall, double enough) const {
             const double steep = 2.0 * (fall + spread);
             return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
@@ -129,7 +129,7 @@ class NearestInClosedForm {
         M is_smooth = ~M{};  // whether the branch exists within the limits, and the distance has a derivative
         M exists = ~M{};     // whether the branch exists in the middle
         M has_angles = ~M{};
-        // bound of the squared distance; in the middle: its value, half of its derivative, and the spread of that
+        // bound of the squared distance; in the middle its value, half of its derivative, and the spread of the latter
         V least{}, square{}, rise{}, spread{};
         V angles[7] = {};  // in the middle
 
@@ -193,7 +193,7 @@ class NearestInClosedForm {
         lower_ = std::max(lower_, reference - to), upper_ = std::min(upper_, reference + to);
     }
 
-    // Takes solutions at a few values of the parameter; the first ones rule out many cells.
+    // Tries solutions at a few values of the parameter, because the first solutions rule out many cells.
     void try_values() {
         for (int first = 0; first < kFirstTries; first += kWide) {
             V at{};
@@ -211,13 +211,13 @@ class NearestInClosedForm {
         }
     }
 
-    // Adds a cell to be looked at.
+    // Adds a cell to the waiting ones.
     void add(int branch, double from, double to) {
         if (n_waiting_ == kWide) look();
         waiting_[n_waiting_++] = {0.0, branch, from, to, 0.0, 0.0, 0.0};
     }
 
-    // Bounds the distance over the waiting cells. Those that may contain the nearest solution become open.
+    // Bounds the distance over the waiting cells. Cells that may contain the nearest solution become open.
     void look() {
         if (n_waiting_ == 0) return;
         n_cells_ += n_waiting_;
@@ -255,7 +255,7 @@ class NearestInClosedForm {
         if (cell.least < enough_) open_.push(cell);
     }
 
-    // Takes the solution at a value of the parameter if it is the nearest one so far.
+    // Keeps the solution at a value of the parameter if it is the nearest one so far.
     void consider(int branch, double at) {
         BranchPoint point;
         pose_.walk<double>(portable::cos(at), portable::sin(at), branch, point);
@@ -282,7 +282,7 @@ class NearestInClosedForm {
         }
     }
 
-    // Searches only for solutions whose squared distance is less.
+    // From now on, searches only for solutions with a smaller squared distance.
     void limit(double square) {
         square_ = square;
         const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
@@ -301,7 +301,7 @@ class NearestInClosedForm {
     int n_waiting_ = 0, n_cells_ = 0;
 };
 
-// The solution next to a configuration, at most one, and whether it is surely the nearest of all.
+// The solution next to a configuration, if there is one, and whether it is surely the nearest of all solutions.
 template <int N>
 inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
                     const double* start, bool& is_surely) {
@@ -312,8 +312,8 @@ inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& eff
     return found;
 }
 
-// The solution nearest to a configuration by closed form; none if it is not decided. The solution next to `start`,
-// which is the configuration within the limits, shortens the search.
+// The solution nearest to a configuration in closed form, or none if it is undecided. `start` is the configuration
+// within the limits. The solution next to it shortens the search.
 inline Rows nearest_by_form(const Chain& chain, const ParameterisedForm& form, const Task& task,
                             const StepOptions& effort, const Cost& distance, const double* start) {
     bool is_surely = false;

@@ -22,7 +22,7 @@ namespace eim {
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
 inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
 inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
-inline constexpr double kLeastSine = 0.05;   // least sine of the angle between axes
+inline constexpr double kLeastSine = 0.05;   // of the angle between axes
 
 // A joint axis and two directions perpendicular to it, right-handed.
 struct Basis {
@@ -159,7 +159,7 @@ class ParameterisedForm {
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
 
-    // Quantities of one pose of the tip that determine the branches.
+    // Quantities of one pose of the tip; they determine the branches.
     class AtPose;
 
    private:

@@ -221,7 +221,7 @@ class SelfMotions {
         return place < 0 ? -1 : components_.curve_of(place);
     }
 
-    // Whether it is certain where limits cut the curves, and no curve crosses another one.
+    // Whether limits cut the curves with certainty, and no curve crosses another one.
     bool may_certify(const Chain& chain) const {
         const std::vector<Curve>& curves = components_.curves();
         return !components_.touches_limit() && std::none_of(curves.begin(), curves.end(), [&](const Curve& curve) {
