@@ -1,9 +1,9 @@
-"""`python -m experiments NAME`: run an experiment, print its table and draw its figures. `all` runs every experiment.
+"""`python -m experiments NAME` runs an experiment, prints its table and draws its figures. `all` runs every experiment.
 
 NAME may also be the path of a Python file that defines `EXPERIMENT`, such as ./mine.py.
 
 Results are the rows of DIR/NAME/table.csv. A run that was interrupted continues where it stopped: only missing rows
-are computed. Figures are drawn from the table alone.
+are computed. Figures are drawn from the table only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Run:
     seed: int = seed_flag(metavar="FIRST")
     quick: bool = switch("Use smaller settings, for a run of a few minutes. The run first prints what it cannot show.")
     jobs: int | None = count(None, "Number of processes on this machine (default: 1).")
-    scheduler: str | None = flag(None, "Dask scheduler with workers that compute the rows instead.", metavar="ADDRESS")
+    scheduler: str | None = flag(None, "Dask scheduler whose workers compute the rows instead.", metavar="ADDRESS")
     output: str | None = flag(
         None,
         "Folder of the results (default: build/experiments, or build/experiments/quick).",
@@ -56,7 +56,7 @@ class Run:
     json: bool = json_flag()
     threads: int | None = count(
         None,
-        "Threads of torch (default: 1; more change the rounding, and with it the results).",
+        "Number of threads of torch (default: 1). More threads change the rounding, and thus the results.",
     )
     names: tuple[str, ...] = ()
 

@@ -1,15 +1,15 @@
 """EIM, adversarial training and variants of EIM on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2).
 
 All models can represent their targets. All methods except scikit-learn's and "EIM, defaults" start from the same
-mixture. The figure of merit is the objective of the I-projection, KL(model || target), estimated with samples of the
+mixture. Results are compared by the objective of the I-projection, KL(model || target), estimated with samples of the
 model.
 
-The column "estimator" names the density ratio estimator. For EIM it is the thesis' classifier ("network"), a plug-in
-density, both together ("residual"), or the true ratio ("known"), which VIPS also uses. "EIM, defaults" has the default
-settings of the package, including its start. Adversarial methods have a "discriminator", a "critic" or the "ratio"
-itself. Methods without a ratio, such as EM, have "none".
+The column "estimator" names the density ratio estimator. For EIM, it is the classifier of the thesis ("network"), a
+plug-in density, both together ("residual"), or the true ratio ("known"). VIPS also uses the true ratio. "EIM, defaults"
+has the default settings of the package, including its start. For adversarial methods, it is a "discriminator", a
+"critic", or the "ratio" itself. For methods without a ratio, such as EM, it is "none".
 
-EM and VIPS appear in the second figure for reference: maximum likelihood, and a method that knows the target density.
+EM and VIPS appear in the second figure for reference. EM maximises the likelihood, and VIPS knows the target density.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OTHERS = {
 REFERENCES = ("VIPS", "EM", "MDN", "scikit-learn EM", "scikit-learn VB")
 OF_EIM = ("EIM", THESIS, DEFAULTS)
 METHODS = tuple(dict.fromkeys(("EIM", DEFAULTS, "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
-N_VALUES = 1000  # samples per component for a surrogate of values, which has 231 coefficients in 20 dimensions
+N_VALUES = 1000  # samples per component; a quadratic surrogate has 231 coefficients in 20 dimensions
 WEIGHTS = ("gumbel", "mutual-information")
 RATIOS = ("network", "plug-in", "residual", "known")
 
@@ -95,14 +95,14 @@ class AdversarialComparisonConfig(Settings):
     n_components: tuple[int, ...] = option((1, 5, 10), "components of targets and models", minimum=1)
     methods: tuple[str, ...] = option(METHODS, "methods to run", choices=METHODS)
     ratios: tuple[str, ...] = option(
-        ("network", "plug-in"), "density ratio estimators of EIM; known: the true density", choices=RATIOS
+        ("network", "plug-in"), "density ratio estimators of EIM; known uses the true density", choices=RATIOS
     )
     weights: tuple[str, ...] = option(
         WEIGHTS, "how adversarial methods learn the weights of several components", choices=WEIGHTS
     )
     n_samples: int = option(10000, "samples for training", minimum=100)
     n_test_samples: int = option(
-        5000, "number of samples of the model, and of the target, for the evaluation", minimum=100
+        5000, "number of samples for the evaluation, both of the model and of the target", minimum=100
     )
     n_iterations: int = option(300, "iterations of EIM and of VIPS", minimum=0)
     kl_bound: float = option(0.005, "EIM's maximum KL divergence of an update", unit="nat", minimum=0.0)
@@ -111,22 +111,20 @@ class AdversarialComparisonConfig(Settings):
     dropout: float = option(0.1, "dropout probability of all classifiers", minimum=0.0, maximum=0.9)
     n_epochs: int = option(1, "passes of EIM's classifier over the data per iteration", minimum=1)
     n_steps: int = option(3000, "number of steps of adversarial and gradient methods", minimum=0)
-    batch_size: int = option(250, "data of a step", minimum=1)
+    batch_size: int = option(250, "number of data points per step", minimum=1)
     learning_rate: float = option(1e-3, "step size of all optimisers", minimum=0.0)
     divergence: str = option("i-projection", "divergence that f-GAN minimises", choices=tuple(DIVERGENCES))
-    ratio_divergence: str = option("pearson", "function f of b-GAN's estimate of the ratio", choices=tuple(DIVERGENCES))
-    model_divergence: str = option("pearson", "function f that b-GAN's model minimises", choices=tuple(DIVERGENCES))
+    ratio_divergence: str = option("pearson", "f-divergence for b-GAN's estimate of r", choices=tuple(DIVERGENCES))
+    model_divergence: str = option("pearson", "f-divergence that b-GAN's model minimises", choices=tuple(DIVERGENCES))
     weight_limit: float = option(0.01, "maximum absolute value of WGAN's weights", minimum=1e-6)
     gradient_penalty: float = option(10.0, "weight of WGAN-GP's penalty", minimum=0.0)
     n_critic_steps: int = option(5, "steps of a Wasserstein critic per step of the model", minimum=1)
     gumbel_temperature: float = option(0.5, "temperature of the Gumbel-softmax", minimum=1e-3)
-    information_weight: float = option(0.1, "weight of the mutual information", minimum=0.0)
+    information_weight: float = option(0.1, "weight of the mutual information in the loss", minimum=0.0)
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
     """Return the cells method by method, the most expensive last.
-
-    An interrupted run has then compared some methods at all sizes.
     """
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
@@ -147,7 +145,7 @@ def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
 
 def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outcome:
     problem = _problem(config.n_samples, config.n_test_samples, int(cell["n_dims"]), int(cell["n_components"]), seed)
-    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # independent of the cells before it
+    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)   # so that a row does not depend on earlier cells
     model, seconds = timed(lambda: _fitted(config, cell, problem, seed, generator))
     target, n = problem.target, config.n_test_samples
     drawn = model.sample(n, torch.Generator().manual_seed(seed))
@@ -161,7 +159,8 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL."""
+    """Return lines with mean figures, and with the number of pairs (same target and seed) in which EIM has the lower
+    KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         if method not in OF_EIM:
@@ -178,7 +177,7 @@ def _report(table: ResultTable) -> list[str]:
 
 EXPERIMENT = Experiment(
     "adversarial",
-    "EIM, its variants and adversarial training on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2)",
+    "EIM, its variants and adversarial training on random Gaussian mixtures (thesis 6.1, figures 6.1 and 6.2)",
     AdversarialComparisonConfig,
     _cells,
     _measure,
@@ -198,7 +197,7 @@ class _Problem:
     start: GaussianMixture
 
 
-@lru_cache(maxsize=16)  # all methods share these problems
+@lru_cache(maxsize=16)  # because all methods are run on the same problems
 def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: int) -> _Problem:
     generator = torch.Generator().manual_seed(1_000_003 * seed + 1000 * n_dims + n_components)
     target = random_mixture(n_dims, n_components, generator)
@@ -290,14 +289,14 @@ def _game(config: AdversarialComparisonConfig, method: str) -> Game:
 def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
     if way == "gumbel":
         return GumbelSoftmax(config.gumbel_temperature)
-    # with one component ("none"), the mutual information and its gradient are zero
+    # A model with one component ("none") needs no method: its mutual information and the gradient are zero.
     return MutualInformation(config.information_weight, 100)
 
 
 SIZE = ("n_dims", "n_components")
 NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
-LOCAL_OPTIMUM = 0.1  # [nat]; a method that knows the density and ends farther from it is in a local optimum
-NO_MATTER = 1.5  # largest factor between means that count as equal
+LOCAL_OPTIMUM = 0.1  # [nat]; if a method that knows the density ends with a larger KL, it is in a local optimum
+NO_MATTER = 1.5  # largest ratio of two means that count as equal
 
 
 SETUPS = (
@@ -320,9 +319,9 @@ def _below_adversarial(table: ResultTable, setup: Setup) -> Finding | None:
     shown = ", ".join(f"{name} {pairs}" for name, pairs in of_methods.items() if pairs.n_pairs)
     better = [name for name, pairs in of_methods.items() if pairs.n_below < NEEDED * pairs.n_pairs]
     return judged(
-        f"below in {total} pairs of the same target and seed: {shown}",
+        f"EIM is below in {total} pairs with the same target and seed: {shown}",
         total.n_below >= NEEDED * total.n_pairs,
-        f"in more than {1.0 - NEEDED:.0%} of their pairs, {listed(better)} has the lower KL",
+        f"{listed(better)} had the lower KL in more than {1.0 - NEEDED:.0%} of the pairs",
     )
 
 
@@ -338,9 +337,9 @@ def _best_of_variants(table: ResultTable, setup: Setup) -> Finding | None:
     gap = max(behind.values(), default=0.0)
     why = f"{first} is lower at (dimensions, components) = {where}, by at most {gap:.2g} nat"
     if behind and all(k == 1 for _, k in behind):
-        why += ": one component has no structure to exploit"
+        why += ", because a single component has no structure to exploit"
     return judged(
-        f"first at {len(of_sizes) - len(behind)} of {len(of_sizes)} sizes; d = {n_dims}, {count} components: "
+        f"EIM is best at {len(of_sizes) - len(behind)} of {len(of_sizes)} sizes; d = {n_dims}, {count} components: "
         f"{shown} nat",
         not behind,
         why,
@@ -354,7 +353,7 @@ def _kl_term_without_structure(table: ResultTable, setup: Setup) -> Finding | No
     factors = [kl["EIM-US-KL"] / kl["EIM-US"] for kl in of_sizes.values()]
     worse, better = (sum(apart) for apart in ([f > NO_MATTER for f in factors], [f < 1.0 / NO_MATTER for f in factors]))
     return judged(
-        f"mixtures: KL of EIM-US-KL is {min(factors):.2f} to {max(factors):.2f} times that of EIM-US",
+        f"for mixtures, the KL of EIM-US-KL is {min(factors):.2f} to {max(factors):.2f} times the KL of EIM-US",
         not worse and not better,
         f"without the KL term, nothing keeps the gradient steps near the model that the ratio belongs to: the KL is "
         f"clearly higher at {worse} of {len(factors)} sizes"
@@ -378,7 +377,7 @@ def _behind_vips(table: ResultTable, setup: Setup) -> Finding | None:
         else f"both are near zero: VIPS is higher by at most {pairs[size][0] - pairs[size][1]:.4f} nat"
     )
     return judged(
-        f"VIPS below EIM at {len(pairs) - len(failing)} of {len(pairs)} sizes; at the largest {vips:.3f} against "
+        f"VIPS is below EIM at {len(pairs) - len(failing)} of {len(pairs)} sizes; at the largest {vips:.3f} against "
         f"{eim:.3f} nat",
         not failing,
         why,
@@ -426,7 +425,7 @@ LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below, because estimates of a z
 
 @dataclass(frozen=True)
 class _Series:
-    """Rows of one method with one estimator."""
+    """Method with one estimator, and how its rows are drawn."""
 
     method: str
     estimator: str

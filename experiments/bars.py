@@ -1,7 +1,7 @@
-"""The bars test (Foeldiak 1990): can a learner find the bars that images are composed of?
+"""Bars test (Foeldiak 1990): checks whether a learner finds the bars that images are composed of.
 
-Each image shows a random subset of vertical and horizontal bars. In binary sparse coding, crossing bars add up and
-pixels have Gaussian noise. In a noisy-OR, bars occlude each other.
+Each image shows a random subset of vertical and horizontal bars. In binary sparse coding, crossing bars add up, and
+each pixel has Gaussian noise. In a noisy-OR, bars occlude each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOUND = 0.5  # largest distance, relative to the bar's norm, at which a learnt c
 
 
 def bars(size: int) -> Tensor:
-    """Return images of all bars of a square, (size^2, 2 size), with pixels 0 and 1; horizontal bars come first."""
+    """Return the images of all bars of a square, (size^2, 2 size), with pixels 0 and 1. Horizontal bars come first."""
     level = torch.eye(size, dtype=torch.float64).repeat_interleave(size, 0)
     return torch.cat([level, torch.eye(size, dtype=torch.float64).repeat(size, 1)], 1)
 
@@ -58,7 +58,7 @@ def noisy_or_bars(size: int = 5, weight: float = 0.9, leak: float = 0.02, active
 
 
 def n_bars_found(weights: Tensor, true_weights: Tensor) -> int:
-    """Return the number of true causes that are found, each matched to a different learnt cause.
+    """Return the number of true causes that were found. Each is matched to a different learnt cause.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Bounds of EIM's updates, which several experiments have as settings."""
+"""Bounds of EIM's updates: settings that several experiments share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from eim_ros.core.settings import Settings, option
 
 @dataclass(frozen=True)
 class BoundsConfig(Settings):
-    """Bounds of the updates; a base of settings. Bounds of the KL divergence default to those of thesis table B.1."""
+    """Base class of settings with the bounds of EIM's updates. The default bounds of the KL divergence are from thesis
+    table B.1."""
 
     kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
         0.05,
-        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
+        "maximum loss of entropy per update; an expert that becomes narrow too early can no longer move",
         unit="nat",
         minimum=0.0,
     )

@@ -4,10 +4,10 @@
 `EIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
 of EM, on a grid weighted by p. Multivariate families are built from univariate factors:
 
-- An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of their marginals (I)
-  or the mixture of them (M).
-- A mean field q = q_1 q_2 has one factor per coordinate. Its target is exp E[log p] under the other factor (I,
-  coordinate ascent) or the marginal of p (M).
+- An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of the coordinates'
+  marginals (I), or their mixture (M).
+- A mean field q = q_1 q_2 has one factor per coordinate. Its target is exp E[log p] under the other factor (I, by
+  coordinate ascent), or the marginal of p (M).
 
 For two modes, the start decides which minimum the I-projection reaches. Near the border between two basins, step size
 and noise matter too. `without_noise` therefore repeats the learner's step with quadrature instead of samples.
@@ -27,7 +27,7 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian, GaussianMixture, LinearExperts
 from eim_ros.learning.projections import fit_experts, fit_to_gradients, project_experts
 
-KL_BOUND, SMALL_BOUNDS = 0.1, (1e-3, 1e-5)  # [nat]; small steps average out the sampling noise
+KL_BOUND, SMALL_BOUNDS = 0.1, (1e-3, 1e-5)  # [nat]; the last steps are small, to average out the sampling noise
 GRID = torch.linspace(-60.0, 60.0, 120_001, dtype=torch.float64).unsqueeze(-1)
 
 
@@ -70,7 +70,8 @@ class IProjection:
 
 
 def without_noise(target: GaussianMixture, start: GaussianMixture, n_iterations: int) -> Gaussian:
-    """Compute an I-projection with the learner's steps, with expectations over normal quantiles instead of samples."""
+    """Compute an I-projection with the learner's steps, but with expectations over normal quantiles instead of
+    samples."""
     n_nodes = 4001
     quantiles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) / n_nodes
     residual = torch.special.ndtri(quantiles)[None, :, None]
@@ -141,7 +142,8 @@ class Isotropic:
 
 @dataclass(frozen=True)
 class MeanField:
-    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2) has the means after each half sweep."""
+    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2) contains the means after each half
+    sweep."""
 
     target: Gaussian
     i_projection: Gaussian
@@ -152,9 +154,9 @@ class MeanField:
 def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
     """Project a mixture with modes at -3 and 3 onto a Gaussian.
 
-    With equal weights, the I-projection selects one mode. If it starts near the middle, it ends in a local minimum with
-    mean 0. The M-projection has the mean and variance of the mixture. The facts also include starts between the modes,
-    and a mixture with weights 0.3 and 0.7.
+    With equal weights, the I-projection selects one mode. If the I-projection starts near the middle, it ends in a
+    local minimum with mean 0. The M-projection has the mean and variance of the mixture. The facts also include starts
+    between the modes, and a mixture with weights 0.3 and 0.7.
     """
     facts: list[Fact] = []
     target = _mixture(0.5)
@@ -259,7 +261,7 @@ def _isotropic_case(project: IProjection, variances: tuple[float, ...]) -> tuple
 
 
 def _expected_log_prob(target: Gaussian, dim: int, other: Gaussian) -> Callable[[Tensor], Tensor]:
-    """Return E[log p] over the other coordinate; two nodes are exact because log p is quadratic."""
+    """Return E[log p] over the other coordinate. Two nodes are exact because log p is quadratic."""
     nodes = [other.mean + sign * other.scale_tril[0] for sign in (-1.0, 1.0)]
 
     def log_density(sample: Tensor) -> Tensor:

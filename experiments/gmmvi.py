@@ -1,17 +1,17 @@
 """Natural-gradient variational inference on the problems of Arenz et al. 2023 (tables 2 to 6, 8 and 9).
 
-The experiment compares -ELBO of the fitted mixture, from fresh samples, with the paper's figures, and the paper's
-second measure of each problem: the MMD to samples of the target, the number of modes, the accuracy of predictions or
-their mean squared error. The seed determines the target, the start and the algorithm. A row therefore equals the result
-of `python -m experiments vi` with the same target, algorithm, budget and seed.
+The experiment estimates -ELBO of each fitted mixture from new samples and compares it with the paper's value. It also
+compares the paper's second measure of each problem: the MMD to samples of the target, the number of modes found, the
+accuracy of predictions, or their mean squared error. The seed determines the target, the start and the algorithm. A row
+therefore equals the result of `python -m experiments vi` with the same target, algorithm, budget and seed.
 
-All algorithms of a problem have the same number of evaluations of the target. In the short runs, it is a share of those
-in a long run, chosen so that all rows take about half an hour on one core. Three algorithms also have long runs on some
-problems, which take hours. The paper gives no numbers of evaluations.
+On one problem, all algorithms may evaluate the target equally often. A short run has a share of the evaluations of a
+long run; the shares are chosen such that all rows take about half an hour on one core. Three algorithms also have long
+runs on some problems, which take hours. The paper does not state its numbers of evaluations.
 
-A problem is a target with its settings and the paper's figures for it. Most are from "A unified perspective on natural
-gradient variational inference with Gaussian mixture models" (sections 4.1 to 4.3, table 8). Their settings are those
-used with the authors' program.
+A problem is a target with its settings and the paper's figures for it. Most problems are from "A unified perspective on
+natural gradient variational inference with Gaussian mixture models" (sections 4.1 to 4.3, table 8), with the settings
+that the authors' program uses.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from experiments.targets.posterior_samples import posterior_samples
 from experiments.targets.scores import Discrepancy, effective_components, mixture_scores
 from experiments.targets.target import Target
 
-# The paper's algorithms neither stop on a plateau nor climb. Evaluations are bounded instead of iterations.
+# The paper's algorithms neither stop on a plateau nor move new components uphill first. The number of evaluations is
+# limited instead of the number of iterations.
 PUBLISHED = {
     "n_iterations": 10**9,
     "plateau_window": 0,
@@ -65,7 +66,7 @@ PUBLISHED = {
     "adaptation.delete_after": 100,
 }
 N_REFERENCE, N_FROM_MODEL = 10_000, 2_000  # samples for the MMD, the accuracy and the squared error, as in the paper
-N_POINTS = 40  # points of a learning curve
+N_POINTS = 40  # number of points of a learning curve
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,13 @@ class Problem:
         Algorithms of the experiment.
     settings : mapping
         Settings of `GMMVIConfig`. Step sizes are trust-region bounds. Without `n_components`, the target defines the
-        number. `n_samples` is per component, even if the algorithm samples the mixture (paper, section 3.1).
+        number of components. `n_samples` is per component, even if the algorithm samples the mixture (paper, section
+        3.1).
     small_steps : mapping
         Step sizes for updates without trust regions. They are factors and must be small from the start. The component
-        step is for all such updates. The weight step is for algorithms with fixed component steps, and for direct
-        updates with samples of the mixture: a step of 1 leaves one component, and the others get no samples.
+        step applies to all such updates. The weight step applies to algorithms with fixed component steps, and to
+        direct updates with samples of the mixture. There, a step of 1 would give all weight to one component, and the
+        others would get no samples.
     fixed : mapping
         Settings for algorithms that do not adapt the number of components.
     published : mapping of str to float
@@ -113,7 +116,7 @@ class Problem:
         Parameters
         ----------
         word : str
-            Seven letters, see `GMMVIConfig.named`.
+            Name of the algorithm, seven letters; see `GMMVIConfig.named`.
         n_evaluations : int
             Maximum number of evaluations of the target.
         **others
@@ -293,13 +296,13 @@ PROBLEMS: dict[str, Problem] = {
 
 
 def _talos(urdf: Path) -> Problem:
-    """Return the problem of a humanoid's postures; the published figures are for TALOS."""
+    """Return the problem of a humanoid's postures. The published figures are for the robot TALOS."""
     target = targets.humanoid(urdf)
     published = {"SAMTRON": -24.43, "SAMYRON": -24.0, "SEPYFUX": -16.64, "ZAMTRUX": -23.69}
     return Problem(lambda generator: target, 20_000_000, settings=TALOS, small_steps=SMALL_STEPS, published=published)
 
 
-# Problems that need a file from the user.
+# Problems that need a file that the user must provide.
 FILE_PROBLEMS: dict[str, Callable[[Path], Problem]] = {"talos": _talos}
 
 
@@ -333,7 +336,7 @@ class GMMVIExperimentConfig(Settings):
 
 
 def _cells(config: GMMVIExperimentConfig) -> list[Cell]:
-    given = [GMMVIConfig.named(word).word for word in config.algorithms]  # raises for unknown words before any fit
+    given = [GMMVIConfig.named(word).word for word in config.algorithms]  # reject unknown words before any fit
     short = [(target, word, SHORT) for target in config.targets for word in given or PROBLEMS[target].words]
     long = [(target, word, LONG) for target in config.long for word in LONG_RUNS]
     return [
@@ -383,7 +386,7 @@ def _second_measures(problem: Problem, target: Any, sample: Tensor) -> dict[str,
 
 
 def learning_curve(evaluations: Sequence[float], elbo: Sequence[float]) -> list[list[float]]:
-    """Return pairs of a number of evaluations and -ELBO [nat], at about equal ratios of the numbers.
+    """Return pairs (number of evaluations, -ELBO [nat]), in which the numbers grow about geometrically.
 
     Parameters
     ----------
@@ -396,7 +399,7 @@ def learning_curve(evaluations: Sequence[float], elbo: Sequence[float]) -> list[
     -------
     list of list
         At most 40 pairs. The ELBO is the mean over the iterations since the previous pair, which reduces its noise. The
-        number of evaluations is that before the last of them.
+        number of evaluations is counted before the last of these iterations.
     """
     spent = [0.0, *itertools.accumulate(evaluations)]
     edges = sorted({round(len(elbo) ** (k / N_POINTS)) for k in range(N_POINTS + 1)})
@@ -448,16 +451,17 @@ EXPERIMENT = Experiment(
 )
 
 
-COLOURS = (*GROUP_COLOURS[2:], INK)  # excludes the colours of EIM and EM
-MAX_HORIZONTAL = 5  # names of algorithms that fit below a panel
-SHOWN = 20.0  # [nat] above the best value of a panel; worse values are triangles at its top
+COLOURS = (*GROUP_COLOURS[2:], INK)  # without the colours of EIM and EM
+MAX_HORIZONTAL = 5  # number of algorithms whose names fit below a panel
+SHOWN = 20.0  # [nat] height of a panel above its best value; worse values are triangles at the top
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with one panel per target: a dot for each run and a line for the paper's mean; lower is better.
+    """Write a PNG with one panel per target, which has a dot for each run and a line for the paper's mean. Lower is
+    better.
 
-    Runs far above the best one of their panel are triangles at its top, labelled with the best value among them. A
-    second PNG has the learning curves of the algorithms in the paper's table 5.
+    Runs far above the best run of a panel are triangles at its top, labelled with the lowest of their values. Further
+    PNGs show the learning curves of the algorithms in the paper's table 5.
 
     Parameters
     ----------
@@ -488,7 +492,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _draw_curves(table: ResultTable, path: Path) -> Path:
-    """Write a PNG of -ELBO above the least value of any run of the problem, over the evaluations."""
+    """Write a PNG of -ELBO minus its lowest value in any run of the problem, against the number of evaluations."""
     targets = table.distinct("target")
     figure, panels = panel_figure(len(targets), 4.2, 3.2)
     for axes, name in zip(panels, targets, strict=True):

@@ -1,8 +1,8 @@
 """Tables of the experiment gmmvi next to those of Arenz et al. 2023, as Markdown for the report.
 
-Each function returns the lines of one table. Values of the paper are in brackets. The paper's tables 2 and 4 list, for
+Each function returns the lines of one table. The paper's values are in brackets. The paper's tables 2 and 4 list, for
 each option of a module, the best run of a search over all settings and all combinations with the other options. Here, a
-row is one algorithm that has the option. For the other modules it has the paper's preferred options.
+row belongs to one algorithm with the option and, in its other modules, the paper's preferred options.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ CLOSE = 1.0  # [nat] above the paper's -ELBO that counts as close in the conclus
 
 
 def page(table: ResultTable) -> list[str]:
-    """Return table 5, as Markdown, of the short runs and of the long ones."""
+    """Return table 5 as Markdown, once for the short runs and once for the long runs."""
     short, long = of_run(table, SHORT), of_run(table, LONG)
     lines = _elbo_table(short, "5, short runs", TABLE_5)
     return [*lines, "", *_elbo_table(long, "5, long runs", LONG_RUNS)] if long.rows else lines
 
 
 def conclusion(table: ResultTable) -> str:
-    """Return how many results are as good as the paper's, in one sentence for the short and the long runs."""
+    """Return a sentence that says how many results of the short and of the long runs are as good as the paper's."""
     words = []
     for run in (LONG, SHORT):
         rows = of_run(table, run)
@@ -143,7 +143,7 @@ def conclusion(table: ResultTable) -> str:
 
 
 def of_run(table: ResultTable, run: str) -> ResultTable:
-    """Return the table with the rows of the short or the long runs."""
+    """Return the table with only the rows of the short or the long runs."""
     return table.with_rows(table.where(run=run))
 
 
@@ -273,7 +273,7 @@ REASONS = {
     "breast-cancer": "The start is 10^5 nat away, so that fixed steps of iBLR must be small; they need about 10^6 "
     "evaluations. MORE needs more samples than Stein's estimate.",
     "breast-cancer-mb": "As for BreastCancer; the noise of the batches adds to it, most of all for MORE.",
-    "planar4": "Our runs are short and start with 100 components, not 300. The least possible value is 10.61 nat.",
+    "planar4": "Our runs are short and start with 100 components, not 300. The lowest possible value is 10.61 nat.",
     "gmm20": MISSED,
     "gmm100": MISSED,
     "stm20": "Our runs end while -ELBO still falls.",
@@ -281,7 +281,7 @@ REASONS = {
 NOT_RUN = [
     "Not run:",
     "",
-    "- STM300: one iteration takes 11 s of CPU time, a long run four hours.",
+    "- STM300: one iteration takes 11 s of CPU time, and a long run would take four hours.",
     "- GMM100 with ZAMTRUX: its regression fits 5151 coefficients for each component.",
     "- SAMTRUX, SAMTROX, SAMYRUX and SAMYROX on most problems: as long as a step of size 1 satisfies the bound on the "
     "weights' KL, they equal SAMTRON or SAMYRON. On BreastCancer, the models are identical.",
@@ -293,9 +293,9 @@ NOT_RUN = [
 
 
 def _differences(table: ResultTable) -> list[str]:
-    """Return a line per problem: algorithms that differ from the paper by more than 0.5 nat, and the reason.
+    """Return a line per problem with the algorithms that differ from the paper by more than 0.5 nat, and the reason.
 
-    Problems with other data than the paper's have no differences.
+    Problems whose data differ from the paper's are left out.
     """
     lines = [f"Differences from the paper of more than {CLEARLY:g} nat:", ""]
     for target in _targets(table):
@@ -322,7 +322,7 @@ def _spent(table: ResultTable, target: str) -> tuple[str, str]:
 
 
 def _elbo(table: ResultTable, target: str, word: str, paper: float | None) -> str:
-    """Return -ELBO with its standard error and the paper's value, or an empty text without rows."""
+    """Return -ELBO with its standard error and the paper's value, or an empty text if there are no rows."""
     rows = table.where(target=target, method=word)
     if not rows:
         return ""
@@ -348,7 +348,8 @@ def _value(table: ResultTable, target: str, word: str, measure: str, paper: floa
 
 
 def _needed(table: ResultTable, target: str, word: str) -> str:
-    """Return the number of evaluations until a quality is reached [thousands]; with the share of the seeds."""
+    """Return the number of evaluations [thousands] until a quality is reached, with the share of the seeds that reach
+    it."""
     rows = table.where(target=target, method=word)
     if not rows:
         return ""
@@ -360,7 +361,8 @@ def _needed(table: ResultTable, target: str, word: str) -> str:
 
 
 def evaluations_needed(row: Row, quality: float) -> float | None:
-    """Return the evaluations before the first point of a learning curve with -ELBO of at most `quality` [nat]."""
+    """Return the number of evaluations before the first point of a learning curve whose -ELBO is at most `quality`
+    [nat]."""
     return next((float(evaluations) for evaluations, value in row["curve"] if value <= quality), None)
 
 

@@ -4,7 +4,7 @@ An experiment consists of settings, cells, and a function that measures one cell
 combination of the varied quantities, such as a method and a number of components. Each cell and seed give one row of
 the result table (`experiments.table`). A row depends only on settings, cell and seed, so rows can be computed in any
 order and in any process of a machine, with equal digits. Other processors and other versions of the code round
-differently. Long runs of EIM amplify this, so that single rows may change visibly.
+differently. Long runs of EIM amplify rounding, so single rows may change visibly.
 
 `run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
 therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.

@@ -1,6 +1,6 @@
 """Adversarial training of Gaussian mixtures: a discriminator and the mixture take gradient steps in turn.
 
-A game defines the losses of a network's output v at samples of the data p and the model q.
+A game defines the losses as functions of the network's output v at samples of the data p and of the model q.
 
     GAN      discriminator: cross entropy of sigmoid(v); generator: -log sigmoid(v) (Goodfellow et al. 2014)
     f-GAN    max over v, min over the model of E_p[g(v)] - E_q[f*(g(v))] (Nowozin et al. 2016)
@@ -9,12 +9,12 @@ A game defines the losses of a network's output v at samples of the data p and t
     b-GAN    v = log r minimises a Bregman divergence to the true ratio (thesis 2.2), the model E_q[f(r)]
              (Uehara et al. 2016); f of the ratio and f of the model may differ (Poole et al. 2016)
 
-For fixed weights, f-GAN with the I-projection has the same objective as EIM; only the optimisation differs.
+For fixed weights, f-GAN with the I-projection has the same objective as EIM. Only the optimisation differs.
 
 The model's step size falls linearly to zero (Gulrajani et al. 2017). With a constant step size the two players circle
 each other, and a model that was close to the data moves away again.
 
-f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1); the code takes log t.
+f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1). The code takes log t as input.
 
     name          f(t)                                  conjugate f*(t)       output g(v)
     m-projection  t log t                               exp(t - 1)            v
@@ -22,7 +22,7 @@ f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1); the c
     jensen        -(t + 1) log((1 + t)/2) + t log t     -log(2 - exp t)       log 2 - log(1 + exp(-v))
     pearson       (t - 1)^2                             t^2/4 + t             v
 
-D_f is the supremum over T of E_p[T] - E_q[f*(T)] (2.5), reached at T = f'(p/q). f-GAN sets T = g(v).
+D_f is the supremum over T of E_p[T] - E_q[f*(T)] (thesis 2.5). It is reached at T = f'(p/q). f-GAN sets T = g(v).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class FDivergence:
-    """Functions that define an f-divergence; they act elementwise on tensors of any shape.
+    """Functions that define an f-divergence. They act elementwise on tensors of any shape.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ DIVERGENCES = {
 
 @dataclass(frozen=True)
 class Game:
-    """Losses of an adversarial game, both to be minimised.
+    """Losses of an adversarial game; both are minimised.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Game:
 
 
 def gan() -> Game:
-    """Return the original GAN with the non-saturating loss of the generator."""
+    """Return the original GAN, with the non-saturating generator loss."""
     return Game(lambda v_p, v_q: softplus(-v_p).mean() + softplus(v_q).mean(), lambda v_q: softplus(-v_q).mean())
 
 
@@ -170,7 +170,7 @@ def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
     return Game(ratio_loss, lambda v_q: of_model.value(v_q).mean())
 
 
-BETAS = (0.5, 0.9)  # Adam's betas as in Gulrajani et al.; with more momentum the two players circle each other
+BETAS = (0.5, 0.9)  # Adam's betas of Gulrajani et al.; with more momentum, the two players circle each other
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class AdversarialConfig(Settings):
     """Settings of `fit_adversarially`."""
 
     n_steps: int = option(5000, "steps of the generator", minimum=0)
-    batch_size: int = option(500, "batch size of the data, and of the model samples, per step", minimum=1)
+    batch_size: int = option(500, "number of data points, and of model samples, per step", minimum=1)
     learning_rate: float = option(1e-3, "step size of the discriminator's Adam", minimum=0.0)
     generator_rate: float = option(
         1e-3, "step size of the generator's Adam, which decreases linearly to zero", minimum=0.0
@@ -282,7 +282,7 @@ def _discriminator_loss(
 
 
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """Take one optimiser step and return True; if the loss is not finite, return False and take none.
+    """Take an optimiser step and return True, or return False without a step if the loss is not finite.
 
     A non-finite gradient is caught one step later, because it makes the next loss non-finite.
     """

@@ -1,7 +1,7 @@
 """Gaussian mixtures fitted by gradients.
 
 `MixtureDensityNetwork` (Bishop 1994) maps a context to a Gaussian mixture and maximises the likelihood by gradient
-steps. Without contexts it is a single mixture that follows the gradient, while EM uses closed forms.
+steps. Without contexts, it is a single mixture that follows the gradient, while EM uses closed forms.
 
 `MixtureParameters` are the unconstrained parameters of a mixture for adversarial training: logits, means, and Cholesky
 factors with positive diagonals.
@@ -25,9 +25,9 @@ class MixtureDensityConfig(Settings):
     """Settings of `fit_mixture_density`."""
 
     n_steps: int = option(5000, "steps of Adam", minimum=0)
-    batch_size: int = option(500, "pairs of a step", minimum=1)
+    batch_size: int = option(500, "number of pairs (context, sample) per step", minimum=1)
     learning_rate: float = option(1e-3, "step size", minimum=0.0)
-    hidden_layers: tuple[int, ...] = option((50, 50), "widths of the layers, at least one", minimum=1)
+    hidden_layers: tuple[int, ...] = option((50, 50), "widths of the hidden layers, at least one", minimum=1)
 
 
 class MixtureDensityNetwork(nn.Module):
@@ -175,11 +175,11 @@ class MixtureParameters(nn.Module):
         return self.below.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
 
     def differentiable(self) -> GaussianMixture:
-        """Return the mixture such that gradients flow to the parameters."""
+        """Return the mixture, through which gradients flow to the parameters."""
         return GaussianMixture(self.logits, self.means, self.scale_trils())
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Draw differentiable samples of every component, (n_samples, n_components, n_dims).
+        """Draw differentiable samples of every component, with shape (n_samples, n_components, n_dims).
 
         The samples of one row share the same noise, so that one matrix product computes all of them. Samples taken from
         different rows are independent.

@@ -1,11 +1,12 @@
-"""Baselines for mixtures: learning weights through samples, scikit-learn's learners, and variants of EIM.
+"""Baselines for mixtures: weights learnt through samples, scikit-learn's learners, and variants of EIM.
 
 Two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3):
 
-- Gumbel-softmax (Jang et al. 2017). z = argmax(logits + Gumbel noise) follows the mixture's weights. Its gradient is
-  replaced by the gradient of a softmax ("straight through"): samples are exact, the gradient is biased.
-- Mutual information (InfoGAN, Chen et al. 2016). Samples give no gradient for the weights; the additional term
-  I(x, z) = H(z) - E_q(x)[H(z|x)] does. Densities are tractable here, so it is a sample average rather than a bound.
+- Gumbel-softmax (Jang et al. 2017). The component z = argmax(logits + Gumbel noise) follows the mixture's weights. Its
+  gradient is replaced by the gradient of a softmax ("straight through"). Samples are exact, but the gradient is biased.
+- Mutual information (InfoGAN, Chen et al. 2016). Samples give no gradient for the weights, but the additional term I(x,
+  z) = H(z) - E_q(x)[H(z|x)] does. Because the densities are tractable here, a sample average estimates this term, and
+  no bound is needed.
 
 EM and variational Bayes of scikit-learn start from its k-means and need the extra `experiments`. The variants of EIM
 (thesis 6.1) work with any density ratio estimator:
@@ -39,12 +40,12 @@ class WeightLearning(Protocol):
         ...
 
     def loss(self, model: MixtureParameters, generator: torch.Generator) -> Tensor:
-        """Return a loss that is added to the generator's."""
+        """Return a loss that is added to the generator's loss."""
         ...
 
 
 class GumbelSoftmax:
-    """Sampling of the component by the straight-through Gumbel-softmax.
+    """Straight-through Gumbel-softmax: differentiable sampling of the component.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class GumbelSoftmax:
 
 
 class MutualInformation:
-    """Sampling of the component by the current weights, which learn from the mutual information alone.
+    """Sampling of the component by the current weights, which learn only from the mutual information.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def fit_by_variational_bayes(data: Tensor, n_components: int, seed: int) -> Gaus
 
 
 def _fitted(learner: Any, data: Tensor) -> GaussianMixture:
-    with warnings.catch_warnings():  # runs that reach the maximum number of iterations warn
+    with warnings.catch_warnings():  # scikit-learn warns if a run reaches the maximum number of iterations
         warnings.simplefilter("ignore")
         learner.fit(data.numpy())
     weights, means, covariances = (
