@@ -124,8 +124,7 @@ class AdversarialComparisonConfig(Settings):
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
-    """Return the cells method by method, the most expensive last.
-    """
+    """Return the cells method by method, the most expensive last."""
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
     for method, n_dims, n_components in itertools.product(methods, config.n_dims, config.n_components):
@@ -159,8 +158,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return lines with mean figures, and with the number of pairs (same target and seed) in which EIM has the lower
-    KL."""
+    """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL, as lines."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         if method not in OF_EIM:

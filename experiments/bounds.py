@@ -9,8 +9,7 @@ from eim_ros.core.settings import Settings, option
 
 @dataclass(frozen=True)
 class BoundsConfig(Settings):
-    """Base class of settings with the bounds of EIM's updates. The default bounds of the KL divergence are from thesis
-    table B.1."""
+    """Base class of settings with the bounds of EIM's updates. The default KL bounds are from thesis table B.1."""
 
     kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)

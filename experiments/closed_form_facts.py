@@ -70,8 +70,7 @@ class IProjection:
 
 
 def without_noise(target: GaussianMixture, start: GaussianMixture, n_iterations: int) -> Gaussian:
-    """Compute an I-projection with the learner's steps, but with expectations over normal quantiles instead of
-    samples."""
+    """Compute an I-projection with the learner's steps, but with normal quantiles instead of samples."""
     n_nodes = 4001
     quantiles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) / n_nodes
     residual = torch.special.ndtri(quantiles)[None, :, None]
@@ -142,8 +141,7 @@ class Isotropic:
 
 @dataclass(frozen=True)
 class MeanField:
-    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2) contains the means after each half
-    sweep."""
+    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2): means after each half sweep."""
 
     target: Gaussian
     i_projection: Gaussian

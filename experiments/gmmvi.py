@@ -189,9 +189,9 @@ WINE = {
 }
 TALOS = {"n_components": 10, "n_samples": 100, "adaptation.add_every": 30, "component_step.first": 0.5}
 STEPS = {"component_step.first": 0.01, "weight_step.first": 1e-4}
-PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # initial rewards differ by 1e5 nat
+PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # as initial rewards differ by 1e5 nat
 SMALL_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-4}
-WINE_STEPS = {"component_step.first": 1e-5, "weight_step.first": 1e-4}  # 1e-3 leaves the prior in the first iteration
+WINE_STEPS = {"component_step.first": 1e-5, "weight_step.first": 1e-4}  # 1e-3 is already too large
 GMM_FIXED = {"n_components": 10}  # five components cannot cover ten modes
 
 PROBLEMS: dict[str, Problem] = {
@@ -457,8 +457,7 @@ SHOWN = 20.0  # [nat] height of a panel above its best value; worse values are t
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with one panel per target, which has a dot for each run and a line for the paper's mean. Lower is
-    better.
+    """Write a PNG with a panel for each target: a dot for each run and a line for the paper's mean. Lower is better.
 
     Runs far above the best run of a panel are triangles at its top, labelled with the lowest of their values. Further
     PNGs show the learning curves of the algorithms in the paper's table 5.

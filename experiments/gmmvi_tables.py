@@ -348,8 +348,7 @@ def _value(table: ResultTable, target: str, word: str, measure: str, paper: floa
 
 
 def _needed(table: ResultTable, target: str, word: str) -> str:
-    """Return the number of evaluations [thousands] until a quality is reached, with the share of the seeds that reach
-    it."""
+    """Return the evaluations [thousands] until a quality is reached, and how many of the seeds reach it."""
     rows = table.where(target=target, method=word)
     if not rows:
         return ""
@@ -361,8 +360,7 @@ def _needed(table: ResultTable, target: str, word: str) -> str:
 
 
 def evaluations_needed(row: Row, quality: float) -> float | None:
-    """Return the number of evaluations before the first point of a learning curve whose -ELBO is at most `quality`
-    [nat]."""
+    """Return the number of evaluations before a learning curve first has an -ELBO of at most `quality` [nat]."""
     return next((float(evaluations) for evaluations, value in row["curve"] if value <= quality), None)
 
 

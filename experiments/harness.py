@@ -46,11 +46,11 @@ EXPERIMENTS = {
     "traffic": "traffic",
 }
 """Module of each experiment. It defines `EXPERIMENT` and `draw(table, folder) -> paths`. If the thesis makes claims
-about the experiment, it also defines `CLAIMS` and `SETUPS`, the rows of EIM that they are checked for."""
+about the experiment, the module also defines `CLAIMS`, and `SETUPS`, the rows of EIM for which they are checked."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
-START = ", start"  # end of the name of a method whose row is the start of the method, without any iteration
-GIVEN_START = "start"  # row of a start that all methods share
+START = ", start"  # ends the name of a method whose row measures its start, without any iteration
+GIVEN_START = "start"  # method name of the row that measures a start shared by all methods
 
 
 def of_start(cell: Cell) -> tuple[str, bool]:
@@ -79,7 +79,7 @@ class Outcome:
     Attributes
     ----------
     cpu_seconds : float
-        CPU time of the fit alone [s].
+        CPU time of the fit only [s].
     figures : mapping
         Measured values by column name.
     """
@@ -92,8 +92,8 @@ class Outcome:
 class Preset(Generic[SettingsT]):
     """Settings of a run and its default number of seeds.
 
-    `note` says in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists the
-    differences of the full run from the thesis, for "all" rows of EIM and for those of one method or estimator.
+    `note` says in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists how the
+    full run differs from the thesis: in all rows of EIM (key "all"), or in the rows of one method or estimator.
     """
 
     settings: SettingsT
@@ -114,20 +114,22 @@ class Experiment(Generic[SettingsT]):
         Description in one line.
     settings_type : type of Settings
     cells : callable
-        Function from settings to all cells. All cells have the same keys, including "estimator" for the density ratio:
-        "network" (the thesis' classifier), "plug-in", "residual" or "known". Methods without a ratio have "none".
+        Function from settings to all cells. All cells have the same keys. The key "estimator" names the density ratio
+        estimator: "network" (the classifier of the thesis), "plug-in", "residual" or "known". For methods without a
+        ratio it is "none".
     measure : callable
-        Function from settings, a cell and a seed to an outcome. The outcome depends on nothing else.
+        Function from settings, a cell and a seed to an outcome, which must not depend on anything else.
     report : callable, optional
         Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
     page : callable, optional
         Function from a table to lines of Markdown, which the report shows instead of `report`.
     details : callable, optional
-        Function from a table to lines of Markdown. The report writes them to the table's folder, and links to them.
+        Function from a table to lines of Markdown. The report writes these lines to a file in the table's folder and
+        links to it.
     conclusion : callable, optional
         Function from a table to one sentence, for experiments without claims.
     source : str
-        Word for the publication that the experiment belongs to.
+        Kind of publication that the experiment belongs to, such as "thesis" or "paper".
     figures : mapping of str to str
         Columns by which results are compared with their starts, with names and units for readers.
     by : tuple of str
@@ -135,7 +137,7 @@ class Experiment(Generic[SettingsT]):
     file : Path, optional
         File that defines the experiment, if it is not in this package. `experiment_module` sets it.
     code : str
-        Digest of that file. Its rows are only valid for the same code.
+        Digest of that file, because rows are only valid for the same code.
     """
 
     name: str
@@ -160,18 +162,18 @@ class Experiment(Generic[SettingsT]):
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
-        The file contains `seeds`, `full`, and `departures`, lists of the differences from `source`. For the quick
-        run, which takes minutes, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
+        The file contains `seeds`, `full`, and `departures`, which lists the differences from `source`. The quick run
+        takes minutes. For it, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
         `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
-        settings class. An experiment outside of this package needs no such file; it may have one next to its own file.
+        settings class. An experiment outside of this package needs no such file, but may have one next to its own file.
         """
         path = PRESETS / f"{self.name.replace('-', '_')}.yaml" if self.file is None else self.file.with_suffix(".yaml")
         content = read_yaml(path) if self.file is None or path.exists() else {}
         unknown = sorted(set(content) - {"seeds", "departures", "full", "quick_seeds", "quick", "quick_note"})
         if unknown:
-            raise ConfigurationError(f"{path} has unknown parts {', '.join(unknown)}", unknown)
+            raise ConfigurationError(f"{path} has unknown keys: {', '.join(unknown)}", unknown)
         if quick and self.file is not None and "quick" not in content:
-            raise ConfigurationError(f"there is no quick run without the part `quick` in {path}; use --set", path)
+            raise ConfigurationError(f"{path} has no key `quick`, so there is no quick run; use --set instead", path)
         values, n_seeds = dict(content.get("full") or {}), int(content.get("seeds", 1))
         note = ""
         if quick:
@@ -213,7 +215,7 @@ class Work:
 
 @dataclass(frozen=True)
 class FileWork:
-    """`Work` for the experiment of a file. Each process reads the file again, because it cannot be pickled."""
+    """`Work` for an experiment that a file defines. Each process reads the file, because its code cannot be pickled."""
 
     file: Path
     settings: dict[str, Any]
@@ -232,7 +234,7 @@ def is_file(name: str) -> bool:
 def experiment_module(name: str) -> ModuleType:
     """Import the module of an included experiment, or run a Python file that defines `EXPERIMENT`.
 
-    Raise `ConfigurationError` if the file does not exist or does not define it.
+    Raise `ConfigurationError` if the file does not exist or does not define `EXPERIMENT`.
     """
     if is_file(name):
         return _module_of_file(Path(name).resolve())
@@ -247,8 +249,8 @@ def _module_of_file(path: Path) -> ModuleType:
     module = ModuleType(str(path))
     module.__file__ = str(path)
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last, so that its modules hide no others
-    sys.modules[module.__name__] = module  # dataclasses look up the types of their fields there
+        sys.path.append(str(path.parent))  # last, so that modules next to the file do not hide others
+    sys.modules[module.__name__] = module  # because dataclasses look up the types of their fields there
     exec(compile(text, path, "exec"), module.__dict__)
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
@@ -271,7 +273,7 @@ def run_experiment(
 ) -> ResultTable:
     """Compute the missing rows of the table in a folder.
 
-    The table may have settings that select some of the cells, such as one of two estimators. Its rows are then kept.
+    Existing rows are kept, even if the table's settings select only some of the cells, such as one of two estimators.
 
     Parameters
     ----------
@@ -281,13 +283,13 @@ def run_experiment(
     seeds : sequence of int
         Seeds to measure all cells with. The table keeps rows of other seeds from earlier runs.
     folder : Path
-        Created if it does not exist.
+        Folder of the table. It is created if it does not exist.
     workers : Workers, optional
         Default: this process.
     progress : callable, optional
         Called once at the start and after each row, with the number of rows done, the total, and the new row.
     n_threads : int
-        Threads of torch. More than one change the rounding, and with it the results of long runs.
+        Number of threads of torch. More than one thread changes the rounding, and thus the results of long runs.
 
     Returns
     -------
@@ -332,18 +334,18 @@ def run_experiment(
 
 
 def _is_extended(experiment: Experiment[Any], old: Header, new: Header) -> bool:
-    """Return whether the cells of a header are some of those of another one, with all other settings equal."""
+    """Return whether the cells of `new` include the cells of `old`, and all other settings are equal."""
     if (old.experiment, old.versions) != (new.experiment, new.versions):
         return False
     try:
         settings = [experiment.settings_type.from_mapping(header.settings) for header in (old, new)]
-    except ConfigurationError:  # settings of another version
+    except ConfigurationError:  # the settings are from another version
         return False
     return comparable(settings[0]) == comparable(settings[1]) or is_selection(experiment, *settings)
 
 
 def comparable(settings: Settings) -> dict[str, Any]:
-    """Return the settings by name, with lists of names sorted, because their order only affects the row order."""
+    """Return the settings by name. Lists of names are sorted: their order only affects the order of the rows."""
     values = settings.to_mapping()
     return {
         name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
@@ -352,10 +354,7 @@ def comparable(settings: Settings) -> dict[str, Any]:
 
 
 def is_selection(experiment: Experiment[Any], part: SettingsT, whole: SettingsT) -> bool:
-    """Return whether settings differ from others only in that they select some of the cells.
-
-    The rows of `part` are then valid results of `whole`, because no row depends on others.
-    """
+    """Return whether `part` differs from `whole` only by selecting some of its cells."""
     found, wanted = comparable(part), comparable(whole)
     changed = [name for name in found if found[name] != wanted[name]]
     return bool(changed) and all(
@@ -373,18 +372,18 @@ def _key(row: Row | Cell, names: Cell) -> tuple[Any, ...]:
 
 
 def _check_versions(row: Row, header: Header) -> None:
-    """Raise `ConfigurationError` if a worker, possibly on another machine, has other library versions."""
+    """Raise `ConfigurationError` if a worker, which may run on another machine, has other versions of libraries."""
     different = {name: row[name] for name, version in header.versions.items() if row[name] != version}
     if different:
         raise ConfigurationError(
-            f"a worker has other versions than this process ({different}, here {header.versions}); install the same",
+            f"the versions of a worker, {different}, differ from {header.versions} of this process; install the same",
             different,
         )
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Number of pairs in which one method's figure is below another's.
+    """Number of pairs in which the figure of one method is below the figure of another method.
 
     Attributes
     ----------
@@ -409,7 +408,7 @@ def paired(
     one: Mapping[str, Value],
     other: Mapping[str, Value],
 ) -> Pairs:
-    """Compare the row of one method with each row of another for the same problem and seed.
+    """Compare the row of one method with each row of another method for the same problem and seed.
 
     Parameters
     ----------
@@ -420,7 +419,7 @@ def paired(
         Columns that, together with the seed, identify a problem.
     one, other : mapping
         Values that select the rows of each method (`ResultTable.where`). `one` selects at most one row per problem.
-        `other` may select several, such as setups; each of them forms a pair.
+        `other` may select several rows, such as those of several setups; each row forms a pair.
 
     Returns
     -------

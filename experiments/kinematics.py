@@ -1,13 +1,15 @@
 """Inverse kinematics of robot arms from samples: mixtures of linear experts by EM and EIM (thesis 6.4, figure 6.6).
 
-The data are uniform configurations q and the positions y that they reach; the model predicts q given y. An arm with
-seven joints reaches a position in infinitely many ways. EM averages over them, and the average reaches a different
+The data are uniformly drawn configurations q and the positions y that they reach. The model predicts q given y. An arm
+with seven joints reaches a position in infinitely many ways. EM averages over them, but the average reaches a different
 position. The experiment measures the tip's position error for raw samples, and two entropies of the gating. All experts
-should be used, H(E q(z|y)) high, and each should be responsible for few positions, E H(q(z|y)) low.
+should be used, so H(E q(z|y)) should be high. Each expert should be responsible for few positions, so E H(q(z|y))
+should be low.
 
-The data lie exactly on FK(q) = y, where p has no density: the better the classifier, the less meaningful its ratio. The
-contexts of both classes are therefore blurred, y + sigma n, with annealed sigma. In addition to the thesis' classifier
-and the plug-in density, the estimator "known" uses the kinematics in the ratio (`KinematicInputs`) and no network.
+The data lie exactly on the manifold FK(q) = y, so p has no density. The better the classifier, the less meaningful is
+its ratio. The contexts of both classes are therefore blurred: y + sigma n, with decreasing sigma. In addition to the
+thesis' classifier and the plug-in density, the estimator "known" uses the kinematics in the ratio (`KinematicInputs`)
+and no network.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, n_s
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
 KNOWN = "known"  # the estimator that knows the kinematics
-THESIS_ROBOT = "iiwa14"  # the arm of the thesis; only this one is fitted with its settings
+THESIS_ROBOT = "iiwa14"  # the arm of the thesis, and the only one that is fitted with the settings of the thesis
 CURVES = {
     "rmse_position": "curve_rmse",
     "entropy_conditional": "curve_conditional",
@@ -54,7 +56,7 @@ N_CURVE = 1000  # number of test samples for each point of a curve
 
 @dataclass(frozen=True)
 class FitConfig(BoundsConfig):
-    """Settings of EIM; defaults are from thesis table B.1, which does not contain all of them."""
+    """Settings of EIM. The defaults are from thesis table B.1 where it lists the setting."""
 
     entropy_loss_bound: float = option(0.01, "maximum loss of entropy per update", unit="nat", minimum=0.0)
     gating_entropy_loss_bound: float = option(
@@ -66,7 +68,7 @@ class FitConfig(BoundsConfig):
     batch_size: int = option(200, "pairs of each class in a batch", minimum=1)
     n_epochs: int = option(1, "maximum passes over the data per iteration", minimum=1)
     smoothing: float = option(
-        0.0, "initial noise on the classifier's positions, in standard deviations; 0: none", minimum=0.0
+        0.0, "initial noise on the classifier's positions, in standard deviations; 0 adds none", minimum=0.0
     )
     smoothing_decay: float = option(0.97, "factor on the noise per iteration", minimum=0.0, maximum=1.0)
     smoothing_floor: float = option(0.2, "minimum noise, as a share of the initial noise", minimum=0.0, maximum=1.0)
@@ -85,7 +87,7 @@ class KinematicsConfig(Settings):
     start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
     learners: tuple[str, ...] = option(
         (THESIS, "EIM", OURS),
-        "rows of EIM: as in the thesis, with its bounds, with ours",
+        "rows of EIM: as in the thesis, with only the bounds of the thesis, and with our bounds",
         choices=(THESIS, "EIM", OURS),
     )
     ratios: tuple[str, ...] = option(
@@ -193,7 +195,7 @@ def _fitted(
 def _learner(config: KinematicsConfig, fit: FitConfig, method: str, ratio: str, n_components: int, data: _Data) -> EIM:
     """Return EIM with a density ratio estimator.
 
-    It returns its last model, because a blurred ratio cannot identify the best one.
+    It returns its last model, because a blurred ratio cannot identify the best model.
     """
     n_held_out = config.n_validation / (config.n_samples + config.n_validation)
     shared: dict[str, Any] = {
@@ -253,7 +255,7 @@ def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: 
     return evaluate(IKModel(model, data.robot, "position"), some, seed)
 
 
-N_VALUES = 400  # samples per expert for a surrogate of values, which has 66 coefficients
+N_VALUES = 400  # samples per expert: the quadratic surrogate of the ratio's values has 66 coefficients
 HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
 FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
 SETUPS = (Setup("network", THESIS), Setup("network"), *(Setup(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
@@ -281,10 +283,10 @@ def _below_em(table: ResultTable, setup: Setup) -> Finding | None:
         worst = max(failing, key=lambda key: pairs[key][0] / pairs[key][1])
         rows = table.where(robot=worst[0], n_components=worst[1], **setup.key)
         curves = [row[CURVES["rmse_position"]] for row in rows if CURVES["rmse_position"] in row]
-        why = f"at {listed(f'{robot}, K = {count}' for robot, count in failing)} it is above EM's"
+        why = f"at {listed(f'{robot}, K = {count}' for robot, count in failing)}, the error is above EM's"
         if curves and all(curve[-1] < max(curve) for curve in curves):
-            why += ", but falls when the run ends: it is below its highest value"
-    return judged(f"below at {len(pairs) - len(failing)} of {len(pairs)}: {shown}", not failing, why)
+            why += ", but it is below its highest value when the run ends"
+    return judged(f"EIM is below in {len(pairs) - len(failing)} of {len(pairs)} cases: {shown}", not failing, why)
 
 
 def _all_are_used(table: ResultTable, setup: Setup) -> Finding | None:
@@ -296,9 +298,9 @@ def _all_are_used(table: ResultTable, setup: Setup) -> Finding | None:
     low = [name for name, value in values.items() if value < HIGH]
     row = least if "EIM" in low else of_em
     return judged(
-        f"at least {values['EIM']:.3f} of its maximum (EM {values['EM']:.3f})",
+        f"H(z) is at least {values['EIM']:.3f} of its maximum (EM {values['EM']:.3f})",
         not low,
-        f"{listed(low)} falls below {HIGH:g} of the maximum, at K = {row['n_components']}",
+        f"H(z) of {listed(low)} falls below {HIGH:g} of the maximum at K = {row['n_components']}",
     )
 
 
@@ -317,8 +319,8 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
         where = listed(f"{robot}, K = {count}" for robot, count in close)
         why = f"it falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"
     return judged(
-        f"falls in {n_falling} of {len(curves)} runs; at the end clearly below EM's at {len(pairs) - len(close)} of "
-        f"{len(pairs)}, closest to it at {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
+        f"it falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in {len(pairs) - len(close)} of "
+        f"{len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
         n_falling == len(curves) and not close,
         why,
     )
@@ -342,8 +344,8 @@ MARKERS = {"none": "o", "network": "s", "plug-in": "^", "residual": "D", "known"
 def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG for each robot.
 
-    The upper row shows means over seeds against the number of components. The lower row shows the course of the runs
-    with the most components.
+    The upper row shows means over seeds against the number of components. The lower row shows how the figures change
+    during the runs with the most components.
 
     Parameters
     ----------
@@ -402,7 +404,7 @@ def _draw_components(axes: Axes, rows: list[Row], method: str, ratio: str, name:
 
 
 def _draw_iterations(axes: Axes, rows: list[Row], method: str, ratio: str, name: str) -> None:
-    """Draw one curve per seed; a run that converged early has fewer points."""
+    """Draw one curve per seed. A run that converged early has fewer points."""
     for row in rows:
         curve = row[CURVES[name]]
         share = np.linspace(0.0, 1.0, len(curve))

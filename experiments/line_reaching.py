@@ -1,13 +1,14 @@
-"""A planar robot that reaches a line: mixtures by EM and EIM (thesis 6.3, figures 6.4, 6.5).
+"""A planar robot that reaches a line: mixtures by EM and EIM (thesis 6.3, figures 6.4 and 6.5).
 
 The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
 manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
 the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also sees the tip's coordinate
-normal to the line. Both use the settings of the thesis; "EIM, defaults" uses the defaults of the package.
+normal to the line. "EIM" and "EIM + tip" use the bounds and networks of the thesis, and "EIM, defaults" uses the
+defaults of the package.
 
-The experiment measures the mean distance of the tip to the line, and the coverage of the line: the overlap of the
-histograms of model and data along it. The figure shows both against the number of components, together with sampled
-arms and the histograms.
+The experiment measures the mean distance of the tip to the line, and the coverage of the line. Coverage is the overlap
+of the histograms of model and data along the line. The figure shows both measures against the number of components,
+together with sampled arms and the histograms.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ EXPERT = "expert"  # name of the row with the test data
 NEAR = 0.1  # [m] distance to the line within which a sample counts as near
 N_BINS = 50  # number of histogram bins along the line
 RATIOS = ("network", "plug-in")
-REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # curved manifolds need many components
+# factors on the model's number of components; to follow a curved manifold, a density needs many components
+REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,9 @@ def coverage(histogram: Tensor, other: Tensor) -> float:
     return float(torch.minimum(histogram, other).sum())
 
 
-@lru_cache(maxsize=1)  # all fits with the same seed share the data
+@lru_cache(maxsize=1)  # because all fits with the same seed share the data
 def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingData:
-    """Draw the expert's samples for training and testing; the last result is cached."""
+    """Draw the expert's samples for training and testing. The last result is cached."""
     arm, task = line_reaching_arm(config)
     n_both = config.n_samples + config.n_validation
     generator = torch.Generator().manual_seed(seed)
@@ -127,7 +129,7 @@ def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingDat
 def fit_mixture(
     config: LineReachingConfig, data: LineReachingData, learner: str, ratio: str, n_components: int, seed: int
 ) -> tuple[LineFit, float]:
-    """Fit one mixture, independent of earlier fits, and return it with its CPU time [s]."""
+    """Fit a mixture independently of earlier fits, and return it with its CPU time [s]."""
     generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
     mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
     return _judged(mixture, data, config.n_test, generator), seconds
@@ -173,7 +175,7 @@ def _mixture(
             "plateau_window": 0,
             "start.n_starts": 1,
             "ratio.estimator": ratio,
-            "ratio.evidence": 0.0,  # the network is used if it has the smaller held-out loss
+            "ratio.evidence": 0.0,  # use the network if it has the smaller held-out loss
             "ratio.reference.factors": REFERENCE_FACTORS,
         }
     )
@@ -197,13 +199,13 @@ def _judged(mixture: GaussianMixture, data: LineReachingData, n_samples: int, ge
 
 
 def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:
-    """Return the shares of tips (n, 2) along the line, (50,); zeros if there are no tips."""
+    """Return the shares (50,) of tips (n, 2) along the line, or zeros if there are no tips."""
     counts = torch.histc(task.along(tip), N_BINS, 0.0, task.length)
     return counts / counts.sum().clamp_min(1.0)
 
 
 BY = ("n_components",)
-MUCH_CLOSER = 0.5  # largest share of EM's distance that counts as reaching the line while EM misses it
+MUCH_CLOSER = 0.5  # EIM reaches the line and EM misses it if EIM's distance is at most this share of EM's
 
 
 SETUPS = (
@@ -235,32 +237,32 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
         f"k = {key[0]} {pairs[key][0]:.3f} m ({other} {pairs[key][1]:.3f})"
         for key in dict.fromkeys((min(pairs), max(pairs)))
     )
-    words = "closer" if factor == 1.0 else "at most half as far"
+    words = "closer" if factor == 1.0 else "at most half as far away"
     measured = f"{words} at {len(pairs) - len(failing)} of {len(pairs)} numbers k of components: {shown}"
     return judged(measured, not failing, _why_not_closer(pairs, failing, other))
 
 
 def _why_not_closer(pairs: Pairs, failing: list[int], other: str) -> str:
-    """Explain the numbers of components that fail: either the other method is near, too, or this one is farther."""
+    """Explain the numbers of components that fail: either the other method is near, too, or this one is farther away."""
     if not failing:
         return ""
     farther = [count for count in failing if pairs[count,][0] >= pairs[count,][1]]
     if farther:
         key = max(((count,) for count in farther), key=lambda key: pairs[key][0] - pairs[key][1])
         return (
-            f"with k = {listed(farther)} it is not closer at all, at worst {pairs[key][0]:.3f} m "
+            f"with k = {listed(farther)}, it is not closer at all; the worst distance is {pairs[key][0]:.3f} m "
             f"({other} {pairs[key][1]:.3f})"
         )
     nearest = max(pairs[count,][1] for count in failing)
     shares = [pairs[count,][0] / pairs[count,][1] for count in failing]
     near = (
-        "comes near the line, too"
+        "is also near the line"
         if all(second > nearest for (n,), (_, second) in pairs.items() if n not in failing)
-        else "is not twice as far"
+        else "is not twice as far away"
     )
     return (
-        f"with k = {listed(failing)} {other} {near} (at most {nearest:.3f} m), and EIM has {min(shares):.0%} to "
-        f"{max(shares):.0%} of that"
+        f"with k = {listed(failing)}, {other} {near} (at most {nearest:.3f} m), and EIM has {min(shares):.0%} to "
+        f"{max(shares):.0%} of that distance"
     )
 
 
@@ -285,13 +287,13 @@ def _covers_more_with_more(table: ResultTable, setup: Setup) -> Finding | None:
 CLAIMS = (
     Claim(
         "6.3, figure 6.4a",
-        "EIM reaches the line with any number of components; EM misses it even with many.",
+        "EIM reaches the line with any number of components. EM misses it even with many.",
         _closer_than_em,
     ),
     Claim("6.3, figure 6.4a", "With the tip as a feature, EIM is closer still.", _closer_with_tip),
     Claim(
         "6.3, figure 6.5",
-        "With few components EIM ignores parts of the line; with more it covers more of them.",
+        "With few components, EIM ignores parts of the line. With more components, it covers more of the line.",
         _covers_more_with_more,
     ),
 )
@@ -352,7 +354,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
 
 
 def _some(counts: list[int]) -> list[int]:
-    """Return a few of the numbers of components, including the first and the last."""
+    """Return a few numbers of components, including the first and the last."""
     n = min(MOST_COLUMNS, len(counts))
     return sorted({counts[round(i * (len(counts) - 1) / max(1, n - 1))] for i in range(n)})
 
@@ -407,7 +409,7 @@ def _cells(config: LineReachingConfig) -> list[Cell]:
     for count in config.n_components:
         for learner in config.learners:
             ratios = {"EM": ("none",), DEFAULTS: ("residual",), THESIS: ("network",)}.get(learner, config.ratios)
-            if learner == "EIM + tip":  # a plug-in density of the joints ignores the tip
+            if learner == "EIM + tip":  # a plug-in density of the joints cannot use the tip
                 ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
             cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
     return with_starts(cells, ("EIM", THESIS, DEFAULTS))
@@ -428,7 +430,7 @@ def _measure(config: LineReachingConfig, cell: Cell, seed: int) -> Outcome:
 
 EXPERIMENT = Experiment(
     "line-reaching",
-    "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4, 6.5)",
+    "mixtures by EM and EIM for a planar robot that reaches a line (thesis 6.3, figures 6.4 and 6.5)",
     LineReachingConfig,
     _cells,
     _measure,

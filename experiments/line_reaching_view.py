@@ -1,4 +1,4 @@
-"""`python -m experiments view FOLDER`: show postures of the planar robot on its line in the browser.
+"""`python -m experiments view FOLDER` shows postures of the planar robot on its line in the browser.
 
 FOLDER contains results of the experiment line-reaching. The page shows configurations of the expert and of each
 mixture, and the simulator executes the selected one.
@@ -53,10 +53,10 @@ class LinePostures:
     distances : (n,)
         Distance of each tip to the line [m].
     histogram : (n_bins,)
-        Shares along the line of the draws (10000 by default) within 0.1 m of it. They sum to 1, or to 0 if there are
-        no such draws.
+        Histogram along the line of the samples (10000 by default) that are within 0.1 m of it. The shares sum to 1, or
+        to 0 if there are no such samples.
     distance, near, coverage : float
-        Figures over the same draws: mean distance [m], share within 0.1 m, overlap with the expert's histogram.
+        Figures of the same samples: mean distance [m], share within 0.1 m, and overlap with the expert's histogram.
     """
 
     method: str
@@ -97,7 +97,7 @@ class Executed:
 
 
 class LineStudy:
-    """Results of the experiment line-reaching: the first seed of each mixture.
+    """Results of the experiment line-reaching, with the first seed of each mixture.
 
     Parameters
     ----------
@@ -106,13 +106,13 @@ class LineStudy:
     Raises
     ------
     DataError
-        If the table is of another experiment, or empty.
+        If the table belongs to another experiment, or is empty.
     """
 
     def __init__(self, table: ResultTable) -> None:
         if table.header.experiment != EXPERIMENT.name:
             raise DataError(
-                f"the results are of the experiment {table.header.experiment}, not of {EXPERIMENT.name}",
+                f"expected results of {EXPERIMENT.name}, but the table is of {table.header.experiment}",
                 table.header.experiment,
             )
         self.arm: PlanarArm
@@ -124,7 +124,7 @@ class LineStudy:
         }
         self.methods = tuple(dict.fromkeys(label for label, _ in reversed(self._rows)))
         if not self.methods:
-            raise DataError("the table of results has no row: run `python -m experiments line-reaching` to its end", 0)
+            raise DataError("the table of results is empty; let `python -m experiments line-reaching` finish", 0)
 
     @classmethod
     def load(cls, path: str | Path) -> LineStudy:
@@ -134,14 +134,14 @@ class LineStudy:
         found = next((file for file in inside if file.is_file()), None)
         if found is None:
             raise ConfigurationError(
-                f"there are no results of the experiment in {path}: make them by "
+                f"{path} contains no results of the experiment {EXPERIMENT.name}; create them with "
                 f"python -m experiments {EXPERIMENT.name} --output {path}",
                 str(path),
             )
         return cls(ResultTable.read(found))
 
     def counts(self, method: str) -> list[int]:
-        """Return the numbers of components for which a mixture exists; only 0 for the expert."""
+        """Return the numbers of components for which a mixture exists, or only 0 for the expert."""
         return sorted(count for label, count in self._rows if label == method)
 
     def postures(self, method: str, n_components: int) -> LinePostures:
@@ -180,10 +180,11 @@ class LineStudy:
 
 
 GOAL = "#009E73"
-SOME = 10  # initial number of postures shown near the selected height
-THIN, THICK = 0.003, 0.008  # widths of lines [reach]
-ABOVE = np.array([0.0, -0.05, 1.35])  # camera offset [reach]; a view straight down has no defined up direction
-UNDER, OVER = -0.002, 0.002  # heights that put one line in front of another [reach]
+SOME = 10  # number of postures that are first shown near the selected height
+THIN, THICK = 0.003, 0.008  # widths of lines, as shares of the arm's reach
+# camera offset, as shares of the reach; it is tilted, because a view straight down has no defined up direction
+ABOVE = np.array([0.0, -0.05, 1.35])
+UNDER, OVER = -0.002, 0.002  # heights that put one line in front of another, as shares of the reach
 
 
 class LineTab:
@@ -194,7 +195,7 @@ class LineTab:
     page : Page
         Page with an extra tab.
     study : LineStudy
-        Its robot must be the page's robot.
+        Results to show. Their robot must be the robot of the page.
     """
 
     def __init__(self, page: Page, study: LineStudy) -> None:
@@ -221,12 +222,12 @@ class LineTab:
             self.method: Any = gui.add_dropdown("Postures of", study.methods)
             self.count: Any = gui.add_dropdown("Components", ("–",))
             self.height: Any = gui.add_slider(
-                "y on the line [m]", low, high, 0.05, 0.0, hint="Where it is to be reached"
+                "y on the line [m]", low, high, 0.05, 0.0, hint="Where the tip should reach the line"
             )
-            hint = "Those that reach the line nearest to there"
+            hint = "Number of postures shown: those that reach the line nearest to this y"
             self.n: Any = gui.add_slider("Postures there", 1, 60, 1, SOME, hint=hint)
-            hint = "The simulator goes to the nearest one, from the folded arm"
-            self.simulate: Any = gui.add_button("Let the simulator go there", hint=hint)
+            hint = "Simulate the motion from the folded arm to the nearest posture"
+            self.simulate: Any = gui.add_button("Simulate the motion there", hint=hint)
             self._playback = Playback(gui, self._show_phase, self._duration)
             self.visible: Any = gui.add_checkbox("Show the line and its postures", True)
             self._told = gui.add_html("")
@@ -300,15 +301,15 @@ class LineTab:
         postures = self.postures
         index = int(postures.nearest(float(self.height.value))[0])
         told = [
-            f"all draws: {postures.distance:.3f} m from the line on average",
-            f"{100.0 * postures.near:.0f} % of them within 0.1 m, coverage {postures.coverage:.2f}",
+            f"all samples: {postures.distance:.3f} m from the line on average",
+            f"{100.0 * postures.near:.0f} % of them are within 0.1 m; coverage {postures.coverage:.2f}",
             f"this posture: y = {postures.heights[index]:.2f} m, {postures.distances[index]:.3f} m from the line",
         ]
         if self._executed is not None:
             outcome = self._executed.outcome
             reached = "reached" if outcome.reached else "NOT reached"
             told.append(
-                f"the simulator: line {reached}, {outcome.distance:.3f} m, after {self._executed.duration:.1f} s"
+                f"simulation: line {reached}, distance {outcome.distance:.3f} m, after {self._executed.duration:.1f} s"
             )
         self._told.content = text_panel(told)
         expert = self._study.expert
@@ -337,7 +338,7 @@ class LineTab:
 
 
 def _at_height(points: npt.ArrayLike, height: float) -> npt.NDArray[np.float64]:
-    """Return points (n, 3) at a height from points (n, 2)."""
+    """Return planar points (n, 2) as points (n, 3) at a given height."""
     flat = np.asarray(points, dtype=np.float64)
     return np.column_stack([flat, np.full(len(flat), height)])
 
@@ -360,7 +361,7 @@ class ViewLine:
 def histogram_panel(
     values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
 ) -> str:
-    """Return a histogram along a line: shares as bars, expected shares as an outline, and one marked place.
+    """Return a histogram along a line as HTML, with bars, an outline of the expected shares, and a mark.
 
     Parameters
     ----------
@@ -370,7 +371,7 @@ def histogram_panel(
     ends : two floats
         Ends of the line [m].
     place : float
-        Marked place [m].
+        Marked position [m].
     """
     most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
     low, high = ends

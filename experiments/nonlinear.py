@@ -1,4 +1,4 @@
-"""One nonlinear expert, N(psi_mu(y), psi_Sigma(y)), on univariate targets (thesis 6.6, figures 6.8 and 6.9).
+"""One neural expert, N(psi_mu(y), psi_Sigma(y)), on univariate targets (thesis 6.6, figures 6.8 and 6.9).
 
 Contexts y are uniform in [-1, 1], and p(x|y) is
 
@@ -6,10 +6,10 @@ Contexts y are uniform in [-1, 1], and p(x|y) is
     modes      1/2 N(y sin(2.5 pi y) + 0.7, 0.1^2) + 1/2 N(-y sin(2.5 pi y) - 0.7, 0.1^2)
     spread     N(0, ((y + 1)^2 + 0.05)^2)
 
-EM and EIM fit the same expert. One Gaussian cannot represent two modes: EM covers both, EIM ignores one.
+EM and EIM fit the same kind of expert. One Gaussian cannot represent two modes: EM covers both, and EIM ignores one.
 
-One more row records how EIM approaches the sine from an expert that hardly follows it (figure 6.9). At some iterations,
-it stores the expert, samples of it, and their weights for the M-step.
+Another row records how EIM approaches the sine from an expert that hardly follows it (figure 6.9). For some iterations,
+the row stores the expert, samples of it, and their weights in the M-step.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from experiments.pictures import METHOD_COLOURS, THESIS, method_label, panel_fig
 from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row, mean_and_error
 
-NEAR = 3.0  # distance within which a sample belongs to a mode [standard deviations]
+NEAR = 3.0  # largest distance of a sample from a mode that it belongs to [standard deviations]
 DEVIATION = 0.1
 COURSE = "EIM, early start"  # name of the row that records the course of a run
 RANDOM, FAST = f"{THESIS}, random start", f"{THESIS}, random start, large steps"
 THESIS_STARTS = {THESIS: "em", RANDOM: "random", FAST: "random"}
 LARGE_STEPS = {"m_step.kl_bound": 0.1, "m_step.entropy_loss_bound": 0.2}
-LONGER = 5  # factor on the number of iterations of these rows
-EARLY_STEPS = 10  # steps of L-BFGS before this run
+LONGER = 5  # factor on the number of iterations of the rows in `THESIS_STARTS`
+EARLY_STEPS = 10  # steps of L-BFGS that make the start of `COURSE`
 SHOWN = (1, 5, 10, 20, 30, 60)  # recorded iterations
-N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # contexts, and samples at each of them, that an iteration records
+N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # number of contexts of a record, and of samples at each of them
 N_DRAWN = 201  # number of contexts from -1 to 1 at which a row stores the model for the figure
 
 
@@ -147,7 +147,7 @@ def _seed(name: str, seed: int) -> int:
     return 1_000_003 * seed + list(TARGETS).index(name)
 
 
-@lru_cache(maxsize=1)  # all methods with the same target and seed share the data
+@lru_cache(maxsize=1)  # because all methods with the same target and seed share the data
 def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(_seed(name, seed))
     context = _contexts(n_samples, generator)
@@ -157,13 +157,14 @@ def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
 class Course:
     """Callback of a run that records the expert, its samples and their weights at some iterations.
 
-    The samples have their own random numbers, so the run does not depend on the record.
+    The samples have their own random numbers, so recording does not change the run.
 
     Attributes
     ----------
     records : list of dict
-        Number of the `iteration`, `mean` and `deviation` of the expert at all drawn contexts, and for samples of this
-        expert their `contexts`, `samples` and `weights`. The weights are relative to equal weights.
+        Each record contains the number of the `iteration`, and `mean` and `deviation` of the expert at all drawn
+        contexts. It also contains `samples` of this expert with their `contexts` and `weights`. The weights are
+        relative to equal weights.
     """
 
     def __init__(self, config: NonlinearConfig, start: MixtureOfExperts) -> None:
@@ -174,7 +175,7 @@ class Course:
         self._before = start
 
     def __call__(self, state: EIMState, record: dict[str, float]) -> None:
-        """Record an iteration; the ratio of the state belongs to the model before the iteration."""
+        """Record an iteration. The ratio of the state belongs to the model before the iteration."""
         if state.iteration in self._shown:
             self.records.append(self._recorded(state))
         self._before = state.model
@@ -196,7 +197,7 @@ class Course:
 
 
 def _early_start(config: NonlinearConfig, data: tuple[Tensor, Tensor], generator: torch.Generator) -> MixtureOfExperts:
-    """Return an expert after a few optimiser steps of maximum likelihood: wide, and with a mean that is far off."""
+    """Return a wide expert whose mean is far off: the result of a few optimiser steps of maximum likelihood."""
     early = EMConfig.from_mapping({"n_iterations": 1, "networks.iterations": EARLY_STEPS, **_family(config)})
     model = completed(EM(early).fit(data, generator=generator))
     assert isinstance(model, MixtureOfExperts)
@@ -219,7 +220,7 @@ def _fitted(
     generator: torch.Generator,
     course: Course | None = None,
 ) -> MixtureOfExperts:
-    """Fit the expert of a cell. A course sets the start and is recorded."""
+    """Fit the expert of a cell. If `course` is given, it sets the start and records the run."""
     (method, is_start), ratio = of_start(cell), str(cell["estimator"])
     if method in THESIS_STARTS:
         thesis = {
@@ -294,9 +295,10 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
 
 
-MOST_KL = 0.1  # [nat]; about the KL of a mean that is off by 0.45 standard deviations
-FAR = 0.15  # mean distance to the sine; 0.08 for samples of the target itself
-LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; where the modes cross, either may be the closest
+MOST_KL = 0.1  # [nat]; about the KL if the mean is off by 0.45 standard deviations
+FAR = 0.15  # mean distance to the sine; samples of the target itself have 0.08
+# shares of the samples; below 1, because either mode may be the closest where they cross
+LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9
 
 
 SETUPS = (
@@ -316,7 +318,7 @@ def _fits(target: str) -> Callable[[ResultTable, Setup], Finding | None]:
             return None
         worst = max(rows, key=lambda row: float(row["kl"]))
         mean, _ = mean_and_error(rows, "kl")
-        measured = f"KL(model || target) {mean:.3f} nat, {worst['kl']:.3f} in the worst run"
+        measured = f"KL(model || target) is {mean:.3f} nat, and {worst['kl']:.3f} in the worst run"
         return judged(measured, worst["kl"] <= MOST_KL, _misfit(worst))
 
     return check
@@ -356,8 +358,8 @@ def _ignores_a_mode(table: ResultTable, setup: Setup) -> Finding | None:
     if on_one < LEAST_ON_ONE:
         reasons.append(f"only {on_one:.1%} are closest to the same mode")
     return judged(
-        f"within three deviations of a mode {near:.1%} of the samples (EM {em_near:.1%}), closest to one and the same "
-        f"mode {on_one:.1%} (worst run)",
+        f"in the worst run, {near:.1%} of the samples are within three deviations of a mode (EM {em_near:.1%}), and "
+        f"{on_one:.1%} are closest to the same mode",
         not reasons,
         f"in the worst run, {listed(reasons)}",
     )
@@ -378,12 +380,12 @@ def _weights_draw_the_model(table: ResultTable, setup: Setup) -> Finding | None:
     if not shares:
         return Finding("the model is at the target from the start", None)
     return judged(
-        f"mean distance of the samples to the sine: {start:.2f} at first, {end:.2f} at the end; while it exceeds "
-        f"{FAR:g}, it is {min(shares):.2f} to {max(shares):.2f} times as large with the weights",
+        f"the mean distance of the samples to the sine is {start:.2f} at first and {end:.2f} at the end; while it "
+        f"exceeds {FAR:g}, it is {min(shares):.2f} to {max(shares):.2f} times as large with the weights",
         max(shares) < 1.0 and end < 0.5 * start,
         f"at some iteration, the weights make the mean distance {max(shares):.2f} times as large"
         if max(shares) >= 1.0
-        else f"the mean distance falls from {start:.2f} to {end:.2f} only",
+        else f"the mean distance only falls from {start:.2f} to {end:.2f}",
     )
 
 
@@ -419,7 +421,7 @@ FORMULAS = {
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with a column per target: the target, EIM's expert and EM's expert. Write another with the course.
+    """Write a PNG with a column for each target, which shows the target and the experts, and a PNG with the course.
 
     All are from the first seed of their row.
 
@@ -444,7 +446,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         panels[0][column].set_title(f"{name}: {FORMULAS[name]}", fontsize=10, color=INK)
         for axes, (method, ratio) in zip(panels[1:, column], methods, strict=True):
             measured = table.where(target=name, method=method, estimator=ratio)
-            if not measured:  # some methods are only tried at one target
+            if not measured:  # some methods are only run on one target
                 axes.set_axis_off()
                 continue
             row = measured[0]

@@ -1,4 +1,4 @@
-"""A robot that reaches around a disc, modelled by one Gaussian: averaging versus selecting (thesis figure 1.1).
+"""A robot that reaches around a disc, modelled by one Gaussian: averaging compared with selecting (thesis figure 1.1).
 
 The expert's arm passes above or below the disc. The Gaussian of highest likelihood lies between these ways and collides
 with the disc. EIM's Gaussian selects one way and ignores the other. The figure shows sampled arms of the expert, EM and
@@ -31,7 +31,7 @@ from experiments.table import ResultTable, mean_and_error
 
 LEARNERS = ("EM", "EIM")
 EXPERT = "expert"  # method name of the row with the training data
-LONGER = 10  # factor on the number of iterations with the bounds of the thesis, which are a twentieth of ours
+LONGER = 10  # factor on the number of iterations with the bounds of the thesis, which are 20 times smaller
 N_DRAWN = 60  # number of configurations stored in a row for the figure
 
 
@@ -41,7 +41,7 @@ class ObstacleConfig(Settings):
 
     n_samples: int = option(10000, "samples of the expert", minimum=100)
     n_links: int = option(10, "number of 1 m links of the robot", minimum=2)
-    goal_x: float = option(7.0, "x coordinate of the point", unit="m")
+    goal_x: float = option(7.0, "x coordinate of the point to reach", unit="m")
     disc_x: float = option(3.5, "x coordinate of the disc's centre", unit="m")
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
     n_components: int = option(1, "components of the models", minimum=1)
@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # all cells with the same seed share the data
+@lru_cache(maxsize=1)  # because all cells with the same seed share the data
 def _data(config: ObstacleConfig, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
@@ -123,8 +123,8 @@ def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
     }
 
 
-LEAST_ON_ONE_SIDE = 0.95  # share of the samples that counts as keeping to one way
-MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples; distance to the point [m], for a 10 m arm
+LEAST_ON_ONE_SIDE = 0.95  # smallest share of samples on one side that counts as taking one way
+MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples, and distance to the point [m]; the arm is 10 m long
 
 
 SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))
@@ -143,7 +143,8 @@ def _solves_the_task(table: ResultTable, setup: Setup) -> Finding | None:
         f"EM is within {em_distance:.2f} m of the point": em_distance <= MOST_OFF,
     }
     return judged(
-        f"EIM: {collisions:.1%} collide, {distance:.2f} m from the point; EM: {em_collisions:.1%}, {em_distance:.2f} m",
+        f"EIM: {collisions:.1%} of the samples collide, mean distance to the point {distance:.2f} m; EM: "
+        f"{em_collisions:.1%}, {em_distance:.2f} m",
         not any(reasons.values()),
         listed(reason for reason, applies in reasons.items() if applies),
     )
@@ -156,17 +157,17 @@ def _keeps_to_one_way(table: ResultTable, setup: Setup) -> Finding | None:
     shares = [max(row["above"], 1.0 - row["above"]) for row in rows]
     n_both = sum(share <= LEAST_ON_ONE_SIDE for share in shares)
     return judged(
-        f"share of samples on one side of the disc: {min(shares):.1%} (least of the seeds)",
+        f"at least {min(shares):.1%} of the samples are on one side of the disc, with each seed",
         n_both == 0,
-        f"with {n_both} of {len(shares)} seeds, the Gaussian still spans both ways",
+        f"with {n_both} of {len(shares)} seeds, the Gaussian spans both ways",
     )
 
 
 CLAIMS = (
     Claim(
         "figure 1.1",
-        "One Gaussian of highest likelihood averages over both ways, misses the point and hits the disc; EIM's does "
-        "neither.",
+        "The Gaussian of highest likelihood averages over both ways, misses the point and hits the disc. EIM's "
+        "Gaussian does neither.",
         _solves_the_task,
     ),
     Claim("figure 1.1", "EIM's Gaussian takes one way and ignores the other.", _keeps_to_one_way),

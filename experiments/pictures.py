@@ -1,6 +1,6 @@
 """Figures with several panels, arranged in short rows so that their text stays legible on a narrow page.
 
-Also the colours and names of methods in these figures.
+The module also defines the colours and names of methods in these figures.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from eim_ros.view.style import NO_GROUP_COLOUR, new_figure
 MOST_COLUMNS = 3
 GAP = 0.08  # padding around each panel [inch]
 
-OURS, DEFAULTS = "EIM, ours", "EIM, defaults"  # rows with settings of this repository, or the defaults of the package
+# rows with settings of these experiments, or with the defaults of the package
+OURS, DEFAULTS = "EIM, ours", "EIM, defaults"
 THESIS = "EIM, thesis"  # rows with `EIMConfig.thesis`
 
-# Each method has one colour in all pictures, and each density ratio estimator one line style.
+# Each method has the same colour in all pictures, and each density ratio estimator the same line style.
 METHOD_COLOURS = {
     "expert": NO_GROUP_COLOUR,
     "EM": "#E69F00",

@@ -1,4 +1,4 @@
-"""I-projection and M-projection of three targets with known answers, computed by the package's own learners.
+"""I-projection and M-projection of three targets with known answers, computed by the package's learners.
 
 The targets are two modes (thesis figure 2.1), an anisotropic Gaussian and a correlated Gaussian. The table stores each
 measured number next to its exact value (see `closed_form_facts`). The figure compares both projections with each
@@ -45,7 +45,7 @@ class ProjectionsConfig(Settings):
     """Settings of the experiment."""
 
     n_samples: int = option(4000, "samples per iteration of an I-projection", minimum=2)
-    n_iterations: int = option(60, "number of iterations with each KL bound", minimum=1)
+    n_iterations: int = option(60, "number of iterations for each KL bound", minimum=1)
     n_sweeps: int = option(40, "number of sweeps of the mean-field coordinate ascent", minimum=3)
 
 
@@ -105,7 +105,7 @@ def _report(table: ResultTable) -> list[str]:
 
 EXPERIMENT = Experiment(
     "projections",
-    "I- and M-projection: results of the learners compared with closed forms",
+    "I- and M-projection: results of the learners, compared with closed forms",
     ProjectionsConfig,
     _cells,
     _measure,
@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
 
 
 def _stored(value: Gaussian | GaussianMixture | Tensor) -> dict[str, list[Any]] | list[Any]:
-    """Convert a tensor to a list, or a density to a mapping from parameter names to lists."""
+    """Convert a tensor to a list, or a density to a dictionary of its parameters as lists."""
     if isinstance(value, Tensor):
         return list(value.tolist())
     return {entry.name: getattr(value, entry.name).tolist() for entry in dataclasses.fields(value)}
@@ -144,7 +144,7 @@ def _one_mode_or_both(table: ResultTable, setup: Setup) -> Finding | None:
     found = [projections_of(table.where(seed=seed)).two_modes for seed in seeds]
     right, left, between = (float(getattr(found[0], name).mean) for name in ("right", "left", "moments"))
     return judged(
-        f"modes at -3 and 3: from two starts, the I-projections have means {left:.3f} and {right:.3f}; the "
+        f"for modes at -3 and 3, I-projections from two starts have means {left:.3f} and {right:.3f}; the "
         f"M-projection has mean {abs(between):.3f}",
         all(
             abs(float(one.right.mean) - MODE) < CLOSE
@@ -159,7 +159,7 @@ def _one_mode_or_both(table: ResultTable, setup: Setup) -> Finding | None:
 CLAIMS = (
     Claim(
         "2.2, figure 2.1",
-        "A Gaussian's I-projection focuses on one of two modes, its M-projection averages over both.",
+        "The I-projection onto a Gaussian focuses on one of two modes. The M-projection averages over both.",
         _one_mode_or_both,
     ),
 )

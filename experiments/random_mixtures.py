@@ -26,7 +26,7 @@ def random_mixture(
     generator : torch.Generator
         Source of randomness; the mixture is created on its device.
     equal_weights : bool
-        If false, weights are uniform on the simplex, which leaves a few components nearly empty.
+        If false, weights are uniform on the simplex, so a few components have almost no weight.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def random_mixture(
     factors = torch.randn(shape, generator=generator, dtype=torch.float64, device=device) * FACTOR_VARIANCE**0.5
     covariances = factors.mT @ factors + FLOOR * torch.eye(n_dims, dtype=torch.float64, device=device)
     log_weights = means.new_zeros(n_components)
-    if not equal_weights:  # normalised exponentials are uniform on the simplex
+    if not equal_weights:  # because normalised exponentials are uniform on the simplex
         uniform = torch.rand(n_components, generator=generator, dtype=torch.float64, device=device)
         log_weights = (-torch.log1p(-uniform)).log()
     return GaussianMixture(log_weights, means, torch.linalg.cholesky(covariances))

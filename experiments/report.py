@@ -1,14 +1,14 @@
 """Report that compares the thesis' claims with the result tables of the experiments.
 
 `python -m experiments report` reads DIR/NAME/table.csv of each experiment, and writes an overview and a page with
-figures for each experiment. It lists missing tables. Everything comes from the tables; nothing is fitted.
+figures for each experiment. It also lists missing tables. It only reads the tables and does not fit anything.
 
 A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
-setups, each with one density ratio estimator and one set of settings. A check looks at one setup at a time, so
-results of the thesis' settings and of ours are never mixed. The report lists for each setup how its settings differ
-from the thesis.
+setups. A setup has one density ratio estimator and one set of settings. A check looks at one setup at a time, so
+results with the settings of the thesis and with ours are never mixed. The report lists for each setup how its settings
+differ from the thesis.
 
-A seed counts for a setup if all of its rows are there, and all rows that the setups are compared with.
+A seed counts for a setup if the table has all of its rows, and all rows that the setups are compared with.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Setup:
 
     @property
     def key(self) -> dict[str, Value]:
-        """Values that select the rows of `method` (`ResultTable.where`)."""
+        """Arguments of `ResultTable.where` that select the rows of `method`."""
         return {"method": self.method, "estimator": self.estimator}
 
     def owns(self, row: Mapping[str, Value]) -> bool:
@@ -88,7 +88,7 @@ class Finding:
     agrees : bool, optional
         Whether the measurement agrees with the claim; None if the table does not decide it.
     why : str
-        If it does not agree: one sentence that says why, derived from the measurement.
+        Reason for a disagreement, derived from the measurement; empty if there is none.
     """
 
     measured: str
@@ -171,7 +171,7 @@ def paired_means(
 
 
 VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
-OPENING = """# The claims of the thesis, measured
+OPENING = """# Claims of the thesis, compared with measurements
 
 {conclusion}
 
@@ -179,15 +179,16 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 `{command}` writes it from the result tables in [`{tables}`]({link}).
 
 *Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
-*Plug-in* divides a density fitted to the data by EM by the density of the model, and *plug-in + network* corrects it by
-a classifier. *Known* uses the density of the target or the kinematics.
+*Plug-in* fits a density to the data by EM and divides it by the density of the model. *Plug-in + network* corrects this
+ratio by a classifier. *Known* uses the density of the target, or the kinematics.
 
-*EIM, thesis* follows the thesis to the letter: a classifier that is always used, quadratic surrogates of its values,
-importance weights, a refitted gating, the bounds of tables B.1 and B.2, the last model, and a fit by EM as start. The
-thesis does not give its start, except in 6.2. *EIM* has the same bounds and networks, but gradients, direct updates of
-the gating, a check that the classifier helps, and the best model. Its start, from the plug-in density if there is one,
-may be most of the result: a table of each page has both. The tables list what else differs. A seed counts if all
-rows of it are measured.
+*EIM, thesis* follows the thesis to the letter. It always uses the classifier and fits quadratic surrogates to its
+values. It uses importance weights, fits the gating again in each iteration, has the bounds of tables B.1 and B.2, and
+returns the last model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same
+bounds and networks, but it uses gradients of the classifier, updates the gating directly, checks whether the classifier
+helps, and returns the best model. If there is a plug-in density, EIM starts from it. Such a start may already be most
+of the result, so a table on each page shows start and result. The tables list all other differences. A seed counts if
+all of its rows are measured.
 """
 SOURCES = """## Sources
 
@@ -204,12 +205,12 @@ class Section:
     ----------
     experiment : Experiment
     claims : sequence of Claim
-        Claims of the thesis; empty if it makes none.
+        Claims of the thesis about the experiment; may be empty.
     tables : mapping
-        Rows that count for each setup, including those that it is compared with. The key is None if there are no
+        Rows that count for each setup, including the rows that it is compared with. The key is None if there are no
         setups.
     table : ResultTable, optional
-        All rows that count; None if there are none.
+        All rows that count, or None if no row counts.
     link : str
         Path from the report to the table.
     figures : sequence of str
@@ -224,7 +225,7 @@ class Section:
     figures: Sequence[str] = ()
 
     def findings(self, claim: Claim) -> dict[Setup, Finding]:
-        """Return the findings of all setups that a claim concerns."""
+        """Return the findings for all setups that a claim concerns."""
         found = {one: claim.check(rows, one) if rows.rows else NOT_RUN for one, rows in self.tables.items() if one}
         return {one: finding for one, finding in found.items() if finding is not None}
 
@@ -235,12 +236,12 @@ def counted_rows(
     """Return the rows that count for each setup of a table.
 
     A seed counts if it has all cells of the setup and all cells that belong to no setup, except starts and long runs.
-    Variants without any cell in the settings of the table are left out. Without setups, the key is None.
+    Setups without any cell in the settings of the table are left out. If there are no setups, the key is None.
 
     Raises
     ------
     ConfigurationError
-        If the table at `path` is of another experiment, or has settings that this version does not know.
+        If the table at `path` belongs to another experiment, or has settings that this version does not know.
     """
     if table.header.experiment != experiment.name:
         raise ConfigurationError(
@@ -300,7 +301,7 @@ def _page_of(one: Section) -> str:
 
 
 def _conclusion(sections: Sequence[Section]) -> str:
-    """Return how many checks of the thesis' settings and of the other rows agree."""
+    """Return how many checks agree with the settings of the thesis, and how many with other settings."""
     words = []
     for name, is_of_thesis in (("the thesis' settings", True), ("other settings and density ratios", False)):
         verdicts = [
@@ -322,7 +323,7 @@ def _share(verdicts: Sequence[bool]) -> str:
 
 
 def _versions(table: ResultTable) -> str:
-    """Return the versions that computed the rows, several of them where a table was continued on another machine."""
+    """Return the versions that computed the rows. A table that was continued on another machine has several."""
     of_rows = {
         name: list(dict.fromkeys(str(row.get(name, version)) for row in table.rows))
         for name, version in table.header.versions.items()
@@ -333,7 +334,7 @@ def _versions(table: ResultTable) -> str:
 
 def _overview(sections: Sequence[Section]) -> str:
     lines = [
-        "Number of claims that agree, among the claims that the tables decide:",
+        "Number of claims that the measurements confirm, of all claims that the tables decide:",
         "",
         "| experiment | setting | seeds | with the thesis' settings | other rows |",
         "|---|---|---|---|---|",
@@ -358,9 +359,9 @@ THESIS_SETUP = Setup("network", THESIS)
 
 
 def _iterations(sections: Sequence[Section]) -> str:
-    """Return a table of what the iterations of EIM change, with the first figure of each experiment."""
+    """Return a table that shows what the iterations of EIM change, by the first figure of each experiment."""
     lines = [
-        "What the iterations change: median over the problems of an experiment, start → result of EIM.",
+        "What the iterations of EIM change: start → result, each the median over the problems of an experiment.",
         "",
         "| experiment | figure | EM | rows of EIM |",
         "|---|---|---|---|",
@@ -457,9 +458,9 @@ def _conclusions(one: Section) -> list[str]:
 
 
 def starts_table(one: Section, table: ResultTable) -> list[str]:
-    """Return a table of EM's result, and for each setup of its start, its result, as Markdown.
+    """Return a table, as Markdown, with EM's result, and with the start and the result of each setup.
 
-    All are means over the seeds that have the row. A single number is a result whose start is not in the table.
+    All are means over the seeds that have the row. If the table lacks a start, only its result is shown.
     """
     experiment = one.experiment
     problems = list(dict.fromkeys(_problem(experiment, row) for row in table.where(method="EM")))
@@ -474,7 +475,7 @@ def starts_table(one: Section, table: ResultTable) -> list[str]:
     return lines
 
 
-WORDS = {"n_dims": "d =", "n_components": "k =", "robot": "", "target": ""}  # names of columns for readers
+WORDS = {"n_dims": "d =", "n_components": "k =", "robot": "", "target": ""}  # how the report names columns
 
 
 def _problem(experiment: Experiment[Any], row: Row) -> tuple[tuple[str, Value], ...]:
@@ -486,7 +487,7 @@ def _from_start(table: ResultTable, column: str, key: Mapping[str, Value]) -> st
 
 
 def _start_and_result(table: ResultTable, column: str, key: Mapping[str, Value]) -> list[float]:
-    """Return the mean figures of a start and of its result; the latter alone without a start, nothing without both."""
+    """Return the mean figures of a start and of its result, or only those that the table has."""
     rows = table.where(**key)
     if not rows:
         return []
@@ -510,9 +511,9 @@ def _provenance(one: Section, table: ResultTable) -> str:
 
 
 def _rows(one: Section, table: ResultTable) -> list[str]:
-    """Return a table line for each setup: its departures from the thesis, and its number of finished seeds.
+    """Return a table line for each setup, with its departures from the thesis and its number of finished seeds.
 
-    Departures of a method are given once, for its first setup.
+    The departures of a method are given once, for its first setup.
     """
     departures = one.experiment.preset().departures
     kind = _setting(one.experiment, table)[0]
@@ -533,7 +534,7 @@ def _rows(one: Section, table: ResultTable) -> list[str]:
 
 
 def _lines(one: Section, claim: Claim) -> list[str]:
-    """Return the table lines of a claim, one per measured setup; only the first contains the claim's text.
+    """Return the table lines of a claim, one per measured setup. Only the first line contains the claim's text.
 
     An explanation that an earlier line gives is not repeated.
     """
@@ -553,13 +554,13 @@ def _lines(one: Section, claim: Claim) -> list[str]:
     return lines
 
 
-BAR = "\\|"  # a bar within a cell of a table
+BAR = "\\|"  # a bar within a table cell
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
     """Return the name of the preset that a table belongs to, and its differences from the full preset.
 
-    A table with some of the cells of a preset has the name of that preset.
+    A table with only some cells of a preset has the name of that preset.
     """
     settings = experiment.settings_type.from_mapping(table.settings)
     found = comparable(settings)
@@ -603,7 +604,8 @@ class Report:
         pages = {f"--output, {page}": folder / page for page in (PAGE, *(f"{name}.md" for name in EXPERIMENTS))}
         check_outputs({**pages, **details}, {f"--tables {name}": path for name, path in paths.items()})
         found = {}
-        for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
+        # read all tables before writing anything, so that an error does not leave an incomplete report
+        for name, path in paths.items():
             experiment = experiment_module(name).EXPERIMENT
             table = ResultTable.read(path) if path.exists() else None
             setups = getattr(experiment_module(name), "SETUPS", ())
@@ -633,7 +635,7 @@ class Report:
 
 
 def union(table: ResultTable, selections: Iterable[ResultTable]) -> ResultTable | None:
-    """Return the rows of a table that any of its selections contains; None if there are none."""
+    """Return the rows of a table that any of its selections contains, or None if there are none."""
     chosen = {id(row) for one in selections for row in one.rows}
     return table.with_rows(row for row in table.rows if id(row) in chosen) if chosen else None
 

@@ -113,4 +113,4 @@ def test_file_without_experiment_is_refused_in_one_line(name, text, message, tmp
 
 def test_quick_run_without_quick_settings_is_refused(mine, capsys):
     assert main([str(mine), "--quick"]) == 2
-    assert "there is no quick run without the part `quick` in" in capsys.readouterr().err
+    assert "has no key `quick`, so there is no quick run" in capsys.readouterr().err

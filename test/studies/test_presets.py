@@ -89,7 +89,7 @@ def test_unknown_part_of_a_file_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "obstacle.yaml"
     path.write_text("seeds: 3\nfast: {}\n")
     monkeypatch.setattr("experiments.harness.PRESETS", tmp_path)
-    with pytest.raises(ConfigurationError, match="unknown parts fast"):
+    with pytest.raises(ConfigurationError, match="unknown keys: fast"):
         experiment("obstacle").preset()
 
 

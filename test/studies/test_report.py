@@ -61,7 +61,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert f"| [obstacle](obstacle.md) | FULL | 2 | 2 of 2 | {others} |" in text
     assert "**Setting: FULL**, seeds 0, 1: [20 rows](../tables/obstacle/table.csv), 2.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
-    measured = "EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m"
+    measured = "EIM: 1.0% of the samples collide, mean distance to the point 0.02 m; EM: 70.0%, 2.00 m"
     assert "| EIM, thesis (classifier) | all settings (thesis: not given) | 2 |" in text
     assert "| share of samples that collide: start → result |" in text
     assert "| EM | 0.7 |" in text
@@ -89,7 +89,7 @@ def test_no_is_explained_where_it_is_said(tmp_path):
     text = made(tmp_path, tmp_path / "report")
     assert "| **no**: EIM collides with 40.0% of its samples |" in text
     assert text.count("**no**") == 1
-    claim = "One Gaussian of highest likelihood averages over both ways, misses the point and hits the disc"
+    claim = "The Gaussian of highest likelihood averages over both ways, misses the point and hits the disc"
     conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # what stands before the tables
     assert "**7 of 8 checks agree with the thesis**" in conclusion
     assert f"- Not confirmed: {claim}" in conclusion

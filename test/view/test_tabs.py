@@ -65,9 +65,9 @@ def test_the_simulator_goes_to_the_line_at_a_click(motions, browser):
     try:
         tab = LineTab(page, study)
         opened(browser, page, "m from the line on average")
-        assert "the simulator:" not in browser.text()
-        browser.click("Let the simulator go there")
-        browser.wait_until(lambda: "the simulator: line reached" in browser.text())
+        assert "simulation:" not in browser.text()
+        browser.click("Simulate the motion there")
+        browser.wait_until(lambda: "simulation: line reached" in browser.text())
         assert study.robot.fk(tab.chosen)[0, 3] == pytest.approx(5.0, abs=study.task.tolerance)
         assert browser.errors == []
     finally:
