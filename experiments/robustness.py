@@ -1,8 +1,9 @@
 """Robustness to random starts: EM and EIM on x = sin(2.5 pi y) + noise with linear experts (thesis 6.2, figure 6.3).
 
-Each half wave of the sine is nearly a straight line, so five linear experts can follow it if each finds its own. From a
-random start, EM often ends with experts across several half waves, a local optimum of the likelihood. All methods use
-the same starts and data. One more row is EM from k-means, its usual start in practice.
+Each half wave of the sine is nearly a straight line, so five linear experts can follow the sine if each finds a
+different half wave. From a random start, EM often ends in a local optimum of the likelihood, with experts that span
+several half waves. All methods use the same starts and data. Another row shows EM from k-means, its usual start in
+practice.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
 N_HALF_WAVES = 5
-AS_GOOD_AS = 0.25  # [nat]; a run within this distance of the global optimum counts as having found it
+AS_GOOD_AS = 0.25  # [nat]; a run that ends within this distance of the global optimum counts as having found it
 OPTIMUM = "EM from the half waves"  # row that serves as the global optimum of linear experts
 K_MEANS = "EM from k-means"
 N_DRAWN = 400  # number of samples stored in a row for the figure
@@ -43,10 +44,10 @@ N_DRAWN = 400  # number of samples stored in a row for the figure
 
 @dataclass(frozen=True)
 class FitConfig(BoundsConfig):
-    """Settings of EIM; defaults are from thesis table B.1, which does not contain all of them."""
+    """Settings of EIM. The defaults are from thesis table B.1 where it lists the setting."""
 
     n_validation: int = option(
-        5000, "number of additional samples that validate EIM's estimators; 0: hold out a tenth", minimum=0
+        5000, "number of additional samples that validate EIM's estimators; with 0, a tenth is held out", minimum=0
     )
     n_iterations: int = option(300, "number of EIM iterations", minimum=0)
 
@@ -56,7 +57,7 @@ class RobustnessConfig(Settings):
     """Settings of the experiment."""
 
     n_starts: int = option(20, "number of random starts, the same for all learners", minimum=1)
-    n_samples: int = option(5000, "number of samples for training, and the same number for testing", minimum=100)
+    n_samples: int = option(5000, "number of samples for training, and for testing", minimum=100)
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
     em_iterations: int = option(500, "maximum number of EM iterations", minimum=1)
@@ -67,7 +68,7 @@ class RobustnessConfig(Settings):
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     learners: tuple[str, ...] = option(
         (THESIS, "EIM", OURS),
-        "rows of EIM: as in the thesis, with its bounds, with ours",
+        "rows of EIM: as in the thesis, with only the bounds of the thesis, and with our bounds",
         choices=(THESIS, "EIM", OURS),
     )
     ratios: tuple[str, ...] = option(
@@ -85,7 +86,7 @@ class RobustnessConfig(Settings):
 
 
 def sine_samples(n_samples: int, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw contexts y, uniform in [-1, 1], and samples x = sin(2.5 pi y) + noise, (n_samples, 1) each."""
+    """Draw contexts y, uniform in [-1, 1], and samples x = sin(2.5 pi y) + noise, each of shape (n_samples, 1)."""
     context = 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
     return context, (FREQUENCY * context).sin() + noise * torch.randn(
         n_samples, 1, generator=generator, dtype=torch.float64
@@ -190,7 +191,7 @@ EXPERIMENT = Experiment(
 Samples: TypeAlias = tuple[Tensor, Tensor]
 
 
-@lru_cache(maxsize=1)  # all starts with the same seed share the data
+@lru_cache(maxsize=1)  # because all starts with the same seed share the data
 def _data(config: RobustnessConfig, seed: int) -> tuple[Samples, Samples, Samples]:
     """Draw data for training, testing and validation."""
     generator = torch.Generator().manual_seed(seed)
@@ -208,7 +209,7 @@ def _fitted(
     start: MixtureOfExperts | None,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Fit the model of a method, EM if `ratio` is "none"; without a start, EM uses k-means.
+    """Fit the model of a method. If `ratio` is "none", it is EM, which starts from k-means if no start is given.
 
     The first of the samples `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
     """
@@ -255,7 +256,7 @@ def _half_waves(noise: float) -> MixtureOfExperts:
     width = math.pi / FREQUENCY
     centre = width * (torch.arange(N_HALF_WAVES, dtype=torch.float64) - (N_HALF_WAVES - 1) / 2)
     slope = (2.0 / width) * (FREQUENCY * centre).cos()
-    sharpness = 100.0  # gating logits are -sharpness (y - centre)^2, without the term that all experts share
+    sharpness = 100.0  # gating logits are -sharpness (y - centre)^2, without the term in y^2, which all experts share
     gating = SoftmaxGating((2.0 * sharpness * centre).unsqueeze(-1), -sharpness * centre.square())
     factors = torch.full((N_HALF_WAVES, 1, 1), 2.0 * noise, dtype=torch.float64)
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
@@ -277,7 +278,7 @@ SETUPS = (
     Setup("network"),
     *(Setup(ratio, OURS) for ratio in ("residual", "network", "plug-in")),
 )
-LOST = 0.01  # an expert whose mean weight is below this share is lost
+LOST = 0.01  # an expert counts as lost if its mean weight is below this share
 
 
 def _more_often(table: ResultTable, setup: Setup) -> Finding | None:
@@ -285,14 +286,15 @@ def _more_often(table: ResultTable, setup: Setup) -> Finding | None:
     if not len(values) or not len(of_em):
         return None
     return judged(
-        f"EIM from {at_optimum.sum()} of {len(values)} starts, EM from {em_at_optimum.sum()}{_from_k_means(table)}",
+        f"EIM does from {at_optimum.sum()} of {len(values)} starts, EM from "
+        f"{em_at_optimum.sum()}{_from_k_means(table)}",
         bool(at_optimum.mean() > em_at_optimum.mean()),
         _misses(table, setup),
     )
 
 
 def _misses(table: ResultTable, setup: Setup) -> str:
-    """Explain the runs that miss the optimum: some lose an expert, others end with all of them."""
+    """Explain the runs that miss the optimum: some lose an expert, and others use all experts differently."""
     rows = [row for row in table.where(**setup.key) if table.where(method=OPTIMUM, seed=row["seed"])]
     missing = [row for row in rows if not reached_optimum(table, row)]
     if not missing:
@@ -301,14 +303,16 @@ def _misses(table: ResultTable, setup: Setup) -> str:
     words = [f"{n_lost} have lost an expert"] if n_lost else []
     if n_lost < len(missing):
         least = min(row["log_likelihood"] for row in missing)
-        words.append(f"{len(missing) - n_lost} use all experts in another way (lowest of all {least:.2f} nat)")
+        words.append(
+            f"{len(missing) - n_lost} use all experts, but differently (lowest log-likelihood {least:.2f} nat)"
+        )
     return f"of the {len(missing)} runs that miss the optimum, {listed(words)}"
 
 
 def _from_k_means(table: ResultTable) -> str:
-    """Describe EM from k-means, a start that the thesis does not compare with."""
+    """Describe EM from k-means, a start that is not part of the thesis' comparison."""
     values, at_optimum = _values(table, Setup("none", K_MEANS))
-    return f"; EM from k-means {at_optimum.sum()} of {len(values)} times" if len(values) else ""
+    return f"; EM from k-means does {at_optimum.sum()} of {len(values)} times" if len(values) else ""
 
 
 def _higher_on_average(table: ResultTable, setup: Setup) -> Finding | None:
@@ -317,9 +321,9 @@ def _higher_on_average(table: ResultTable, setup: Setup) -> Finding | None:
         return None
     below = values[values < of_em.min()]
     if len(below) and (values.sum() - below.sum()) / max(len(values) - len(below), 1) > of_em.mean():
-        why = f"{len(below)} runs end below the worst of EM; without them the mean would be the higher one"
+        why = f"{len(below)} runs end below EM's worst run; without them, EIM's mean would be higher"
     else:
-        why = f"the median is {np.median(values):.2f} nat, that of EM {np.median(of_em):.2f}: {_misses(table, setup)}"
+        why = f"EIM's median is {np.median(values):.2f} nat, EM's is {np.median(of_em):.2f}; {_misses(table, setup)}"
     return judged(
         f"mean over the starts: EIM {values.mean():.2f} nat (worst {values.min():.2f}), EM {of_em.mean():.2f} "
         f"(worst {of_em.min():.2f})",
@@ -337,16 +341,16 @@ def _em_is_better_there(table: ResultTable, setup: Setup) -> Finding | None:
         return Finding(f"{never} never reaches it", None)
     eim, em = values[at_optimum].mean(), of_em[em_at_optimum].mean()
     return judged(
-        f"mean of those runs: EM {em:.3f} nat, EIM {eim:.3f}",
+        f"mean of the runs that reach it: EM {em:.3f} nat, EIM {eim:.3f}",
         bool(em > eim),
-        f"EM reaches it {em_at_optimum.sum()} times, and ends {eim - em:.3f} nat below the mean of EIM",
+        f"EM reaches it {em_at_optimum.sum()} times, and its mean is {eim - em:.3f} nat below EIM's",
     )
 
 
 CLAIMS = (
-    Claim("6.2, figure 6.3", "EIM reaches the global optimum from more of the random starts than EM.", _more_often),
-    Claim("6.2, figure 6.3", "So its mean log-likelihood is the higher one.", _higher_on_average),
-    Claim("6.2, figure 6.3", "Where both reach the optimum, EM's log-likelihood is higher.", _em_is_better_there),
+    Claim("6.2, figure 6.3", "EIM reaches the global optimum from more random starts than EM.", _more_often),
+    Claim("6.2, figure 6.3", "EIM's mean log-likelihood is therefore higher.", _higher_on_average),
+    Claim("6.2, figure 6.3", "If both reach the optimum, EM's log-likelihood is higher.", _em_is_better_there),
 )
 
 
@@ -412,7 +416,7 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks([])
-    axes.set_yscale("symlog", linthresh=LINEAR)  # one failed run must not compress the others
+    axes.set_yscale("symlog", linthresh=LINEAR)  # so that one failed run does not compress all others
     axes.set_yticks([tick for tick in TICKS if low - LINEAR < tick < high + LINEAR], minor=False)
     axes.yaxis.set_major_formatter(ScalarFormatter())
     scale = axes.yaxis.get_transform()
@@ -421,7 +425,7 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.set_ylim(*scale.inverted().transform(margins))
     axes.set_ylabel("log-likelihood per test sample [nat]", fontsize=9)
     axes.set_xlabel(
-        f"dot: a start, random but for k-means and the same for all; bar: their mean; grey line: {OPTIMUM}; "
+        f"dot: a random start (except for k-means), the same for all; bar: mean; grey line: {OPTIMUM}; "
         "axis linear from -1 to 1",
         fontsize=8,
     )

@@ -1,10 +1,11 @@
 """Result table of an experiment: a CSV file with one row per cell and seed.
 
-The first line is a comment, `# {...}` in JSON, with the experiment's name, its settings and the library versions. The
+The first line is a comment, `# {...}`, with the experiment's name, its settings and the library versions in JSON. The
 columns are the keys of the cell, the seed, the measured figures, the CPU time of the fit, and the versions. Numbers and
-texts are stored as they are; lists and mappings (histograms, drawn samples) are stored as JSON.
+texts are stored unchanged. Lists and mappings, such as histograms and samples, are stored as JSON.
 
-`summary` formats a table as text: for each cell, the mean of every figure over the seeds and its standard error.
+`summary` formats a table as text. For each cell, it shows the mean of every figure over the seeds, and the standard
+error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Row: TypeAlias = dict[str, Value]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a row depends on; "none" for a library that is not installed."""
+    """Return the versions that a row depends on, with "none" for a library that is not installed."""
     try:
         scikit_learn = importlib.metadata.version("scikit-learn")
     except importlib.metadata.PackageNotFoundError:
@@ -72,7 +73,8 @@ class Header:
                 if there.get(name) != here.get(name)
             ]
         raise ConfigurationError(
-            f"{path} holds results of another run ({'; '.join(differences)}): give another --output, or delete it",
+            f"{path} contains results of another run ({'; '.join(differences)}); give another --output, or delete the "
+            "file",
             differences,
         )
 
@@ -142,9 +144,11 @@ class ResultTable:
             names, *lines = list(csv.reader(io.StringIO(rest)))
             short = [number for number, line in enumerate(lines, 3) if len(line) != len(names)]
             if short:
-                raise ValueError(f"line {short[0]} has not as many columns as the header")
+                raise ValueError(f"line {short[0]} does not have as many columns as the header")
         except (ValueError, TypeError, OSError) as error:
-            raise DataError(f"cannot read results in {path}: {error}; delete it to start again", str(path)) from error
+            raise DataError(
+                f"cannot read results in {path}: {error}; delete the file to start again", str(path)
+            ) from error
         rows = [{name: _value(entry) for name, entry in zip(names, line, strict=True) if entry} for line in lines]
         return cls(header, tuple(rows))
 
@@ -181,7 +185,7 @@ LARGEST_FIXED, LEAST_FIXED = 1e5, 1e-3  # numbers outside this range are written
 
 
 def summary(table: ResultTable, cell_names: list[str]) -> list[str]:
-    """Return the lines of a text table with means and standard errors; the first line contains the column names.
+    """Return the lines of a text table with means and standard errors. The first line contains the column names.
 
     Parameters
     ----------

@@ -2,10 +2,10 @@
 
     python -m experiments.table_demonstrations FOLDER [--motions 250] [--seed 0]
 
-The scripted demonstrator moves the hand along short lines behind the post, pointing down. It chooses a side at random
-for each line, and keeps the elbow up and the arm free of collisions. The joint states are published on `/joint_states`.
-The node `demo_recorder` records them into the bag FOLDER/panda_table, with the side as the label of each segment.
-config/demonstrations/README.md continues from there.
+The scripted demonstrator moves the hand, which points down, along short lines behind the post. For each line, it
+chooses a side of the post at random. It keeps the elbow up and avoids collisions. The joint states are published on
+`/joint_states`. The node `demo_recorder` records them into the bag FOLDER/panda_table, with the side as the label of
+each segment. The next steps are in config/demonstrations/README.md.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ ROBOT = Robot("panda")
 TABLE = Box(pose_from([0.65, 0.0, -0.035]), [0.9, 1.4, 0.05], name="table")
 POST = Cylinder(pose_from([0.27, 0.0, 0.45]), radius=0.04, length=0.9, name="post")
 OBSTACLES = (TABLE, POST)
-CLEARANCE = 0.01  # [m] kept by the demonstrator
-NEAREST, FARTHEST = (0.48, -0.15, 0.15), (0.62, 0.15, 0.4)  # corners of the box of positions [m]
-LONGEST = 0.1  # largest displacement of a line along each axis [m]
-N_POINTS = 8  # joint states of a motion
+CLEARANCE = 0.01  # [m], smallest distance that the demonstrator keeps from obstacles
+NEAREST, FARTHEST = (0.48, -0.15, 0.15), (0.62, 0.15, 0.4)  # corners of the box that contains the ends of all lines [m]
+LONGEST = 0.1  # largest extent of a line along each axis [m]
+N_POINTS = 8  # number of joint states of a motion
 PERIOD = 0.02  # time between two joint states [s]
-ELBOW, SPREAD, SLACK = 1.0, 0.15, 0.1  # swivel angle of the elbow: mean, spread of motions, precision [rad]
+# swivel angle of the elbow [rad]: mean, standard deviation between motions and within one
+ELBOW, SPREAD, SLACK = 1.0, 0.15, 0.1
 
 
 def swivel(q: FloatArray) -> FloatArray:
-    """Return the angle (n,) of the elbow about the line from shoulder to wrist [rad]; 0 is up, positive to the right.
+    """Return the angle (n,) of the elbow about the line from shoulder to wrist [rad]: 0 is up, right is positive.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def swivel(q: FloatArray) -> FloatArray:
 
 
 def line_of_poses(rng: np.random.Generator) -> FloatArray:
-    """Return poses (N_POINTS, 4, 4) of the flange on a random line, with the hand about downward."""
+    """Return poses (N_POINTS, 4, 4) of the flange on a random line, with the hand pointing roughly down."""
     begin, end = rng.uniform(NEAREST, FARTHEST, (2, 3))
     turn = Rotation.from_euler("z", rng.normal(0.0, 0.2)) * Rotation.from_euler("xy", rng.normal(0.0, 0.08, 2))
     poses = np.tile(np.eye(4), (N_POINTS, 1, 1))
@@ -67,7 +68,7 @@ def demonstrator() -> Sampler:
 
 
 def reach(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> FloatArray | None:
-    """Draw a configuration (7,) for a pose on a random side of the post; None if the arm does not fit there."""
+    """Draw a configuration (7,) for a pose on a random side of the post, or None if the arm does not fit there."""
     angle = rng.choice([-1.0, 1.0]) * rng.normal(ELBOW, SPREAD)
 
     def cost(q: FloatArray) -> FloatArray:
@@ -79,7 +80,7 @@ def reach(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> Float
 
 
 def demonstrations(n: int, seed: int) -> Iterator[FloatArray]:
-    """Generate n motions (N_POINTS, 7) [rad]; lines that the arm cannot follow are replaced."""
+    """Generate n motions (N_POINTS, 7) [rad]. Lines that the arm cannot follow are replaced."""
     rng, sampler, made = np.random.default_rng(seed), demonstrator(), 0
     while made < n:
         poses = line_of_poses(rng)
@@ -94,7 +95,7 @@ def demonstrations(n: int, seed: int) -> Iterator[FloatArray]:
 
 def record(motions: list[FloatArray], folder: Path) -> None:
     """Publish motions as joint states, and let `demo_recorder` write them into the bag panda_table in a folder."""
-    import rclpy  # imported here, because the scene is of use without ROS
+    import rclpy  # imported here, because the scene is also useful without ROS
     from sensor_msgs.msg import JointState
     from std_srvs.srv import Trigger
 

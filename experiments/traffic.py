@@ -1,12 +1,12 @@
-"""Prediction of vehicle positions: mixtures of linear experts by EM and EIM, and the share off the road (thesis 6.5).
+"""Prediction of vehicle positions: mixtures of linear experts by EM and EIM, and their share off the road (thesis 6.5).
 
-The context is the position (x, y) of a vehicle; the sample is its positions at the next five steps of 2.5 s. A position
-does not reveal whether the vehicle waits, turns or changes lanes. EM averages over these cases and puts vehicles on the
-median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard, whose file is the setting `ngsim`. Without
-it, the tracks are from a synthetic intersection, and every row and figure says so.
+The context is the position (x, y) of a vehicle, and the sample is its positions at the next five steps of 2.5 s. A
+position does not reveal whether the vehicle waits, turns or changes lanes. EM averages over these cases and puts
+vehicles on the median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard, whose file is the setting
+`ngsim`. Without it, the tracks are from a synthetic intersection, and every row and figure says so.
 
-The road is defined by a kernel density of the test vehicles' positions. A position is off the road if its density is
-below a quantile of the density at positions of other vehicles. The density uses Gaussian kernels on binned counts.
+A kernel density of the test vehicles' positions defines the road. A position is off the road if its density is lower
+than a quantile of the densities at positions of other vehicles. The density uses Gaussian kernels on binned counts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RoadMap:
     density : array (n_x, n_y)
         [1/m^2]
     threshold : float
-        Positions of lower density are off the road [1/m^2].
+        Positions with a lower density are off the road [1/m^2].
     """
 
     origin: Array
@@ -87,13 +87,18 @@ class RoadMap:
             If there are no positions, or if the bandwidth needs too fine a grid for the area.
         """
         if not len(positions) or not len(others):
-            raise DataError("a road map needs positions of test vehicles and of others", (len(positions), len(others)))
+            raise DataError(
+                "a road map needs positions of test vehicles and of other vehicles, but one of both sets is empty",
+                (len(positions), len(others)),
+            )
         cell = bandwidth / BINS_PER_BANDWIDTH
         origin = positions.min(0) - REACH * bandwidth
         n_bins = np.ceil((positions.max(0) + REACH * bandwidth - origin) / cell).astype(int)
         if n_bins.max() > MOST_BINS:
             raise DataError(
-                f"a bandwidth of {bandwidth:g} m is too narrow for an area of {n_bins.max() * cell:.0f} m", bandwidth
+                f"a bandwidth of {bandwidth:g} m is too narrow for an area of {n_bins.max() * cell:.0f} m; give a "
+                "wider one",
+                bandwidth,
             )
         edges = [start + cell * np.arange(n + 1) for start, n in zip(origin, n_bins, strict=True)]
         counts = np.histogram2d(positions[:, 0], positions[:, 1], bins=edges)[0]
@@ -103,7 +108,7 @@ class RoadMap:
         return cls(origin, cell, map_without.density, max(threshold, np.finfo(float).tiny))
 
     def density_at(self, positions: Array) -> Array:
-        """Return the density [1/m^2] (...) at positions (..., 2); zero outside the grid."""
+        """Return the density [1/m^2] (...) at positions (..., 2). It is zero outside the grid."""
         index = np.floor((positions - self.origin) / self.cell)
         inside = np.all((index >= 0) & (index < np.array(self.density.shape)), axis=-1)
         rows, columns = np.where(inside[..., None], index, 0).astype(int).transpose(-1, *range(index.ndim - 1))
@@ -115,19 +120,19 @@ class RoadMap:
 
 
 SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
-TEST_DATA = "test data"  # row of vehicles that are not part of the road map
-STEP, N_STEPS = 2.5, 5  # [s] and number of steps (thesis 6.5)
+TEST_DATA = "test data"  # row that measures vehicles that are not part of the road map
+STEP, N_STEPS = 2.5, 5  # duration of a step [s], and number of steps (thesis 6.5)
 N_DRAWN = 150  # number of trajectories stored in a row for the figure
 DRAWN_CELLS = 160  # maximum number of road cells along the longer side of the figure
-WINDOWS_PER_VEHICLE = 4  # minimum expected per synthetic vehicle; sets the number of simulated vehicles
+WINDOWS_PER_VEHICLE = 4  # smallest number expected per synthetic vehicle, which sets the number of simulated vehicles
 
 
 @dataclass(frozen=True)
 class TrafficConfig(Settings):
-    """Settings of the experiment; defaults are from thesis table B.1 if it contains them."""
+    """Settings of the experiment. The defaults are from thesis table B.1 where it lists the setting."""
 
-    ngsim: str = option("", "CSV file of the NGSIM trajectories; empty: a synthetic intersection")
-    location: str = option("lankershim", "location whose rows are used")
+    ngsim: str = option("", "CSV file of the NGSIM trajectories; if empty, a synthetic intersection is simulated")
+    location: str = option("lankershim", "location in the NGSIM file whose rows are used")
     n_components: tuple[int, ...] = option((5, 10, 20, 50), "numbers of experts", minimum=1)
     n_samples: int = option(8000, "windows for training", minimum=50)
     n_test: int = option(
@@ -135,12 +140,14 @@ class TrafficConfig(Settings):
     )
     bandwidth: float = option(1.5, "bandwidth of the kernel density of positions", unit="m", minimum=0.05)
     share_off: float = option(
-        0.01, "share of the positions of other vehicles that count as off the road", minimum=0.0, maximum=0.5
+        0.01, "share of the positions of other vehicles that counts as off the road", minimum=0.0, maximum=0.5
     )
     em_iterations: int = option(200, "maximum number of EM iterations", minimum=1)
     n_iterations: int = option(300, "maximum number of EIM iterations", minimum=0)
     plateau_window: int = option(
-        20, "EIM ends when the held-out KL has not improved for this number of iterations; 0: never", minimum=0
+        20,
+        "EIM ends when the held-out KL has not improved for this number of iterations; with 0, it runs to the end",
+        minimum=0,
     )
     kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
     gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
@@ -151,7 +158,7 @@ class TrafficConfig(Settings):
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     n_epochs: int = option(5, "maximum passes of the ratio network over the data per iteration", minimum=1)
-    n_expert_samples: int = option(400, "number of samples per expert for its surrogate", minimum=2)
+    n_expert_samples: int = option(400, "number of samples per expert for its update", minimum=2)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
 
 
@@ -228,7 +235,7 @@ def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
 
 EXPERIMENT = Experiment(
     "traffic",
-    "positions of vehicles by EM and EIM: how many are off the road (thesis 6.5, figure 6.7)",
+    "positions of vehicles predicted by EM and EIM, and the share of them off the road (thesis 6.5, figure 6.7)",
     TrafficConfig,
     _cells,
     _measure,
@@ -237,18 +244,18 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # all methods with the same seed share the data
+@lru_cache(maxsize=1)  # because all methods with the same seed share the data
 def _data(config: TrafficConfig, seed: int) -> TrafficData:
     return traffic_data(config, seed)
 
 
-@lru_cache(maxsize=1)  # all seeds share the file
+@lru_cache(maxsize=1)  # because all seeds share the file
 def _tracks(path: str, location: str) -> list[VehicleTrack]:
     return read_ngsim(path, location)
 
 
 def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Return n windows drawn at random, or all if there are fewer."""
+    """Return n windows drawn at random, or all windows if there are fewer."""
     chosen = generator.permutation(len(windows[0]))[:n]
     context, following = (torch.from_numpy(part[chosen]) for part in windows)
     return context, following
@@ -260,7 +267,9 @@ def _fitted(
     """Fit the model of a cell."""
     (method, is_start), ratio, n_components = of_start(cell), str(cell["estimator"]), int(cell["n_components"])
     if len(train[0]) < n_components:
-        raise DataError(f"{n_components} experts need as many windows of tracks, got {len(train[0])}", len(train[0]))
+        raise DataError(
+            f"{n_components} experts need at least as many windows of tracks, got {len(train[0])}", len(train[0])
+        )
     if ratio == "none":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
         return EM(em_config).fit(train, generator=generator)
@@ -295,7 +304,8 @@ def _drawn(context: Tensor, following: Tensor) -> dict[str, list[list[float]]]:
 def _drawn_road(road: RoadMap) -> dict[str, object]:
     """Return the road on a coarser grid, for the figure.
 
-    `road` has, for each row of y, the indices where runs of cells begin and end. `road_corner` has corner and cell [m].
+    `road` contains the indices at which runs of cells begin and end, for each row of y. `road_corner` contains the
+    corner and the width of a cell [m].
     """
     stride = max(1, -(-max(road.density.shape) // DRAWN_CELLS))
     on = (road.density >= road.threshold)[::stride, ::stride]
@@ -303,7 +313,7 @@ def _drawn_road(road: RoadMap) -> dict[str, object]:
     return {"road": runs, "road_corner": [*road.origin.round(2).tolist(), round(road.cell * stride, 4)]}
 
 
-MOST_OF_EM = 0.5  # largest ratio to EM's share that counts as "far fewer"
+MOST_OF_EM = 0.5  # largest share, relative to EM's, that counts as "far fewer"
 
 
 SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))
@@ -317,8 +327,8 @@ def _more_plausible(table: ResultTable, setup: Setup) -> Finding | None:
     data = "synthetic traffic" if SYNTHETIC in table.distinct("data") else "NGSIM"
     failing = {n: (eim, em) for (n,), (eim, em) in pairs.items() if eim > MOST_OF_EM * em}
     return judged(
-        f"{data}, positions off the road with k components: {shown}; at most half of EM's at "
-        f"{len(pairs) - len(failing)} of {len(pairs)}",
+        f"{data}, positions off the road with k components: {shown}; at most half as many as EM with "
+        f"{len(pairs) - len(failing)} of {len(pairs)} numbers of components",
         not failing,
         _why_not_fewer({n: em for (n,), (_, em) in pairs.items()}, failing),
     )
@@ -374,7 +384,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
     first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
     counts = table.distinct("n_components")[1:]
-    count = counts[(len(counts) - 1) // 2]  # with many components, all methods look alike
+    count = counts[(len(counts) - 1) // 2]  # not the largest number, with which all methods look alike
     for axes, (method, ratio) in zip(others, methods, strict=True):
         row = table.where(method=method, estimator=ratio, n_components=count)[0]
         _draw_map(axes, truths[row["seed"]], row, METHOD_COLOURS[method])

@@ -1,14 +1,14 @@
 """Vehicle tracks from a synthetic intersection or the NGSIM recordings, and windows of them as training data.
 
-`synthetic_intersection` simulates tracks for use without the NGSIM file. A boulevard with two lanes each way and a
-median strip crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and behind
-each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead (Gipps
-1981). None of this is measured traffic.
+`synthetic_intersection` simulates tracks for use without the NGSIM file. It has a boulevard with two lanes each way and
+a median strip, which crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and
+behind each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead
+(Gipps 1981). The tracks are not measured traffic.
 
 `read_ngsim` reads the public NGSIM vehicle trajectories (U.S. Department of Transportation), by default of Lankershim
 Boulevard, from the CSV file of data.transportation.gov. It has a row per vehicle and tenth of a second: Vehicle_ID,
-Frame_ID, Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location. Each
-recording reuses vehicle numbers, so a vehicle's rows are split into tracks where time jumps.
+Frame_ID, Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location.
+Vehicle numbers are reused in each recording, so the rows of a vehicle are split into tracks where time jumps.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class VehicleTrack:
 
 
 def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: int = 5) -> tuple[Array, Array]:
-    """Return a position every `step` seconds along each track, and the positions at the next steps.
+    """Return positions at intervals of `step` seconds along each track, each with the positions at the next steps.
 
     Parameters
     ----------
@@ -81,21 +81,24 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
         stride = round(step / period)
         if stride < 1 or abs(stride * period - step) > LARGEST_JITTER * period:
             raise DataError(
-                f"positions of vehicle {track.vehicle} are {period:g} s apart, which does not divide {step:g} s", period
+                f"positions of vehicle {track.vehicle} are {period:g} s apart; {step:g} s must be a multiple of it",
+                period,
             )
         first = np.arange(0, max(len(track.times) - n_steps * stride, 0), stride)
         later = first[:, None] + stride * np.arange(1, n_steps + 1)
         starts.append(track.positions[first])
         followings.append(track.positions[later].reshape(len(first), 2 * n_steps))
     if not sum(map(len, starts)):
-        raise DataError(f"none of {len(tracks)} tracks lasts {n_steps * step:g} s", len(tracks))
+        raise DataError(
+            f"none of the {len(tracks)} tracks is as long as {n_steps * step:g} s; provide longer tracks", len(tracks)
+        )
     return np.concatenate(starts), np.concatenate(followings)
 
 
 def split_by_vehicle(
     tracks: Sequence[VehicleTrack], shares: Sequence[float], generator: np.random.Generator
 ) -> list[list[VehicleTrack]]:
-    """Split tracks into parts with about these shares of the vehicles; no vehicle is in two parts.
+    """Split tracks into parts with about these shares of the vehicles, such that no vehicle is in two parts.
 
     Raises
     ------
@@ -105,8 +108,9 @@ def split_by_vehicle(
     vehicles = np.array(sorted({track.vehicle for track in tracks}))
     if len(vehicles) < len(shares):
         raise DataError(
-            f"{len(shares)} parts need as many vehicles, got {len(vehicles)}: no vehicle may be in two of them, give a "
-            "recording of more",
+            f"{len(shares)} parts need at least as many vehicles, because no vehicle may be in two parts, got "
+            f"{len(vehicles)}; give a "
+            "recording of more vehicles",
             len(vehicles),
         )
     order = generator.permutation(vehicles)
@@ -118,17 +122,20 @@ def split_by_vehicle(
 
 PERIOD = 0.5  # interval of the tracks [s]
 REACH = 120.0  # distance from the centre at which vehicles enter and leave [m]
-LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}  # [m] right of the centre line; the median strip ends at 2.2
+# offset to the right of the centre line [m]; the median strip ends at 2.2
+LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}
 CROSSING = {"boulevard": 9.0, "street": 14.0}  # distance from the centre to the stop line of each road [m]
-BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0  # share of vehicles; minimum and mean extra gap on a lane [s]
+# share of vehicles on the boulevard; minimum gap on a lane, and mean of the additional gap [s]
+BOULEVARD_SHARE, LEAST_GAP, MEAN_GAP = 0.7, 2.5, 6.0
 CYCLE, GREEN, CLEARANCE = 60.0, {"boulevard": 32.0, "street": 20.0}, 4.0  # [s]
 SPEED, SPEED_SPREAD, TURN_SPEED = 13.0, 2.0, 6.0  # [m/s]
-ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last one applies when a light turns red
-HEADWAY, STOP_AHEAD = 7.0, 1.0  # [m]; front to front in a queue, and first front to the stop line
+ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last value applies when a light turns red
+HEADWAY, STOP_AHEAD = 7.0, 1.0  # distances [m] between fronts in a queue, and from the first front to the stop line
 RADIUS = {"right": 5.0, "left": 9.0}  # radius of the turns [m]
-TURN_SHARE = 0.3  # share of the boulevard's drivers who turn; on the street a quarter turns each way
+TURN_SHARE = 0.3  # share of the boulevard's drivers who turn; on the street, a quarter turns each way
 WANDER, ERROR = 0.25, 0.2  # standard deviations of the offset from the lane's middle and of the measurement [m]
-LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0  # share of straight drivers on the boulevard; length [m]
+# share of the boulevard's straight drivers who change lanes, and length of the change [m]
+LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0
 DIRECTIONS = {"boulevard": ((0.0, 1.0), (0.0, -1.0)), "street": ((1.0, 0.0), (-1.0, 0.0))}
 LONGEST = 240.0  # maximum duration of a track [s]
 
@@ -199,7 +206,7 @@ def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> l
 
 
 def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
-    """Return the route of a vehicle that enters on a lane: straight on, or a quarter circle into the other road."""
+    """Return the route of a vehicle that enters on a lane, which goes straight on or turns into the other road."""
     ahead = np.array(DIRECTIONS[road][direction])
     right = np.array([ahead[1], -ahead[0]])
     line = LANES[road][lane] * right
@@ -229,7 +236,8 @@ def _route(road: str, direction: int, lane: int, generator: np.random.Generator)
 def _turn(road: str, lane: int, generator: np.random.Generator) -> str | None:
     """Draw the turn of a vehicle, or None for straight on.
 
-    On the boulevard, the inner lane turns left and the outer one right. The street's single lane turns either way.
+    On the boulevard, drivers turn left from the inner lane, and right from the outer lane. On the street, they turn
+    either way.
     """
     number = generator.random()
     if road == "street":
@@ -258,7 +266,7 @@ def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _D
 
 
 def _safe_speed(gap: float, speed_there: float) -> float:
-    """Return the highest speed that lets a driver slow down to `speed_there` within `gap` (Gipps 1981).
+    """Return the highest speed that allows a driver to slow down to `speed_there` within `gap` (Gipps 1981).
 
     The driver reacts after one period. Speeds are in [m/s], the gap in [m].
     """
@@ -267,7 +275,7 @@ def _safe_speed(gap: float, speed_there: float) -> float:
 
 
 def _is_green(road: str, time: float) -> bool:
-    """Return whether a road has a green light: first the boulevard and then, after a clearance time, the street."""
+    """Return whether a road has a green light. The street follows the boulevard after a clearance time."""
     within = time % CYCLE
     if road == "boulevard":
         return within < GREEN[road]
@@ -285,9 +293,9 @@ def _positions(route: _Route, way: Array, offset: float) -> Array:
 
 
 METRES_PER_FOOT = 0.3048
-COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # columns that are read
+COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # the columns that are read
 NGSIM_PERIOD = 0.1  # [s]
-PLAUSIBLE_LENGTH = (8.0, 60.0)  # range for the median vehicle [ft]; a length in metres would be about 4.5
+PLAUSIBLE_LENGTH = (8.0, 60.0)  # range for the length of the median vehicle [ft]; a length in metres would be about 4.5
 
 
 def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTrack]:
@@ -321,8 +329,7 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     if moved.any():
         row = int(moved.argmax())
         raise DataError(
-            f"{path}: vehicle {vehicle[row]} is in two places at {1000.0 * time[row]:.0f} ms; is the file of one "
-            "place?",
+            f"{path}: vehicle {vehicle[row]} is in two places at {1000.0 * time[row]:.0f} ms; give a file of one place",
             int(vehicle[row]),
         )
     kept = np.concatenate([[True], ~same])
@@ -349,7 +356,7 @@ def _read(path: Path, location: str) -> npt.NDArray[np.float64]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read vehicle trajectories {path}: {error}", str(path)) from error
     if not content:
-        there = f"it has rows of {', '.join(sorted(others))}" if others else "it has none of any place"
+        there = f"the file has rows of {', '.join(sorted(others))}" if others else "the file has no rows at all"
         raise DataError(f"{path} has no rows of the location {location!r}; {there}", location)
     return np.array(content).reshape(-1, len(COLUMNS))
 
@@ -362,7 +369,7 @@ def _rows(path: Path, reader: Iterator[list[str]], location: str, others: set[st
     missing = [name for name in COLUMNS if name.lower() not in header]
     if missing:
         raise DataError(
-            f"{path} lacks the columns {', '.join(missing)} of the NGSIM vehicle trajectories; it has "
+            f"{path} lacks the columns {', '.join(missing)} of the NGSIM vehicle trajectories; its columns are "
             f"{', '.join(header)}",
             missing,
         )
@@ -389,12 +396,13 @@ def _check_units(
     length = float(np.median(lengths))
     if not PLAUSIBLE_LENGTH[0] <= length <= PLAUSIBLE_LENGTH[1]:
         raise DataError(
-            f"{path}: the median vehicle is {length:g} long; NGSIM's lengths and positions are in feet, about 15",
+            f"{path}: the median length of vehicles is {length:g}; expected about 15, because NGSIM uses feet",
             length,
         )
     steps = np.diff(time)[np.diff(vehicle) == 0]
     period = float(np.median(steps)) if len(steps) else NGSIM_PERIOD
     if abs(period - NGSIM_PERIOD) > 0.1 * NGSIM_PERIOD:
         raise DataError(
-            f"{path}: Global_Time goes in steps of {1000.0 * period:.3g}; NGSIM's is in milliseconds, 100 a row", period
+            f"{path}: Global_Time has steps of {1000.0 * period:.3g}; expected 100, because NGSIM uses milliseconds",
+            period,
         )

@@ -1,8 +1,8 @@
-"""`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
+"""`python -m experiments vi` fits a Gaussian mixture to a target density by natural-gradient variational inference.
 
-Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
---set overrides them. The run saves a checkpoint next to the output. --resume continues from it with bitwise identical
-results, and accepts a larger budget.
+Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults,
+which --set overrides. The run saves a checkpoint next to the output. --resume continues from the checkpoint with
+bitwise identical results, and accepts a larger budget.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # defined at run time
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # the choices are only known at run time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,26 +55,28 @@ class FitMixture:
     """
 
     target: Target = flag(text="Density to fit.")
-    urdf: str | None = flag(None, "Robot description of the humanoid, for --target talos.", metavar="FILE")
-    algorithm: str = flag("samtron", "Algorithm, by its seven letters.", metavar="WORD")
+    urdf: str | None = flag(None, "URDF of the humanoid, for --target talos.", metavar="FILE")
+    algorithm: str = flag("samtron", "Algorithm, as a word of seven letters.", metavar="WORD")
     budget: int = count(500000, "Number of evaluations of the target.")
-    start: Literal["published", "kinematic"] = flag("published", "Method for the initial model.")
+    start: Literal["published", "kinematic"] = flag("published", "How the initial model is made.")
     output: str = flag(text="Model to write (.safetensors).", metavar="FILE")
     seed: int = seed_flag()
-    picture: str | None = flag(None, "Picture (.png) of postures in samples of the model, for robots.", metavar="FILE")
+    picture: str | None = flag(
+        None, "Picture (.png) of postures sampled from the model; only for robots.", metavar="FILE"
+    )
     elbo_samples: int = count(20000, "Number of samples for the final ELBO.")
     checkpoint: str | None = flag(None, "Checkpoint (default: OUTPUT.checkpoint).", metavar="FILE")
     checkpoint_every: int = count(50, "Number of iterations between two checkpoints.")
-    no_checkpoint: bool = switch("Save no checkpoints.")
+    no_checkpoint: bool = switch("Do not save checkpoints.")
     resume: bool = switch("Continue the interrupted run from its checkpoint.")
-    set: tuple[str, ...] = flag((), "A setting, see --help-settings.", metavar="NAME=VALUE", repeated=True)
+    set: tuple[str, ...] = flag((), "A setting; --help-settings lists them.", metavar="NAME=VALUE", repeated=True)
     quiet: bool = quiet_flag()
     json: bool = json_flag()
     threads: int | None = threads_flag()
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags of the command, or list the settings. Their defaults depend on the target."""
+        """Read the flags of the command, or list the settings. The defaults of the settings depend on the target."""
         if "--help-settings" in words:
             print(listed_settings(GMMVIConfig()))
             raise SystemExit(0)
@@ -102,9 +104,11 @@ class FitMixture:
         generator = torch.Generator().manual_seed(self.seed)
         target = problem.make(generator)
         if self.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
-            raise ConfigurationError(f"--picture shows postures of robots; {self.target} is none", self.target)
+            raise ConfigurationError(
+                f"--picture shows postures of robots, but {self.target} is not a robot; leave it out", self.target
+            )
         initial, n_before = _start(self, target, config, generator)
-        if n_before:  # the start's evaluations count too; at least 1, because 0 means no bound
+        if n_before:  # the evaluations of the start count, too; at least 1, because 0 means no limit
             config = dataclasses.replace(config, max_evaluations=max(1, self.budget - n_before))
         started = time.process_time()
         with ProgressBar(self.budget, self.target, enabled=not self.quiet, unit="evaluations") as progress:
@@ -147,7 +151,7 @@ def _problem(args: FitMixture) -> Problem:
         return PROBLEMS[args.target]
     if args.urdf is None:
         raise ConfigurationError(
-            f"--target {args.target} needs a robot: give --urdf FILE, for TALOS the talos_reduced.urdf of PyPI's "
+            f"--target {args.target} needs a robot; give --urdf FILE, for TALOS the talos_reduced.urdf of PyPI's "
             "example-robot-data"
         )
     return FILE_PROBLEMS[args.target](Path(args.urdf))
@@ -156,31 +160,35 @@ def _problem(args: FitMixture) -> Problem:
 def _config(args: FitMixture, problem: Problem) -> GMMVIConfig:
     given = assignments(args.set)
     if "max_evaluations" in given:
-        raise ConfigurationError("give --budget instead of max_evaluations")
+        raise ConfigurationError("max_evaluations is not a setting here; give --budget instead")
     return chosen(problem.config(args.algorithm, args.budget), given)
 
 
 def _checkpoint(args: FitMixture) -> Path | None:
     path = None if args.no_checkpoint else Path(args.checkpoint or f"{args.output}.checkpoint")
     if args.resume and (path is None or not path.exists()):
-        raise ModelFileError(f"nothing to resume: there is no {path}", str(path))
+        raise ModelFileError(
+            f"cannot resume, because there is no checkpoint {path}; leave out --resume to start a new run", str(path)
+        )
     return path
 
 
 def _start(
     args: FitMixture, target: Any, config: GMMVIConfig, generator: torch.Generator
 ) -> tuple[GaussianMixture | None, int]:
-    """Return the initial model (None: the target's own) and the number of evaluations it cost."""
+    """Return the initial model, or None for the published one, and the number of evaluations that it cost."""
     if args.start == "published":
         return None, 0
     if not hasattr(target, "task"):
-        raise ConfigurationError(f"a kinematic start needs a robot that reaches; {args.target} is none", args.target)
+        raise ConfigurationError(
+            f"--start kinematic needs a robot as target, but {args.target} is not a robot; leave it out", args.target
+        )
     start = kinematic_start(target, config.n_components or target.start.n_components, generator)
     return start.mixture, start.n_evaluations
 
 
 def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> dict[str, Any]:
-    """Return the ELBO from fresh samples, and the modes or goals that were found if the target defines them."""
+    """Return the ELBO estimated from new samples, and the modes or goals that were found if the target defines them."""
     found = mixture_scores(target, model, n_samples, generator)
     scores: dict[str, Any] = {
         "elbo": _finite(found.elbo.value),

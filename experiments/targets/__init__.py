@@ -1,4 +1,4 @@
-"""Targets of variational inference: unnormalised densities with their start, ground truth and scores of models."""
+"""Targets of variational inference: unnormalised densities, initial models, ground truth and scores."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Data of the published experiments: scikit-learn's breast cancer data and files of the UCI repository.
 
 Columns are scaled as in the authors' code. The functions `synthetic_*` return random data with the shape of a data set.
-They are for tests, and for timing without the file; their results do not compare with published ones.
+They are for tests, and for timing without the data file. Their results are not comparable with published results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ N_WINE, N_WINE_FEATURES = 4898, 11
 
 @dataclass(frozen=True)
 class Split:
-    """Posterior given the training data, and the rows of the test data.
+    """Posterior given the training data, together with the test data.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Split:
 
 
 def breast_cancer() -> LogisticRegression:
-    """Return BreastCancer: 569 patients, 30 measurements and an intercept; label 1 is malignant.
+    """Return BreastCancer: 569 patients, 30 measurements and an intercept. Label 1 is malignant.
 
     Raises
     ------
@@ -50,19 +50,20 @@ def breast_cancer() -> LogisticRegression:
         from sklearn.datasets import load_breast_cancer
     except ImportError as error:
         raise DataError(
-            "the breast cancer data are scikit-learn's, which is not installed: pip install scikit-learn", None
+            "the breast cancer data are part of scikit-learn, which is not installed; run pip install scikit-learn",
+            None,
         ) from error
     features, benign = load_breast_cancer(return_X_y=True)
     return _regression(features, 1.0 - benign)
 
 
 def german_credit(path: str | Path) -> LogisticRegression:
-    """Return GermanCredit: 1000 customers, 24 numbers and an intercept; label 1 is a bad credit.
+    """Return GermanCredit: 1000 customers, 24 numbers and an intercept. Label 1 is a bad credit.
 
     Parameters
     ----------
     path : str or Path
-        `german.data-numeric` of UCI's Statlog data: 25 numbers per row, the last one 1 (good) or 2 (bad).
+        `german.data-numeric` of UCI's Statlog data, with 25 numbers per row. The last one is 1 (good) or 2 (bad).
 
     Returns
     -------
@@ -78,16 +79,16 @@ def german_credit(path: str | Path) -> LogisticRegression:
 
 
 def wine(path: str | Path, seed: int = 0) -> Split:
-    """Return WINE: the quality of a wine from 11 measurements, with an 11-8-8-1 network.
+    """Return WINE: prediction of a wine's quality from 11 measurements by an 11-8-8-1 network.
 
     60 % of the rows are for training.
 
     Parameters
     ----------
     path : str or Path
-        `winequality-white.csv` of UCI: a line of names, then 12 numbers per row, separated by semicolons.
+        `winequality-white.csv` of UCI, with a line of names, and then 12 numbers per row, separated by semicolons.
     seed : int
-        Seed of the split. It does not reproduce the authors' split.
+        Seed of the split. No seed reproduces the split of the authors.
 
     Returns
     -------
@@ -141,9 +142,11 @@ def _table(path: str | Path, delimiter: str | None, n_columns: int, header: int 
     except OSError as error:
         raise DataError(f"cannot read the data {str(path)!r}: {error.strerror or error}", str(path)) from error
     except ValueError as error:
-        raise DataError(f"{str(path)!r} is no table of numbers: {error}", str(path)) from error
+        raise DataError(f"{str(path)!r} is not a table of numbers: {error}", str(path)) from error
     if table.shape[1] != n_columns or len(table) < 2:
-        raise DataError(f"{str(path)!r} must have {n_columns} columns, it is {table.shape}", table.shape)
+        raise DataError(
+            f"{str(path)!r} must have at least 2 rows and {n_columns} columns, got {table.shape}", table.shape
+        )
     if not np.isfinite(table).all():
-        raise DataError(f"{str(path)!r} has values that are not finite", str(path))
+        raise DataError(f"{str(path)!r} contains values that are not finite", str(path))
     return table

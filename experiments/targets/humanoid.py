@@ -1,4 +1,4 @@
-"""Postures of a humanoid that stands on two given feet and reaches for a point (TALOS; Pignat et al. 2020).
+"""Postures of a humanoid with two given footholds and a point to reach for (TALOS; Pignat et al. 2020).
 
 x contains the joints of the tree, the position of its base [m], and the base's roll, pitch and yaw [rad]. These are
 rotations about the fixed axes x, y and z, in this order. The log density is the sum of four kinds of terms:
@@ -8,7 +8,7 @@ rotations about the fixed axes x, y and z, in this order. The log density is the
     each foot          log N(position; goal, 0.02^2 I) + log N(entries of the rotation matrix; identity, 0.1^2 I)
     hand               log N(position; goal, 0.02^2 I)
 
-Standard deviations follow the authors' code; the text of Arenz et al. 2023 has 0.2 m for the feet.
+The standard deviations are from the authors' code. The text of Arenz et al. 2023 has 0.2 m for the feet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class HumanoidPosterior:
     Attributes
     ----------
     tree : KinematicTree
-        Its tips are the left foot, the right foot, the hand, and others that only make their joints free.
+        Tree of joints. Its tips are the left foot, the right foot, the hand, and further tips whose joints can move but
+        whose pose does not matter.
     hand_goal : Tensor (3,)
         [m].
     foot_goals : Tensor (2, 3)
@@ -99,7 +100,7 @@ class HumanoidPosterior:
         q, base = x[:, :n], _rotation(x[:, n + 3 :])
         frames = tree.forward(q)
         tips = [tree.tip(frames, index) for index in (LEFT_FOOT, RIGHT_FOOT, HAND)]
-        arms = [_turned(base, position) for _, position in tips]  # from the base's origin, in world axes
+        arms = [_turned(base, position) for _, position in tips]  # relative to the base's origin, in world axes
         centre = _turned(base, tree.centre_of_mass(frames))
 
         log_prob, limit_slope = soft_limits(q, tree.lower, tree.upper, self.limit_scale)
@@ -131,7 +132,7 @@ class HumanoidPosterior:
         return log_prob, torch.cat([of_joints, of_position, of_angles], -1)
 
     def skeleton(self, x: Tensor) -> Tensor:
-        """Return lines from each joint and tip to the frame it is mounted on, (n_samples, n_lines, 2, 3) [m]."""
+        """Return lines from each joint and tip to the frame that it is mounted on, (n_samples, n_lines, 2, 3) [m]."""
         x = checked_samples(x, self.n_dims)
         tree, n = self.tree, self.tree.n_joints
         frames = tree.forward(x[:, :n])
@@ -155,14 +156,14 @@ def humanoid(
     hand_goal: Sequence[float] = (0.1, 0.5, 1.0),
     foot_goals: Sequence[Sequence[float]] = TALOS_FEET,
 ) -> HumanoidPosterior:
-    """Return the target of a humanoid's URDF; the defaults are for TALOS, whose 28 joints give 34 dimensions.
+    """Return the target for a humanoid's URDF. The defaults are for TALOS, whose 28 joints give 34 dimensions.
 
     Parameters
     ----------
     urdf : str or Path
         Path or XML text, with inertias.
     tips : sequence of str
-        Links of the left foot, the right foot, the reaching hand, and others whose joints are free.
+        Links of the left foot, the right foot, the reaching hand, and further links whose joints can move.
     base : str, optional
         Link above all tips; the root if None.
     hand_goal : (3,)
@@ -213,7 +214,8 @@ def _angle_axes(angles: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
-VIEWS = (("from the front", 1, 2), ("from the side", 0, 2), ("from above", 0, 1))  # horizontal and vertical coordinate
+# horizontal and vertical coordinate of each view
+VIEWS = (("from the front", 1, 2), ("from the side", 0, 2), ("from above", 0, 1))
 MARGIN = 0.1  # [m]
 
 

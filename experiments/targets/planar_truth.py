@@ -2,15 +2,15 @@
 
 Write the angles of joints 2..n, divided by their prior standard deviations, as rho u with a unit vector u. Under the
 prior, u is uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. Draw u, and a
-tip t from the likelihood. Then find all (q_1, rho) that put the tip at t: |tip| depends only on rho, whose roots are
-bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t / d(q_1, rho)| = |t| |d|tip| / d
-rho|, the likelihood cancels (Rao-Blackwell):
+tip t from the likelihood. Then find all (q_1, rho) that put the tip at t. |tip| depends only on rho, so the roots rho
+are bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t / d(q_1, rho)| = |t| |d|tip| /
+d rho|, the likelihood cancels (Rao-Blackwell):
 
     Z = sum_goals E_u,t sum_roots p(q_1) chi(rho) / (|t| |d|tip| / d rho|)
 
-Directions u with large weights are drawn more often: from a mixture of the uniform density and an angular central
-Gaussian density (Tyler 1987) fitted to earlier draws. The method neglects the overlap of the goals' likelihoods, which
-is of order e^-100000 here.
+Directions u are drawn from a mixture of the uniform density and an angular central Gaussian density (Tyler 1987). The
+latter is fitted to earlier draws, so directions with large weights are drawn more often. The method neglects the
+overlap of the goals' likelihoods, which is of order e^-100000 here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from experiments.targets.planar import PlanarRobot
 CHUNK = 5_000
 N_FITTING = 5_000  # number of draws in each round that fits the proposal of directions
 ROUNDS = 3
-GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)  # rho; a chi with 9 dof exceeds 10 with probability 1e-16
+# values of rho; a chi variable with 9 degrees of freedom exceeds 10 with probability 1e-16
+GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)
 BISECTIONS = 40
-TURNS = (-1.0, 0.0, 1.0)  # revolutions of joint 1; further ones are negligible with a standard deviation of 1 rad
+# revolutions of joint 1; further revolutions are negligible, since its standard deviation is 1 rad
+TURNS = (-1.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class PlanarTruth:
     goal_shares : Tensor (n_goals,)
         Probability mass at each goal.
     samples : Tensor (n_kept, n_dims)
-        Drawn from the weighted solutions by systematic resampling; a solution with a large weight is repeated.
+        Samples, drawn from the weighted solutions by systematic resampling, which repeats solutions with large weights.
     effective_sample_size : float
         Effective sample size of the weighted solutions.
     """
@@ -105,7 +107,9 @@ def planar_truth(
     PlanarTruth
     """
     if n_draws < 2 or target.n_dims < 3:
-        raise DistributionError(f"expected two draws and three joints, got {n_draws} and {target.n_dims}", n_draws)
+        raise DistributionError(
+            f"expected at least two draws and three joints, got {n_draws} and {target.n_dims}", n_draws
+        )
     factor = torch.eye(target.n_dims - 1, dtype=torch.float64)
     for _ in range(ROUNDS):
         factor = _fitted(target, _solved(target, _drawn(target, factor, N_FITTING, generator), 0, generator))

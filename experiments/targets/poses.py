@@ -3,12 +3,13 @@
     log p~(q) = log N(p(q); p*, position_scale^2 I) - (3 - tr(R*'R(q))) / (2 orientation_scale^2)
               + log N(q; prior_mean, diag(prior_scale^2)) + limits
 
-The second term is a matrix Fisher density without its normaliser. For a small angle a between the orientations it is
--a^2 / (2 orientation_scale^2); unlike a^2, it is smooth at an angle of pi. Soft limits are sum_j log Phi((upper_j -
-q_j) / s) + log Phi((q_j - lower_j) / s) (Pignat et al. 2020).
+The second term is a matrix Fisher density without its normaliser. For a small angle a between the orientations, it is
+about -a^2 / (2 orientation_scale^2). Unlike a^2, it is smooth at an angle of pi. Soft limits are sum_j log Phi((upper_j
+- q_j) / s) + log Phi((q_j - lower_j) / s) (Pignat et al. 2020).
 
-`kinematic_start` builds a mixture from the kinematics, with few evaluations of the target. Up to a constant and
-limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its tolerance.
+`kinematic_start` builds an initial mixture from the kinematics, with few evaluations of the target, in four steps. Up
+to a constant and limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its
+tolerance.
 
 1. Means: draws q_0 of the prior, each moved to a goal by damped Gauss-Newton steps. Among all configurations at the
    goal, they approach the one nearest to c = (q_0 + m) / 2 in units of s. With the Jacobian J of e and S = diag(s^2),
@@ -21,8 +22,8 @@ limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's er
 3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2, reached by two more steps as in 1.
 4. Weights: each component's own evidence bound, log w = E[log p~] + entropy, exact for e to second order.
 
-Without H, this is Laplace's approximation. On PlanarRobot-4 with 100 components, that gives an ELBO of -17.6 nat even
-with optimally shrunk covariances; this start gives -13 nat.
+Without H, this is Laplace's approximation. On PlanarRobot-4 with 100 components, Laplace's approximation has an ELBO of
+-17.6 nat, even with optimally shrunk covariances. This start has -13 nat.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class PosePosterior:
 
     @property
     def start(self) -> MixtureStart:
-        """Start with 100 components: means drawn from the prior, standard deviations a quarter of the prior's."""
+        """Start with 100 components: means from the prior, and a quarter of the prior's standard deviations."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square(), self.prior_mean)
 
     @property
@@ -157,8 +158,8 @@ class PosePosterior:
         """Return position error and rotation vector from the pose, in units of their scales, with derivatives.
 
         See `ReachingTarget.task`. Let v and w be the linear and angular columns of the Jacobian. The second derivatives
-        of the position are w_i x v_j for i <= j. Those of the rotation vector, at the pose, are (w_i x w_j) / 2. Both
-        are inexact if the robot has mimic joints.
+        of the position are w_i x v_j for i <= j. The second derivatives of the rotation vector, at the pose, are (w_i x
+        w_j) / 2. Both are inexact if the robot has mimic joints.
         """
         rows = x.numpy()
         poses, jacobian = torch.from_numpy(self.robot.fk(rows)), torch.from_numpy(self.robot.jacobian(rows))
@@ -239,7 +240,7 @@ def pose_posterior(
     mean = np.asarray(middle if prior_mean is None else prior_mean, dtype=np.float64)
     scale = np.asarray(0.25 * span if prior_scale is None else prior_scale, dtype=np.float64)
     if mean.shape not in ((), (robot.dof,)) or scale.shape not in ((), (robot.dof,)):
-        raise DistributionError(f"a prior has a number for each of {robot.dof} joints", (mean.shape, scale.shape))
+        raise DistributionError(f"a prior needs a number for each of {robot.dof} joints", (mean.shape, scale.shape))
     positive = (scale, position_scale, orientation_scale)
     if not (all(np.all(np.asarray(value) > 0.0) for value in positive) and limit_scale >= 0.0):
         raise DistributionError("scales must be above 0; limit_scale must be at least 0", positive)
@@ -257,7 +258,7 @@ def pose_posterior(
 LONGEST_STEP = 2.0  # maximum length of a Gauss-Newton step [standard deviations of the prior]
 N_FIXED_POINT = 30
 N_CORRECTIONS = 2
-SHRINKAGE = 0.5  # factor on the draws' distance to the prior mean
+SHRINKAGE = 0.5  # factor on the distance of the draws to the prior mean (the 1/2 of step 1)
 
 
 class ReachingTarget(Target, Protocol):
@@ -346,7 +347,7 @@ def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: i
     goals : Tensor (n_components,) of int64
         Goal of each mean: `target.nearest_goal(means)` of the old target.
     n_steps : int
-        Gauss-Newton steps, at least 1. Goals that moved far need more steps.
+        Gauss-Newton steps, at least 1. More steps are needed if goals have moved far.
 
     Returns
     -------

@@ -17,8 +17,8 @@ from eim_ros.core.errors import DistributionError
 from experiments.targets.target import Target
 
 NEWTON_STEPS = 100
-N_KEPT = 5  # states of each chain that are returned
-BETWEEN_KEPT = 10  # rounds from one returned state to the next, and before the first one
+N_KEPT = 5  # number of states of each chain that are returned
+BETWEEN_KEPT = 10  # number of rounds between two returned states, and before the first
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def posterior_samples(
     target : Target
         Target with `log_prob_and_score`, whose log density has one maximum and is concave there.
     n_samples : int
-        Rounded up to a multiple of 5, because five states of each chain are returned.
+        Number of samples. It is rounded up to a multiple of 5, because each chain returns five states.
     generator : torch.Generator, optional
     step_size : float
         Mean step of the integrator, in standard deviations of the Laplace approximation.

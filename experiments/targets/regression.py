@@ -12,8 +12,8 @@ As in the authors' code, the errors have variance 1/2 and neither density is nor
 layer: the matrix (inputs, outputs) by rows, then the biases. Gradients are back-propagated for many networks at once.
 
 `MinibatchTarget` shuffles the data in each iteration and splits them into disjoint batches. Sample i is evaluated on
-batch i mod n_batches, with the log likelihood scaled to all data. Each log density is unbiased, and the samples do not
-share the noise of one batch (local reparameterisation).
+batch i mod n_batches, with the log likelihood scaled to all data. Each log density is unbiased, and samples on
+different batches do not share their noise (local reparameterisation).
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class LogisticRegression:
     def __post_init__(self) -> None:
         if self.features.dim() != 2 or self.labels.shape != self.features.shape[:1] or len(self.labels) == 0:
             raise DataError(
-                f"expected features (n_data, n_dims) and a label of each, got {tuple(self.features.shape)} and "
+                f"expected features (n_data, n_dims) and one label per row, got {tuple(self.features.shape)} and "
                 f"{tuple(self.labels.shape)}",
                 self.features.shape,
             )
         if not bool(torch.isfinite(self.features).all()):
-            raise DataError("features must be finite: leave out rows with missing values", self.features)
+            raise DataError("features must be finite; remove rows with missing values", self.features)
         if not bool(((self.labels == 0.0) | (self.labels == 1.0)).all()):
             raise DataError("labels must be 0 or 1", self.labels.unique())
 
@@ -73,7 +73,7 @@ class LogisticRegression:
 
     @property
     def start(self) -> MixtureStart:
-        """One component as wide as the paper's prior."""
+        """One component with the covariance of the paper's prior."""
         return MixtureStart.isotropic(self.n_dims, 1, 10.0, 100.0)
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -140,12 +140,12 @@ class NeuralRegression:
     def __post_init__(self) -> None:
         if self.features.dim() != 2 or self.values.shape != self.features.shape[:1] or len(self.values) == 0:
             raise DataError(
-                f"expected features (n_data, n_features) and a value of each, got {tuple(self.features.shape)} and "
+                f"expected features (n_data, n_features) and one value per row, got {tuple(self.features.shape)} and "
                 f"{tuple(self.values.shape)}",
                 self.features.shape,
             )
         if not bool(torch.isfinite(self.features).all() and torch.isfinite(self.values).all()):
-            raise DataError("features and values must be finite: leave out rows with missing values", self.features)
+            raise DataError("features and values must be finite; remove rows with missing values", self.features)
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
@@ -164,7 +164,7 @@ class NeuralRegression:
 
     @property
     def start(self) -> MixtureStart:
-        """Four components as wide as the prior."""
+        """Four components with the covariance of the prior."""
         return MixtureStart.isotropic(self.n_dims, 4, self.prior_scale, self.prior_scale**2)
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -280,7 +280,7 @@ class MinibatchTarget:
     full : DataTarget
         Posterior given all data.
     batch_size : int
-        Rows per batch, from 1 to all.
+        Number of rows per batch, from 1 to all rows.
     """
 
     full: DataTarget
@@ -288,7 +288,7 @@ class MinibatchTarget:
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= self.full.n_data:
-            raise DataError(f"a batch takes 1 to {self.full.n_data} rows, got {self.batch_size}", self.batch_size)
+            raise DataError(f"a batch must have 1 to {self.full.n_data} rows, got {self.batch_size}", self.batch_size)
 
     @property
     def n_dims(self) -> int:

@@ -6,8 +6,8 @@ log ratio, Z the normaliser of p~, q the model and p the target:
     ELBO = E_q[l] <= log Z <= EUBO = E_p[l],      log Z ~ log mean_q e^l (importance weighted)
     reverse effective sample size  (mean_q e^l)^2 / mean_q e^2l,      forward  1 / (mean_p e^l mean_p e^-l)
 
-Both effective sample sizes are shares of the number of samples, 1 for a perfect model. Only the forward one reveals a
-mode that the model misses, because it uses samples of the target.
+Both effective sample sizes are shares of the number of samples, 1 for a perfect model. Only the forward effective
+sample size reveals a mode that the model misses, because it uses samples of the target.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_c
 
 MEDIAN_ROWS = 1000  # number of reference rows for the median of distances
 CHUNK = 1000  # maximum number of rows evaluated at once
-DIFFERENT = "a sample and a reference must have the same dimensions, which vary in the reference"
+DIFFERENT = (
+    "samples and reference must have the same number of dimensions, and each dimension of the reference must vary"
+)
 
 
 def mean_log_ratio(log_ratio: Tensor) -> Estimate:
     """Estimate the ELBO or the EUBO [nat] as the mean of log ratios (n_samples,).
 
-    Samples of the model give the ELBO, samples of the target the EUBO. If the target is zero at a sample of the model,
-    the ELBO is -inf.
+    Samples of the model give the ELBO, and samples of the target give the EUBO. If the target is zero at a sample of
+    the model, the ELBO is -inf.
     """
     values = _checked(log_ratio)
     error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -45,7 +47,7 @@ def mean_log_ratio(log_ratio: Tensor) -> Estimate:
 def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
     """Estimate log Z [nat] from log ratios (n_samples,) at samples of the model.
 
-    The estimate is too low by half its variance, on average.
+    On average, the estimate is too low by half its variance.
     """
     values = _checked(log_ratio)
     n = len(values)
@@ -59,8 +61,9 @@ def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
 def bridge_log_normaliser(log_ratio: Tensor, of_target: Tensor) -> float:
     """Estimate log Z [nat] from log ratios at samples of the model (n,) and at samples of the target (m,).
 
-    This is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it needs no model that covers the
-    tails of the target. It equals the intercept of a logistic regression that separates both samples by log ratio.
+    This is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it does not require a model that
+    covers the tails of the target. It equals the intercept of a logistic regression that separates both samples by log
+    ratio.
     """
     values, others = _checked(log_ratio), _checked(of_target)
     offset = math.log(len(others) / len(values))
@@ -82,7 +85,7 @@ def reverse_effective_sample_size(log_ratio: Tensor) -> float:
 
 
 def forward_effective_sample_size(log_ratio: Tensor) -> float:
-    """Return the forward effective sample size, a share, from log ratios (n_samples,) at samples of the target."""
+    """Return the forward effective sample size, as a share, from log ratios (n_samples,) at samples of the target."""
     values = _checked(log_ratio)
     log_mean = [torch.logsumexp(sign * values, 0) - math.log(len(values)) for sign in (1.0, -1.0)]
     return float((-log_mean[0] - log_mean[1]).exp())
@@ -90,11 +93,11 @@ def forward_effective_sample_size(log_ratio: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """Squared MMD (Gretton et al. 2012) to a reference, as in Arenz et al. 2023; it is at least 0.
+    """Squared MMD (Gretton et al. 2012) to a reference, as in Arenz et al. 2023. It is at least 0.
 
     The kernel is exp(-sum_j (x_j - y_j)^2 / (bandwidth m_j)), where m_j is the median of squared differences within the
-    reference. The sums over pairs contain each sample with itself. For two samples of one density, the expected value
-    is therefore not 0; it falls with the numbers of samples.
+    reference. The sums over pairs include the pair of each sample with itself. For two samples of the same density, the
+    expected value is therefore not 0, but falls with the numbers of samples.
 
     Attributes
     ----------
@@ -126,7 +129,7 @@ class Discrepancy:
 
     @cached_property
     def _within(self) -> float:
-        """Mean kernel of all pairs of the reference."""
+        """Mean of the kernel over all pairs of the reference."""
         y = self.reference / self._scale
         return _mean_kernel(y, y)
 
@@ -177,8 +180,8 @@ def _mean_kernel(x: Tensor, y: Tensor) -> float:
 def _checked(log_ratio: Tensor) -> Tensor:
     if log_ratio.dim() != 1 or len(log_ratio) == 0 or bool(torch.isnan(log_ratio).any()):
         raise DistributionError(
-            "log ratios must be a vector of at least one, none of them NaN; a NaN comes from a target or model "
-            "evaluated at a bad sample",
+            "log ratios must be a vector of at least one number without NaN; a NaN means that the target or the "
+            "model was evaluated at an invalid sample",
             tuple(log_ratio.shape),
         )
     return log_ratio.to(torch.float64)
@@ -241,7 +244,7 @@ def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generato
 
 
 def _log_density(model: GaussianMixture) -> Callable[[Tensor], Tensor]:
-    """Return the log density of the model; with many components, it is a single matrix product."""
+    """Return the log density of the model. With many components, it is computed by a single matrix product."""
     n_components, n_dims = model.means.shape
     if n_components < n_dims or n_dims > MANY_DIMS:
         return model.log_prob

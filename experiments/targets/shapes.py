@@ -1,4 +1,4 @@
-"""Analytic targets with known normaliser: banana, funnel, and mixtures of normal or Student's t densities.
+"""Analytic targets with a known normaliser: banana, funnel, and mixtures of normal or Student's t densities.
 
 `Banana` is a normal density bent along a parabola (Haario, Saksman and Tamminen 1999): x_1 ~ N(0, s^2), x_2 given x_1 ~
 N(-b (x_1^2 - s^2), 1), others standard normal. The map from the normal density has determinant 1.
@@ -193,7 +193,7 @@ class EllipticalMixture:
 
     @property
     def mode_radius(self) -> float:
-        """6 sqrt(n_dims): a mode is found if a component's mean is nearer (as in the code of Arenz et al. 2023)."""
+        """6 sqrt(n_dims), the radius in which a component's mean finds a mode, as in the code of Arenz et al. 2023."""
         return 6.0 * math.sqrt(self.n_dims)
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ class EllipticalMixture:
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.means.dtype)
         if math.isfinite(self.degrees_of_freedom):
             noise = noise * self._stretch(n, generator).unsqueeze(-1)
-        for k in range(len(self.means)):  # factors gathered per sample would take n d^2 numbers
+        for k in range(len(self.means)):  # not one factor per sample, which would take n d^2 numbers
             own = index == k
             sample[own] = self.means[k] + noise[own] @ self.scale_trils[k].T
         return sample
@@ -269,7 +269,7 @@ class EllipticalMixture:
 
 
 def random_gaussian_mixture(n_dims: int, generator: torch.Generator, n_components: int = 10) -> EllipticalMixture:
-    """Draw GMM-d; the paper uses 20 and 100 dimensions, and 10 components with means in [-50, 50]."""
+    """Draw GMM-d. The paper uses 20 and 100 dimensions, and 10 components with means in [-50, 50]."""
     means, scatter = _drawn(n_dims, n_components, 50.0, generator)
     start = MixtureStart.isotropic(n_dims, 1, 1000.0**0.5, 1000.0)
     return EllipticalMixture(_equal(n_components), means, torch.linalg.cholesky(scatter), start)
@@ -305,7 +305,9 @@ def random_student_mixture(
 def _drawn(n_dims: int, n_components: int, bound: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw means (n_components, n_dims) and matrices A'A + I."""
     if n_dims < 1 or n_components < 1:
-        raise DistributionError(f"a mixture needs a dimension and a component, got {n_dims}, {n_components}", n_dims)
+        raise DistributionError(
+            f"a mixture needs at least one dimension and one component, got {n_dims}, {n_components}", n_dims
+        )
     means = bound * (2.0 * torch.rand(n_components, n_dims, generator=generator, dtype=torch.float64) - 1.0)
     factors = torch.randn(n_components, n_dims, n_dims, generator=generator, dtype=torch.float64) * (0.1 * n_dims)
     return means, factors.mT @ factors + torch.eye(n_dims, dtype=torch.float64)

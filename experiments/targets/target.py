@@ -53,7 +53,9 @@ class MixtureStart:
                 self.variance.shape,
             )
         if self.n_components < 1 or not bool((self.variance > 0.0).all() and (self.mean_scale >= 0.0).all()):
-            raise DistributionError("a start needs a component, variances above 0 and scales of at least 0", self)
+            raise DistributionError(
+                "a start needs at least one component, variances above 0, and scales of at least 0", self
+            )
 
     @classmethod
     def isotropic(cls, n_dims: int, n_components: int, mean_scale: float, variance: float) -> MixtureStart:
@@ -67,7 +69,7 @@ class MixtureStart:
         return self._centre + self.mean_scale * noise
 
     def mixture(self, generator: torch.Generator | None = None, n_components: int | None = None) -> GaussianMixture:
-        """Draw the initial model; `n_components` overrides the published number."""
+        """Draw the initial model. `n_components` overrides the published number."""
         n = self.n_components if n_components is None else n_components
         means = self.means(n, generator) if n > 1 else self._centre[None]
         factors = torch.diag(self.variance.sqrt()).expand(n, -1, -1)
@@ -104,7 +106,7 @@ class Target(Protocol):
 
 
 def checked_samples(x: Tensor, n_dims: int) -> Tensor:
-    """Return samples (n_samples, n_dims) in float64; raise `DistributionError` for another shape."""
+    """Return samples (n_samples, n_dims) in float64, or raise `DistributionError` if they have another shape."""
     if x.dim() != 2 or x.shape[1] != n_dims:
         raise DistributionError(f"samples must have shape (n_samples, {n_dims}), got {tuple(x.shape)}", tuple(x.shape))
     return x.to(torch.float64)

@@ -1,4 +1,4 @@
-"""Kinematics of a branching robot in torch, for many postures at once; serial arms use the compiled `Robot`.
+"""Kinematics of a branching robot in torch, for many postures at once. Serial arms use the compiled `Robot`.
 
 Frames are composed level by level from the base, for all joints of a level and all postures together. Gradients of
 functions of positions and rotations follow from statics. The gradient with respect to a position acts as a force f on
@@ -10,7 +10,7 @@ derivative with respect to joint j, with axis a_j at o_j, is
 where F_j and M_j are the sums of forces and torques over all frames that joint j carries.
 
 `read_tree` reads a robot from its URDF, with the joints between the base and some tips as degrees of freedom. All other
-joints are fixed at zero or at their limit nearest to it, and their links' masses move with the joint above.
+joints are fixed at zero, or at the limit nearest to zero. The masses of their links move with the joint above.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class KinematicTree:
         return len(self.joint_names)
 
     def forward(self, q: Tensor) -> TreeFrames:
-        """Return the frames of postures (n_samples, n_joints) [rad] or [m]; differentiable."""
+        """Return the frames of postures (n_samples, n_joints) [rad] or [m]. The result is differentiable."""
         fixed, sine, cosine = self._rotation_terms
         angle = q.masked_fill(self.prismatic, 0.0)[..., None, None]
         turned = fixed + angle.sin() * sine + (1.0 - angle.cos()) * cosine
@@ -127,7 +127,7 @@ class KinematicTree:
     def force_on_centre(self, frames: TreeFrames, force: Tensor) -> tuple[Tensor, Tensor]:
         """Distribute a force (n_samples, 3) on the centre of mass over the frames.
 
-        Returns forces and torques about the base's origin, (n_samples, n_joints + 1, 3) each.
+        Return forces and torques about the base's origin, (n_samples, n_joints + 1, 3) each.
         """
         share = (self.masses / self.masses.sum()).unsqueeze(-1)
         forces = share * force.unsqueeze(1)
@@ -204,8 +204,8 @@ def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) 
     Raises
     ------
     RobotError
-        If the file cannot be read, a tip does not descend from the base, or no link has a mass. Also if a free joint is
-        a mimic joint, or is not revolute, continuous or prismatic.
+        If the file cannot be read, a tip does not descend from the base, or no link has a mass. It is also raised if a
+        free joint is a mimic joint, or is not revolute, continuous or prismatic.
     """
     text = read_urdf_source(source)
     urdf = parse_urdf(text)
@@ -233,7 +233,7 @@ def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) 
 
 
 def _levels(urdf: UrdfTree, tips: Sequence[str], base: str) -> list[list[UrdfJoint]]:
-    """Return the free joints by depth, each of them once."""
+    """Return the free joints by depth, each joint once."""
     if not tips:
         raise RobotError("a tree needs at least one tip link", tips)
     levels: list[list[UrdfJoint]] = []
@@ -242,8 +242,8 @@ def _levels(urdf: UrdfTree, tips: Sequence[str], base: str) -> list[list[UrdfJoi
         for depth, joint in enumerate(moving):
             if joint.mimic is not None:
                 raise RobotError(
-                    f"joint {joint.name!r} follows {joint.mimic.joint!r}; a tree takes independent joints only: choose "
-                    "tips above it",
+                    f"joint {joint.name!r} follows {joint.mimic.joint!r}; a tree supports only independent joints; "
+                    "choose tips above it",
                     joint.name,
                 )
             levels += [[]] if depth == len(levels) else []

@@ -89,7 +89,7 @@ def test_rows_of_other_code_are_not_mixed_with_new_ones(mine):
     mine.write_text(MINE.replace("+ seed", "- seed"))
     changed = run(mine, "--seeds", "2")
     assert changed.returncode == 2
-    assert "holds results of another run (code 'sha256:" in changed.stderr
+    assert "contains results of another run (code 'sha256:" in changed.stderr
     assert values(mine.parent / "new") == [1, 2, 4, 5]
 
 

@@ -24,7 +24,7 @@ def test_line_that_was_cut_off_is_refused(tmp_path):
     path = tmp_path / "table.csv"
     TABLE.write(path)
     path.write_text(path.read_text()[:-20])
-    with pytest.raises(DataError, match="line 5 has not as many columns"):
+    with pytest.raises(DataError, match="line 5 does not have as many columns"):
         ResultTable.read(path)
 
 

@@ -95,5 +95,5 @@ def test_bad_numbers_are_refused():
             make()
     with pytest.raises(DistributionError, match="degrees of freedom"):
         plane_mixture(0.0)
-    with pytest.raises(DistributionError, match="a dimension and a component"):
+    with pytest.raises(DistributionError, match="at least one dimension and one component"):
         random_gaussian_mixture(0, seeded())

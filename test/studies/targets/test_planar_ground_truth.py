@@ -41,7 +41,7 @@ def test_three_joints_agree_with_quadrature():
 
 
 def test_too_little_is_refused():
-    with pytest.raises(DistributionError, match="two draws and three joints"):
+    with pytest.raises(DistributionError, match="at least two draws and three joints"):
         planar_truth(planar_robot(), 1)
-    with pytest.raises(DistributionError, match="two draws and three joints"):
+    with pytest.raises(DistributionError, match="at least two draws and three joints"):
         planar_truth(planar_robot(1, 2), 10)
