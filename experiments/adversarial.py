@@ -144,7 +144,7 @@ def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
 
 def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outcome:
     problem = _problem(config.n_samples, config.n_test_samples, int(cell["n_dims"]), int(cell["n_components"]), seed)
-    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)   # so that a row does not depend on earlier cells
+    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # so that a row does not depend on earlier cells
     model, seconds = timed(lambda: _fitted(config, cell, problem, seed, generator))
     target, n = problem.target, config.n_test_samples
     drawn = model.sample(n, torch.Generator().manual_seed(seed))

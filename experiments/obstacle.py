@@ -157,7 +157,7 @@ def _keeps_to_one_way(table: ResultTable, setup: Setup) -> Finding | None:
     shares = [max(row["above"], 1.0 - row["above"]) for row in rows]
     n_both = sum(share <= LEAST_ON_ONE_SIDE for share in shares)
     return judged(
-        f"at least {min(shares):.1%} of the samples are on one side of the disc, with each seed",
+        f"with each seed, {min(shares):.1%} or more of the samples are on one side of the disc",
         n_both == 0,
         f"with {n_both} of {len(shares)} seeds, the Gaussian spans both ways",
     )

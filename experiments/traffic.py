@@ -235,7 +235,7 @@ def _measure(config: TrafficConfig, cell: Cell, seed: int) -> Outcome:
 
 EXPERIMENT = Experiment(
     "traffic",
-    "positions of vehicles predicted by EM and EIM, and the share of them off the road (thesis 6.5, figure 6.7)",
+    "positions of vehicles predicted by EM and EIM, and their share off the road (thesis 6.5, figure 6.7)",
     TrafficConfig,
     _cells,
     _measure,

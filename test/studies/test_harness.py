@@ -82,7 +82,7 @@ def test_scheduler_that_does_not_answer_is_named_with_the_cure(tmp_path, monkeyp
 def test_results_of_other_settings_are_refused_and_kept(tmp_path):
     run_experiment(TOY, SETTINGS, SEEDS, tmp_path)
     before = (tmp_path / TABLE_NAME).read_bytes()
-    with pytest.raises(ConfigurationError, match=r"another run \(scale 1\.0, now 2\.0\): give another --output"):
+    with pytest.raises(ConfigurationError, match=r"another run \(scale 1\.0, now 2\.0\); give another --output"):
         run_experiment(TOY, ToySettings(scale=2.0), SEEDS, tmp_path)
     assert (tmp_path / TABLE_NAME).read_bytes() == before
 

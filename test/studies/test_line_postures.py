@@ -51,5 +51,5 @@ def test_other_results_are_refused(tmp_path):
         LineStudy.load(RESULTS / "robustness")
     with pytest.raises(ConfigurationError, match="python -m experiments line-reaching --output"):
         LineStudy.load(tmp_path)
-    with pytest.raises(DataError, match="has no row"):
+    with pytest.raises(DataError, match="the table of results is empty"):
         LineStudy(ResultTable(Header("line-reaching", {}, {})))

@@ -84,7 +84,11 @@ def test_numbers_with_separators_of_thousands_are_read(tmp_path):
         (["1,2,3"], HEADER, "line 2: list index out of range"),
         ([drive(1)[0].replace("10.000", "nan", 1)], HEADER, "line 2 has entries that are not finite"),
         ([line(1, 0, 5.0, 0.0), line(1, 0, 9.0, 0.0)], HEADER, "vehicle 1 is in two places at 1118935680000 ms"),
-        ([drive(1)[0], line(1, 0, 0.0, 9.0, start=START + 1)], HEADER, "Global_Time has steps of 1; expected 100, because NGSIM uses milliseconds"),
+        (
+            [drive(1)[0], line(1, 0, 0.0, 9.0, start=START + 1)],
+            HEADER,
+            "Global_Time has steps of 1; expected 100, because NGSIM uses milliseconds",
+        ),
     ],
 )
 def test_file_that_is_none_is_refused_by_its_fault(tmp_path, lines, header, words):
