@@ -2,10 +2,10 @@
 
     python benchmarks/_gmmvi_worker.py PROBLEM.npz SETTINGS.json    prints one JSON object
 
-The settings are the package's own if "defaults" is true.
+If "defaults" is true, the package's default settings are used.
 
 The program is a separate process because gmmvi needs TensorFlow, which may require another Python interpreter.
-TensorFlow traces its graphs during the first N_TRACED iterations; their time is reported separately.
+TensorFlow traces its graphs during the first N_TRACED iterations, whose time is reported separately.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def target_of(name: str, problem: dict[str, np.ndarray]):
 
 
 def _published(settings: dict) -> dict:
-    """Return settings of the package that correspond to ours."""
+    """Return the package's settings that correspond to ours."""
     return {
         "num_component_adapter_config": {
             "del_iters": settings["adaptation.delete_after"],
@@ -69,7 +69,7 @@ def _published(settings: dict) -> dict:
 
 
 def _needed(learner: GMMVI, last: int) -> int:
-    """Return the evaluations that the next iteration may need, as eim_ros estimates them before it stops."""
+    """Return the number of evaluations that the next iteration may need, as eim_ros estimates it before it stops."""
     selector = learner.sample_selector
     most = selector.desired_samples_per_component * int(learner.model.num_components)
     return min(most, last) if last > 0 and int(selector.reused_samples_per_component) > 0 else most

@@ -59,7 +59,7 @@ def versions(packages: Iterable[str]) -> str:
 
 
 def isolate() -> None:
-    """Choose a random ROS domain, visible on this machine only, for this process and its children."""
+    """Choose a random ROS domain for this process and its children, visible only on this machine."""
     os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 51))  # tests use domains from 51 on
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
@@ -79,7 +79,7 @@ def instruction_sets() -> list[str]:
 def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in a separate session with the default SIGINT handler, and stop it at the end.
 
-    A process that a background shell starts would inherit an ignored SIGINT and could not be stopped cleanly.
+    Without this handler, a command of a background shell would ignore SIGINT and could not be stopped cleanly.
     """
 
     def restore() -> None:

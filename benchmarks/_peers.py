@@ -1,7 +1,7 @@
 """Solvers of inverse kinematics behind one interface: ours, and each peer called as its documentation recommends.
 
 A solver takes a pose and returns an attempt: a function without arguments that returns a configuration or None. Only
-the attempt is timed. Preparation, such as converting the pose to the peer's type or drawing a seed, is not.
+the attempt is timed, not preparation, such as converting the pose to the peer's type or drawing a seed.
 """
 
 from __future__ import annotations

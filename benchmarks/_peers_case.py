@@ -20,7 +20,7 @@ Solver = Callable[[np.ndarray], Callable[[], "np.ndarray | None"]]
 
 
 class Unsupported(Exception):
-    """The peer cannot solve for this arm; the message says why."""
+    """The peer cannot solve for this arm. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Case:
         return self.robot.random(1, rng)[0]
 
     def wrapped(self, q: np.ndarray) -> np.ndarray:
-        """Shift each angle by full revolutions as near to mid-range as possible; all joints must be revolute."""
+        """Shift each angle by full revolutions as near to mid-range as possible. All joints must be revolute."""
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
 
@@ -45,6 +45,6 @@ def loaded(spec: ModuleSpec | None) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("no such module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look up their module there
+    sys.modules[spec.name] = module  # because dataclasses look up their module there
     spec.loader.exec_module(module)
     return module

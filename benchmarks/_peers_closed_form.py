@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 SHIPPED_BY_SSIK = {"jaco2": "ssik.prebuilt.kinova.jaco2_ik"}
-BUILD_LIMIT = 300  # CPU time of a build [s]
+BUILD_LIMIT = 300  # limit of CPU time for a build [s]
 
 
 def ssik_arms(solver: str, has_limits: bool = True) -> dict[str, tuple[str, ModuleType]]:
     """Return the URDF and the solver of each arm that ssik ships with this kind of solver, by its name.
 
-    Joints without limits turn up to half a revolution each way; without `has_limits` all joints do.
+    Joints without limits turn by at most half a revolution each way. If `has_limits` is false, all joints do.
     """
     from ssik import Manipulator, list_arms
 
@@ -52,7 +52,7 @@ def ssik_arms(solver: str, has_limits: bool = True) -> dict[str, tuple[str, Modu
 
 
 def _urdf_of_joints(joints: Sequence[Any], has_limits: bool) -> str:
-    """Return the URDF of ssik's joints; an offset behind a joint becomes the origin of the next one."""
+    """Return the URDF of ssik's joints. An offset after a joint becomes the origin of the next joint."""
     lines, before = ['<robot name="arm"><link name="link0"/>'], np.eye(4)
     for i, joint in enumerate(joints):
         axis = " ".join(repr(float(value)) for value in joint.axis)
@@ -77,7 +77,7 @@ def _origin(transform: np.ndarray) -> str:
 
 
 def ssik_artifact(case: Case) -> ModuleType:
-    """Return the solver that ssik ships for the arm, or build one for the URDF: both have the same form.
+    """Return the solver that ssik ships for the arm, or build one for the URDF. Both have the same form.
 
     ssik keeps what it derives in a cache on disk, so that a second build takes less time.
     """
@@ -93,7 +93,7 @@ def ssik_artifact(case: Case) -> ModuleType:
 
 @functools.cache
 def _built(urdf: Path, path: Path, base: str, tip: str) -> str:
-    """Let ssik write a solver to `path`, and return why it does not, or nothing."""
+    """Let ssik write a solver to `path`. Return an empty text, or why ssik failed."""
     command = [sys.executable, "-c", "from ssik.cli import main; raise SystemExit(main())", "build", str(urdf)]
     done = subprocess.run(
         [*command, "--base", base, "--ee", tip, "--out", str(path), "--no-validate"],
@@ -121,7 +121,7 @@ def ssik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a solver that samples all charts of ssik's self-motion manifold, about n_samples of each within limits.
+    """Return a solver that samples all charts of ssik's self-motion manifold, about n_samples within limits on each.
 
     Unlike a `Solver`, it returns many solutions of a pose in one call.
     """
@@ -141,7 +141,7 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
 
 
 def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """Return EAIK's solver, or None if it knows no decomposition of the arm.
+    """Return EAIK's solver, or None if EAIK does not know a decomposition of the arm.
 
     The solver returns the solutions (n, 6) of a pose and whether each is marked as a least-squares solution.
     """
@@ -208,7 +208,7 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def frankik(case: Case, rng: np.random.Generator) -> Solver:
-    """Return a solver for frankik's solution nearest to a random seed; frankik samples joint 7."""
+    """Return a solver for frankik's solution nearest to a random seed. frankik samples joint 7."""
     to_frame = frankik_pose(case)
     from frankik import FrankaKinematics, RobotType
 

@@ -19,8 +19,8 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix
 
 __all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboplan", "roboticstoolbox", "trac_ik"]
 
-TIMEOUT = 0.1  # limit on wall time [s], the default of optik; generous, so that a busy machine does not matter
-MOST_RESTARTS = 100  # maximum number of restarts of solvers that have none themselves
+TIMEOUT = 0.1  # limit on wall time [s]: optik's default, which is long enough on a busy machine, too
+MOST_RESTARTS = 100  # maximum number of restarts for solvers that do not restart themselves
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, which is not published as a wheel
 
 
@@ -67,7 +67,7 @@ def optik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def roboplan(case: Case, rng: np.random.Generator) -> Solver:
-    """Return RoboPlan's simple solver, without collisions and with as many restarts as the others get."""
+    """Return RoboPlan's simple solver, without collisions, and with as many restarts as the other solvers."""
     from roboplan import core, simple_ik
 
     robot = case.robot
@@ -92,7 +92,8 @@ def roboplan(case: Case, rng: np.random.Generator) -> Solver:
 def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
     import pytracik
 
-    epsilon = min(case.tolerances) / np.sqrt(3)  # TRAC-IK bounds each component of the errors, we bound their norms
+    # because TRAC-IK bounds each component of the errors, while we bound their norms
+    epsilon = min(case.tolerances) / np.sqrt(3)
     urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
     solver = pytracik.TRAC_IK(*links, urdf, TIMEOUT, epsilon, pytracik.SolveType.Speed)
 
@@ -109,7 +110,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
-    """Return KDL's Levenberg-Marquardt solver with default settings; as it ignores limits, restart until they hold."""
+    """Return KDL's Levenberg-Marquardt solver with default settings. It ignores limits, so restart until they hold."""
     package, robot = _debian_kdl(), case.robot
 
     def frame(transform: np.ndarray) -> Any:
@@ -123,7 +124,8 @@ def kdl(case: Case, rng: np.random.Generator) -> Solver:
     solver = package.ChainIkSolverPos_LMA(chain)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))  # the solver does not own its chain
+        # keep a reference, because the solver does not own its chain
+        start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))
         goal, seeds = frame(pose), robot.random(MOST_RESTARTS, rng)
 
         def attempt() -> np.ndarray | None:
@@ -178,7 +180,7 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
     import mujoco
 
     text = case.urdf.read_text(encoding="utf-8")  # by default, MuJoCo merges a fixed tip into its parent
-    options = 'fusestatic="false" discardvisual="true" boundmass="1" boundinertia="1"'  # URDFs without masses are fine
+    options = 'fusestatic="false" discardvisual="true" boundmass="1" boundinertia="1"'  # accept URDFs without masses
     kept = f"<mujoco><compiler {options}/></mujoco></robot>"
     configuration = package.Configuration(mujoco.MjModel.from_xml_string(text.replace("</robot>", kept)))
     task = package.FrameTask(case.robot.tip_link, "body", position_cost=1.0, orientation_cost=1.0, lm_damping=0.1)

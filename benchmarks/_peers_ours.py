@@ -1,4 +1,4 @@
-"""Our solver behind the interface of `_peers.py`."""
+"""Our solver with the interface of `_peers.py`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 
 __all__ = ["draw"]
 
-MARKERS = "s^vDPXhp<>d"  # markers of the peers that share the neutral colour
+MARKERS = "s^vDPXhp<>d"  # markers of the peers, which share the neutral colour
 GROUPS = (f"{OURS}, default", f"{OURS}, refine", "ssik", "EAIK", f"{OURS}, all")
 BUDGETS = (50, 200, 1000)  # numbers of solutions or seeds
 MOST = f"{OURS}, default call, {max(BUDGETS)} solutions"
@@ -27,8 +27,8 @@ COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
     """Write a PNG as wide as a page.
 
-    The upper panels show the median and the 99th percentile of each arm. The lower ones show coverage over time of the
-    arms with infinitely many solutions.
+    The upper panels show the median and the 99th percentile for each arm. The lower panels show coverage over time for
+    the arms with infinitely many solutions.
     """
     redundant = [robot for robot, ways in many.items() if ways[MOST].summary[1] >= max(BUDGETS)]
     n_rows = -(-len(one) // N_COLUMNS)
@@ -95,7 +95,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 
 def _way(name: str) -> str:
-    """Return the name of a curve: the budgets of each of our ways share one curve, and each peer has its own."""
+    """Return the name of a curve. The budgets of each of our calls share a curve, and each peer has a separate one."""
     if name.endswith(("all", "complete")):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name

@@ -86,7 +86,7 @@ def many_table(found: dict[str, Many], n_components: list[int]) -> list[str]:
 
 
 def markdown_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, Many]]) -> list[str]:
-    """Return two Markdown tables; the fastest of the most reliable solvers and the best coverage are in bold."""
+    """Return two Markdown tables. The fastest of the most reliable solvers and the best coverage are in bold."""
     lines = [_row(["one solution: ok %, median / p99 ms", *one]), "|---" * (1 + len(one)) + "|"]
     best = {robot: _fastest(found) for robot, found in one.items()}
     for name in PEERS:

@@ -1,4 +1,4 @@
-"""A posterior as a target of variational inference, and densities that its model consists of."""
+"""A posterior as a target of variational inference, and the densities from which models are built."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def regression(
         value, regressors = response(data), list(design(data))
         matrix = torch.stack([torch.ones_like(value)] * intercept + regressors, -1)
         n, k = matrix.shape
-        # Only the part of the residuals that the columns span depends on the coefficients.
+        # Only the residuals within the span of the columns depend on the coefficients.
         orthogonal, triangular = torch.linalg.qr(matrix)
         projected = orthogonal.T @ value
         rest = (value - orthogonal @ projected).square().sum()

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from benchmarks._posterior import Columns, Posterior, cauchy, normal
 
-STEP = 0.1  # of the Runge-Kutta method, in the time of the data
+STEP = 0.1  # step of the Runge-Kutta method, in the data's unit of time
 Emission = Callable[[Tensor, Tensor], Tensor]
 
 
 def recurrence(inputs: Tensor, factor: Tensor, start: Tensor) -> Tensor:
     """Return values (n, n_times) with value_0 = start and value_t = inputs_t + factor value_(t-1).
 
-    The inputs (n, n_times - 1) begin at t = 1; `factor` and `start` are (n,).
+    The inputs (n, n_times - 1) begin at t = 1. `factor` and `start` have shape (n,).
     """
     values = [start]
     for column in inputs.unbind(-1):

@@ -1,8 +1,8 @@
 """Posteriors of posteriordb as targets of variational inference, with the means of its reference draws.
 
 The database is https://github.com/stan-dev/posteriordb (Magnusson et al. 2025). It is read from a folder, or from a git
-repository without a work tree. The densities follow its Stan models, with unconstrained parameters, such as the
-logarithm of a positive one. These are the posteriors with reference draws and up to 50 dimensions.
+repository without a work tree. The densities follow its Stan models, but their parameters are unconstrained: a positive
+parameter becomes its logarithm. The module contains the posteriors with reference draws and up to 50 dimensions.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 class Target(Protocol):
-    """Conditional density; an unconditional target has contexts without columns."""
+    """Conditional density. The contexts of an unconditional target have no columns."""
 
     def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
@@ -79,8 +79,8 @@ class Curve:
 class Arm:
     """Joint angles of a planar arm whose tip reaches the line at x = 0.3 +- deviation.
 
-    The prior of the angles is normal with standard deviation 0.5; each link has length 1/n_joints. The samples lie
-    close to a manifold with one dimension less, which bends in all directions, so no mixture fits it well.
+    The prior of the angles is normal with standard deviation 0.5, and each link has length 1/n_joints. The samples are
+    close to a manifold with one dimension less. It bends in all directions, so no mixture fits it well.
     """
 
     n_joints: int = 10
@@ -101,7 +101,7 @@ class Arm:
         return sample.new_zeros(n_samples, 0), sample
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Return the log-density; its normaliser is a mean over n_normaliser samples, accurate to about 0.01 nat."""
+        """Return the log density. Its normaliser is a mean over n_normaliser samples, accurate to about 0.01 nat."""
         angles = 0.5 * _normal(torch.Generator().manual_seed(0), self.n_normaliser, self.n_joints)
         log_normaliser = math.log(float(self._log_weight(angles).exp().mean()))
         prior = _log_normal(sample / 0.5).sum(-1) - self.n_joints * math.log(0.5)

@@ -1,12 +1,12 @@
 """Times of calls for many poses: batches, paths and capability maps.
 
-`Sampler.solve_batch` is compared with a loop. `Sampler.follow` is timed for several numbers
-of poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one
-process. Wall times compare numbers of threads and are meaningful only on an idle machine.
+`Sampler.solve_batch` is compared with a loop over the poses. `Sampler.follow` is timed for several numbers of
+poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one process.
+Wall times, which compare numbers of threads, are only meaningful on an idle machine.
 
-The part "counter" runs batches on one thread next to a Python thread that counts. It prints the speed of the counter,
-relative to its speed without a batch, and the wall time of the batch, relative to that without a counter. Each is the
-median of nine alternating pairs. "2 threads" is the gain of a second thread without a counter.
+The part "counter" runs batches on one thread next to a Python thread that counts. It prints the speed of the counter
+relative to its speed without a batch, and the wall time of the batch relative to its wall time without a counter. Each
+figure is the median of nine alternating pairs. "2 threads" is the speed-up by a second thread, without a counter.
 
     python -m benchmarks.batch [--quick] [--part batches|counter|paths|maps] [--output FILE]
 """
@@ -33,7 +33,8 @@ from eim_ros.ik.capability import PartWork
 from eim_ros.kinematics import Box, Robot
 
 UNLIMITED = 1e6  # [s]
-LEAST_SECONDS = 0.3  # [s]: least duration of a batch next to a counter, many times the 5 ms of the interpreter
+# smallest duration of a batch next to a counter [s]; many times the 5 ms after which the interpreter switches threads
+LEAST_SECONDS = 0.3
 TABLE = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "ur5e": lambda: Sampler("ur5e"),
@@ -53,7 +54,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
 
 
 def least(works: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, tuple[float, float]]:
-    """Return the minimum CPU and wall time of each call [s]; the calls run in turns."""
+    """Return the minimum CPU and wall time of each call [s]. The calls take turns."""
     found = {name: [timed(work) for _ in range(1)] for name, work in works.items()}
     for _ in range(n_runs - 1):
         for name, work in works.items():
@@ -97,7 +98,7 @@ def batches(name: str, n_poses: int, n_runs: int) -> None:
 
 
 class Counter(threading.Thread):
-    """A thread of Python that counts until it is stopped."""
+    """Python thread that counts until it is stopped."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -215,7 +216,9 @@ class _Both(io.TextIOBase):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", choices=("batches", "counter", "paths", "maps"), help="one alone (default: all)")
+    parser.add_argument(
+        "--part", choices=("batches", "counter", "paths", "maps"), help="measure only this part (default: all parts)"
+    )
     parser.add_argument("--output", type=Path, help="also write the output to this file")
     args = parser.parse_args()
     quick, told = args.quick, io.StringIO()

@@ -2,8 +2,8 @@
 
     python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 
-The robot's capsules are triangulated (TRIANGLES each), written as STL and read back as the meshes of a URDF. The same
-robot is therefore checked in three forms. Times are CPU times per uniform random configuration, the minimum of REPEATS
+The robot's capsules are triangulated (TRIANGLES each), written as STL, and read back as the meshes of a URDF. The same
+robot is thus checked in three forms. Times are CPU times per uniform random configuration, and the minimum of REPEATS
 runs. The first check of a scene includes its preparation and is reported separately. `sample` is the median CPU time of
 a call for 100 solutions over the poses, with the share of calls that found 100.
 """
@@ -35,7 +35,7 @@ POSES = 8
 
 
 def capsule_mesh(radius: float, length: float) -> np.ndarray:
-    """Return the triangles (m, 3, 3) of a capsule along z; its vertices lie on the surface."""
+    """Return the triangles (m, 3, 3) of a capsule along z. The vertices lie on its surface."""
     polar = np.linspace(0.0, np.pi, RINGS + 1)[1:-1]
     half = len(polar) // 2
     heights = radius * np.cos(polar) + np.where(np.arange(len(polar)) < half, 0.5, -0.5) * length
@@ -103,7 +103,7 @@ def scenes(rng: np.random.Generator) -> dict[str, tuple[Obstacle, ...]]:
 
 
 def check_times(model: CollisionModel, obstacles: Sequence[Obstacle], rows: np.ndarray) -> tuple[float, float, float]:
-    """Return the CPU seconds of the first check and of each further one, and the share of colliding configurations."""
+    """Return the CPU seconds of the first check and of further checks, and the share of collisions."""
     firsts, rests = [], []
     for _ in range(REPEATS):
         began = time.process_time()

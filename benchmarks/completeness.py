@@ -2,21 +2,22 @@
 
     python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
-Poses come from forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread.
+Poses come from forward kinematics of uniform random configurations. Times are the shortest of 3 calls on one thread.
 The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `refine`, which
 does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
 at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (max-norm) and have
 at least 3 members.
 
 1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
-   wrong if some of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same search. The
+wrong if some solution of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same search.
+The
    table also lists the share of poses with every component found, and the coverage. Coverage is the share of the truth
    within 0.3 rad of an answer, averaged over components.
-2. Calibration for confidences and shares loose enough to fail: the share of claims that were wrong. At confidence 0.9,
-   10 % may be wrong if all missed components were as rare as the share.
-3. Coverage and time of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds
-   alone, 100 seeds and `Robot.spread` without a model, and `diversity=0.85`, the earlier default.
-4. `solve(pose, near)`: share of answers that are the nearest solution of the truth to within 1e-4 rad. `near` is
+2. Calibration: the share of claims that were wrong, for confidences and shares that are loose enough to fail. At
+confidence 0.9, 10 % of the claims may be wrong if all missed components are as small as the share. 3. Coverage and time
+of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds only, 100 seeds and
+`Robot.spread` without a model, and `diversity=0.85`, the earlier default. 4. `solve(pose, near)`: share of answers that
+are the nearest solution of the truth to within 1e-4 rad. `near` is
    uniform within the limits, or a solution with noise of 0.05 rad.
 
 With --certified, the components of `solve_all(pose, 0.3, "certified")` are compared with a search that restarts until
@@ -60,7 +61,7 @@ LOOSE = (Completeness(0.9, 0.1), Completeness(0.9, 0.05), Completeness(0.9, 0.02
 
 @dataclass(frozen=True)
 class Truth:
-    """Solutions of a pose (n, dof) and the self-motion component of each, -1 for strays."""
+    """Solutions of a pose (n, dof), and the self-motion component of each; -1 for solutions without a component."""
 
     solutions: np.ndarray
     component: np.ndarray
@@ -201,13 +202,13 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
 
 def of_ur5(n_poses: int, seed: int) -> str:
-    """Measure a closed form for comparison, which is complete by construction."""
+    """Measure, for comparison, an arm with a closed form, which is complete by construction."""
     sampler = Sampler("ur5")
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
     for pose in robot.fk(robot.random(n_poses, rng)):
         seconds, answer = shortest(lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q)
-        # close to a singularity, a tolerance of 1e-6 admits configurations 0.05 rad apart
+        # because a tolerance of 1e-6 allows configurations 0.05 rad apart close to a singularity
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = refine(robot, robot.random(2000, rng), pose, **exact)
         found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)

@@ -1,16 +1,16 @@
-"""Independent check of configurations reported as valid: count those that are not.
+"""Independent check of configurations reported as valid: count the invalid ones.
 
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2] [--output FILE]
 
 Poses come from forward kinematics of uniform random configurations. The default call of `Sampler` returns 10
-configurations for each pose; if a model is shipped, every other pose uses it. Configurations reported as valid must be
+configurations for each pose. If a model is included, every other pose uses it. Configurations reported as valid must be
 within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
 
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 
 Pinocchio computes the screws S and the zero pose M from the URDF. The product itself is compared with pinocchio's
-forward kinematics. Four random arms are added to the shipped ones. They have 6, 7, 8 and 9 joints; the second one has
-a slide. Another seed gives other arms.
+forward kinematics. Four random arms are added to the included arms. They have 6, 7, 8 and 9 joints, and the second one
+has a prismatic joint. Another seed gives other arms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 
 SHIPPED = {"panda": "panda_pose", "iiwa14": "iiwa14_pose", "ur5": None}
-# number of joints, of prismatic joints
+# number of joints, and of prismatic joints
 MADE_UP = {"6 joints": (6, 0), "prismatic": (7, 1), "8 joints": (8, 0), "9 joints": (9, 0)}
 N = 10
 TOLERANCE = 1e-6  # [m], [rad]
@@ -43,7 +43,7 @@ COMPARED = 1000  # number of configurations at which the product of exponentials
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Arm as screws (n, 6), linear part first, and the tip's pose (4, 4) at zero, in the base link's frame.
+    """Arm as screws (n, 6), linear part first, and the tip's pose (4, 4) at q = 0, in the base link's frame.
 
     The limits (n,) are infinite for continuous joints.
     """
@@ -55,13 +55,14 @@ class Judge:
 
     @classmethod
     def of(cls, model: pin.Model, joints: list[int], tip: int) -> Judge:
-        """Build the judge from a model, its joints from base to tip, and the tip's frame; the base is the universe."""
+        """Build the judge from a model, its joints from base to tip, and the tip's frame. The base is the universe."""
         data = model.createData()
         zero = pin.neutral(model)
         pin.computeJointJacobians(model, data, zero)
         pin.framesForwardKinematics(model, data, zero)
         spatial = pin.getFrameJacobian(model, data, tip, pin.ReferenceFrame.WORLD)
-        turns = [model.joints[joint].nq == 2 for joint in joints]  # stored as the cosine and sine of an angle
+        # pinocchio stores these joints as the cosine and sine of an angle
+        turns = [model.joints[joint].nq == 2 for joint in joints]
         first = [model.joints[joint].idx_q for joint in joints]
         return cls(
             np.array([spatial[:, model.joints[joint].idx_v] for joint in joints]),
@@ -121,14 +122,14 @@ class Verdict:
     solved: int = 0
     configurations: int = 0
     wrong: int = 0
-    distance: float = 0.0  # largest among configurations reported as valid [m]
+    distance: float = 0.0  # largest error of configurations reported as valid [m]
     angle: float = 0.0  # [rad]
     disagreement: float = 0.0  # largest difference between the judge and pinocchio [m], or in a rotation's entries
     seconds: float = 0.0  # CPU time of the calls [s]
 
 
 def made_up_urdf(n_joints: int, n_prismatic: int, rng: np.random.Generator) -> str:
-    """Return the URDF of a chain with random offsets, axes and limits; one joint in four is continuous."""
+    """Return the URDF of a chain with random offsets, axes and limits. One joint in four is continuous."""
     sliding = set(1 + rng.permutation(n_joints - 1)[:n_prismatic])
     parts = ['<robot name="made_up"><link name="link_0"/>']
     for index in range(n_joints):
@@ -224,8 +225,10 @@ def table(verdicts: dict[str, Verdict], n_poses: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=100_000, help="of each arm")
-    parser.add_argument("--seed", type=int, default=1, help="of the arms made up, and of the poses")
+    parser.add_argument("--poses", type=int, default=100_000, help="number of poses of each arm (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the random arms and of the poses (default %(default)s)"
+    )
     parser.add_argument("--instruction-sets", nargs="+", default=instruction_sets(), metavar="NAME")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()

@@ -2,9 +2,9 @@
 
     python -m benchmarks.deadlines [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
 
-Each case is the first call of its kind in a separate process, so shapes are prepared within the call; MEMORY limits the
-address space. A call is within its bound if it takes at most 1.1 timeouts and 50 ms. The fastest of the repeats counts.
-CPU time is listed as well because a call on a busy machine also waits for a core.
+Each case is the first call of its kind in a separate process, so shapes are prepared within the call. MEMORY limits the
+address space. A call is within its bound if it takes at most 1.1 timeouts plus 50 ms. The fastest of the repeats
+counts. CPU time is listed as well because a call on a busy machine also waits for a core.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from eim_ros.kinematics import Box, Mesh, Obstacle, PointCloud, Robot, Sphere, p
 ITSELF = [sys.executable, "-m", "benchmarks.deadlines"]
 
 MEMORY = 2 << 30  # limit of the address space [byte]
-SHARE, REST = 0.1, 0.05  # permitted overrun of a call: share of the timeout, and constant [s]
+SHARE, REST = 0.1, 0.05  # a call may exceed its timeout by this share, plus this constant [s]
 POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
 
 Call = Callable[[float], Any]
@@ -42,7 +42,7 @@ Prepare = Callable[[np.random.Generator], Call]
 
 def panda() -> Sampler:
     sampler = Sampler("panda")
-    sampler.sample(POSE, 10)  # imports are not part of a timed call
+    sampler.sample(POSE, 10)  # so that imports are not part of a timed call
     sampler.prepare()
     return sampler
 
@@ -69,7 +69,7 @@ def boxes(rng: np.random.Generator, n: int) -> tuple[Obstacle, ...]:
 
 
 def bowl(n_triangles: int) -> Mesh:
-    """Return a sphere around the arm that is open below: its hull contains all links, its surface touches none."""
+    """Return a sphere around the arm, open below. Its hull contains all links, but its surface touches none."""
     n = int(np.sqrt(n_triangles / 2.0))
     polar, turns = np.linspace(0.0, 0.9 * np.pi, n + 1), 2.0 * np.pi * np.arange(n) / n
     rings = np.array([[(np.sin(p) * np.cos(t), np.sin(p) * np.sin(t), np.cos(p)) for t in turns] for p in polar])
@@ -120,8 +120,8 @@ def stream(rng: np.random.Generator) -> Call:
 
 
 def mesh_robot(rng: np.random.Generator) -> Call:
-    """Return a call for a robot whose links are meshes; the files are read during the call."""
-    from benchmarks.collision import meshed  # imported here because it imports coal
+    """Return a call for a robot whose links are meshes. The files are read during the call."""
+    from benchmarks.collision import meshed  # imported here, because it imports coal
 
     folder = tempfile.mkdtemp()
     sampler = Sampler(meshed(Robot("panda"), Path(folder)))

@@ -5,15 +5,16 @@
 Poses come from forward kinematics of uniform random configurations within the limits.
 
 1. Uniform by length: `Sampler.draw(pose, 200, "uniform")` for each pose. The self-motion components are dense charts
-   with points 0.02 rad apart; chords between the points measure length, with joints divided by their ranges. Positions
+with points 0.02 rad apart. Length is measured by chords between the points, with joints divided by their ranges.
+Positions
    along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov test. The
    p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is not
-   traced from end to end. Such poses have no charts; they are skipped and counted.
+   traced from end to end. Such poses do not have charts. They are skipped and counted.
 2. Model: `Sampler.draw(pose, 2000, "model")` with the shipped model, for a tenth of the poses. The reference is 1e5
    uniform draws weighted by the model's density. The errors of the mean log-density and of each share above 1 % of a
    component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
 3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density
-   of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value; the error
+   of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value. The error
    of the area or volume is reported as well.
 """
 
@@ -147,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--poses", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the lines there")
+    parser.add_argument("--output", type=Path, help="also write the lines to this file")
     args = parser.parse_args()
     few = max(args.poses // 10, 2)
     lines = [

@@ -1,4 +1,4 @@
-"""Motions that are drawn from a prior: can the robot execute them, and do they reach the line that was demonstrated?
+"""Motions drawn from a prior: whether the robot can execute them, and whether they reach the demonstrated line.
 
     python -m benchmarks.drawn_motions [--motions 63] [--seed 0] [--output benchmarks/results/drawn_motions.txt]
 
@@ -11,13 +11,14 @@ The expert demonstrates motions of the planar arm to the line of `planar_simulat
     mixture      the mixture before it is truncated to the joint limits
     ProMP        a single Gaussian with the mean and covariance of the demonstrations' weights, for the same basis
 
-The ends of 10 new demonstrations are also given as via points ("to ends"), 10 motions each. Accepted is the share of
-motions of the mixture that remain. Executed is the share of the drawn motions that the simulator does not refuse, and
-touching the share that meets the obstacle. The distance is from the tip to the line at the end of a motion [m].
+The ends of 10 new demonstrations are also given as via points ("to ends"), with 10 motions each. "accepted" is the
+share of the mixture's motions that truncation keeps. "executed" is the share of the drawn motions that the simulator
+does not refuse, and "touching" is the share that touches the obstacle. The distance is from the tip to the line at the
+end of a motion [m].
 
 The second table compares EM with EIM for few experts, in the task of `motion_scores`: 1000 motions that pass a disc on
-two ways. Each prior draws one motion for each of 200 new contexts. Above is the share that passes above the disc. The
-log density is the mean of 200 new demonstrations [nat]. The last column is the status of the training.
+two ways. Each prior draws one motion for each of 200 new contexts. "above" is the share that passes above the disc. The
+log density is the mean over 200 new demonstrations [nat]. The last column is the status of the training.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from eim_ros.planar.simulator import demonstrate, execute
 
 N_DRAWN, N_POINTS, N_ENDS = 100, 50, 10
 MOTION = MotionConfig(n_points=N_POINTS)
-N_SHOWN, N_NEW, N_SEEDS = 1000, 200, 3  # of the second table
+N_SHOWN, N_NEW, N_SEEDS = 1000, 200, 3  # numbers of experts in the second table
 SETTINGS = PlanarSettings()
 ARM, TASK = SETTINGS.arm(), SETTINGS.task()
 START = SETTINGS.start_configuration()
@@ -158,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--motions", type=int, default=63)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the tables there")
+    parser.add_argument("--output", type=Path, help="also write the tables to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     table = "\n".join([*drawn(args.motions, args.seed), *few_experts()]) + "\n"

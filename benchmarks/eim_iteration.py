@@ -1,8 +1,8 @@
-"""CPU time of an iteration of conditional EIM for up to K = 1000 linear experts, dx = 7, dy = 3, N = 10000.
+"""CPU time of an iteration of conditional EIM for up to K = 1000 linear experts, with dx = 7, dy = 3 and N = 10000.
 
     python -m benchmarks.eim_iteration [--output benchmarks/results/eim_iteration.txt]
 
-The first table times the component update alone on one thread, after the density ratio is trained. The update resamples
+The first table times only the component update on one thread, after the density ratio is trained. The update resamples
 contexts for each expert, takes gradients of the ratio, fits the quadratic surrogates, and solves all trust-region
 projections. The ratio is a network of 2 x 128. The projection is compared with the version of the thesis: one expert at
 a time, with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
@@ -14,7 +14,7 @@ gating, the experts, and the choice of the model to keep. The ratio is a plug-in
 with 200 experts or more.
 
 The third table times complete fits with default settings: a ring of 8 modes in two dimensions, and the same arm with
-its kinematics as inputs of the ratio. "start" is EM and the density of the data.
+its kinematics as inputs of the ratio. "start" comprises EM and the density of the data.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DX, DY, N_CONTEXTS, N_SAMPLES = 7, 3, 10000, 100
 KL_BOUND, ENTROPY_LOSS_BOUND = 0.02, 0.05
 PLAIN_EXPERTS = 20  # number of experts timed with the plain version, whose time is extrapolated
 
-EXACT = 10**9  # threshold on the number of components, never reached: the auxiliary distribution stays exact
+EXACT = 10**9  # threshold on the number of components that is never reached, so the auxiliary distribution stays exact
 REFERENCE_COMPONENTS, N_GATING_CONTEXTS, N_ITERATIONS = 100, 200, 6
 N_RING, RING_MODES, RING_RADIUS, RING_DEVIATION = 2000, 8, 3.0, 0.3
 N_ARM_EXPERTS = 50
@@ -173,7 +173,7 @@ def _iteration(
 def _timed_steps(
     fitting: EIMIteration, state: EIMState, n_iterations: int, *, stops: bool
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Do the parts of the steps of `EIMIteration` one by one.
+    """Run the parts of the steps of `EIMIteration` one by one.
 
     Return the CPU seconds of each part, and the error delta, of each iteration. If `stops`, end like a fit does.
     """
@@ -261,7 +261,7 @@ def _problem(n_components: int, generator: torch.Generator) -> tuple[MixtureOfEx
 
 
 def _plain_dual(surrogate: QuadraticSurrogate, index: int) -> np.ndarray:
-    """Minimise the dual of one expert by L-BFGS-B with its gradient; return (eta, omega) (thesis A.16, A.17)."""
+    """Minimise the dual of one expert by L-BFGS-B with its gradient, and return (eta, omega) (thesis A.16, A.17)."""
     curvature = surrogate.curvature[index].numpy()
     moment = (surrogate.linear[index] @ surrogate.context_moment[index] @ surrogate.linear[index].T).numpy()
     identity = np.eye(DX)

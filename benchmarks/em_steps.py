@@ -4,11 +4,12 @@
 
 The data are N = 20000 points in D = 10 dimensions of a random mixture (means uniform in [-1, 1]^D, covariances A'A +
 I/50). Data and model have K = 50, 200 or 1000 components with full covariances. All learners use one thread and the
-same number of iterations, and share the start: points as means, a quarter of the data's covariance, equal weights.
-Seconds are CPU times of the process per iteration. For scikit-learn, they are the mean over its iterations without the
-initialisation. For ours, they are the median, and the mean including the dense first iteration of truncated EM. The
-objective is the mean log-likelihood under the final model with all components. Ratios compare with scikit-learn in the
-same run. The last part fits K = 4000 to N = 100000 from a k-means start and reports the peak memory of its process.
+same number of iterations. They share the start: data points as means, a quarter of the data's covariance, and equal
+weights. Seconds are CPU times of the process per iteration. For scikit-learn, they are the mean over its iterations
+without the initialisation. For ours, they are the median, and the mean including the dense first iteration of truncated
+EM. The objective is the mean log-likelihood under the final model with all components. Ratios are relative to
+scikit-learn in the same run. The last part fits K = 4000 to N = 100000 from a k-means start and reports the peak memory
+of its process.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--skip-large", action="store_true", help="leave out K = 4000, N = 100000")
+    parser.add_argument("--skip-large", action="store_true", help="skip the part with K = 4000 and N = 100000")
     parser.add_argument("--only-large", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -131,9 +132,9 @@ def _peer(points: Tensor, start: GaussianMixture) -> tuple[float, float]:
         random_state=0,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit stops before convergence
+        warnings.simplefilter("ignore")  # scikit-learn warns because the fit stops before convergence
         model.fit(points.numpy())
-    # an additional E-step after the last M-step ends the fit; it is not timed
+    # not timed: the additional E-step after the last M-step, which ends the fit
     seconds = (model.finished[-1] - model.started[0]) / len(model.finished)
     return seconds, float(model.score(points.numpy()))
 
@@ -165,7 +166,7 @@ def _mean_log_prob(model: MixtureOfExperts, points: Tensor) -> float:
 
 
 def _large(seed: int) -> str:
-    """Return a report on K = 4000, N = 100000; it runs in a separate process so that the peak memory is its own."""
+    """Return a report on K = 4000, N = 100000. It runs in a separate process, because the peak memory is measured."""
     _warm_up()
     generator = torch.Generator().manual_seed(seed)
     points = random_mixture(N_DIMS, LARGE_COMPONENTS, generator).sample(LARGE_POINTS, generator)
@@ -189,7 +190,7 @@ def _large(seed: int) -> str:
 
 
 def _warm_up() -> None:
-    """Make the calls that load modules for the first time, before the timing starts."""
+    """Make the calls that load modules before the timing starts."""
     points = torch.randn(100, N_DIMS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     config = TruncatedEMConfig(n_components=10, n_iterations=3, tolerance=0.0, search="partial", n_states=2)
     TruncatedEM(config).fit(points)

@@ -6,16 +6,16 @@
 
 `EIM(n_components=10)` with its defaults is fitted to pairs of an end-effector position and a uniform random
 configuration (iiwa14, panda), to planar arms of 10 joints that reach a line, to windows of synthetic traffic
-(experiments/traffic.py), and to a mixture of 10 Gaussians in 10 dimensions. Both sides get the same data and seeds, and
-take turns. Columns:
+(experiments/traffic.py), and to a mixture of 10 Gaussians in 10 dimensions. Both checkouts get the same data and seeds,
+and take turns. Columns:
 
     CPU s, s    CPU and wall-clock time before the first iteration
     reference   mean log-likelihood of 20000 other points (traffic: 5000) under the reference density [nat]
-    KL          KL(fitted model || density of the data) [nat]. If that density is unknown, it is a mixture of 200
-                components that the new checkout fits by truncated EM to further points. Then only differences count.
-                The likelihood of other points would show little, because EIM selects a part of the data.
+    KL          KL(fitted model || density of the data) [nat]. If the density of the data is unknown, a mixture of 200
+    components replaces it, which the new checkout fits by truncated EM to further points. In this case, only
+    differences count. The likelihood of other points would show little, because EIM selects a part of the data.
 
-With two checkouts, each pair of columns has old and new values.
+With two checkouts, each pair of columns lists the old and the new value.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def rows(name: str, checkouts: list[Path], n_seeds: int, n_threads: int) -> Iter
 def main() -> None:
     names = ["iiwa14", "panda", "arm", "traffic", "mixture"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--old", type=Path, help="checkout with compiled modules to compare with")
+    parser.add_argument("--old", type=Path, help="checkout to compare with; its modules must be compiled")
     parser.add_argument("--data", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)

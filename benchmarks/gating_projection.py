@@ -2,11 +2,12 @@
 
     python -m benchmarks.gating_projection [--cases 200] [--output benchmarks/results/gating_projection.txt]
 
-Each case has 1 to 7 context dimensions, 2 to 30 experts and 200 to 2000 contexts. Rewards are linear, of different size
-per expert, quadratic or periodic in the contexts, with noise. Old gatings range from uniform to nearly deterministic.
-The KL bound is between 0.005 and 0.1 nat, the entropy bound 0.05 nat. The gain is the objective of the update: the mean
-reward minus the KL. The attainable gain is the greatest that the default, the natural gradient or either of them with
-2000 iterations per pair of multipliers found. It is thus a lower bound of the optimum.
+Each case has 1 to 7 context dimensions, 2 to 30 experts and 200 to 2000 contexts. Rewards are noisy functions of the
+contexts: linear, linear with a different scale for each expert, quadratic, or periodic. Old gatings range from uniform
+to nearly deterministic. The KL bound is between 0.005 and 0.1 nat, and the entropy bound is 0.05 nat. The gain is the
+objective of the update: the mean reward minus the KL. The attainable gain is the largest gain that was found by the
+default, by the natural gradient, or by either of them with 2000 iterations per pair of multipliers. It is thus a lower
+bound of the optimum.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Case:
 
     @classmethod
     def random(cls, seed: int) -> Case:
-        """Draw a case; all sizes and scales are random."""
+        """Draw a case with random sizes and scales."""
         rng = np.random.default_rng(seed)
         d, k, n = int(rng.integers(1, 8)), int(rng.integers(2, 31)), int(rng.integers(200, 2001))
         mixing = rng.normal(size=(d, d)) if rng.random() < 0.5 else np.eye(d)
@@ -66,7 +67,7 @@ class Case:
         return cls(gating, torch.from_numpy(context), torch.from_numpy(size * reward), kl_bound)
 
     def gain(self, **settings: object) -> tuple[float, float]:
-        """Return the gain of an update [nat], zero if it exceeds a bound, and its CPU time [s]."""
+        """Return the gain of an update [nat], which is zero if the update exceeds a bound, and its CPU time [s]."""
         start = time.thread_time()
         update = project_gating(
             self.gating,
@@ -85,7 +86,7 @@ class Case:
         return float(((new.exp() - old.exp()) * self.reward).sum(-1).mean()) - kl, seconds
 
     def attainable(self) -> float:
-        """Return the greatest gain of the slower settings [nat]."""
+        """Return the largest gain of the slower settings [nat]."""
         return max(self.gain(**settings)[0] for settings in REFERENCES)
 
 
@@ -95,7 +96,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    Case.random(0).gain()  # the first call imports
+    Case.random(0).gain()  # not measured, because the first call imports modules
     shares, seconds = [], []
     for seed in range(args.cases):
         case = Case.random(seed)

@@ -3,10 +3,10 @@
     python -m benchmarks.general_6r [--poses 5000] [--judged 20] [--seed 11]
         [--output benchmarks/results/general_6r.txt]
 
-The arms are a UR5, and the same with frames off by small amounts as a calibration gives them. Then come arms from
-published parameters, a spherical wrist that is slightly off, and random axes (test/kinematics/six_revolute_arms.py).
-The last ones are all arms of this kind that ssik ships, without their limits. Poses come from forward kinematics of
-uniform random configurations. Columns:
+The arms are a UR5, and UR5s whose frames are slightly off, as after a calibration. Others have published parameters, a
+spherical wrist that is slightly off, or random axes (test/kinematics/six_revolute_arms.py). The last ones are all arms
+of this kind that ssik ships, without their limits. Poses come from forward kinematics of uniform random configurations.
+Columns:
 
   prepared  time to choose the order of eliminations, once for each arm [ms]
   roots     mean number of roots of a pose
@@ -19,7 +19,7 @@ uniform random configurations. Columns:
   call      CPU time of the call for all roots of one pose, median and 99th percentile [us]
   batch     CPU time of a pose in a call for all poses [us]
   solve_all CPU time of the default call for all solutions, median [us]
-  ssik      CPU time of its call for all roots, median [us]
+  ssik      CPU time of ssik's call for all roots, median [us]
   +         number of roots that ssik finds and our call lacks (1e-3 rad), for 1000 random poses
   grid      the same for the configurations on the grid, then how many of these roots `solve_all` lacks as well, and how
             many of the latter belong to answers that are reported complete
@@ -27,7 +27,7 @@ uniform random configurations. Columns:
   EAIK      the same for EAIK
 
 Singular roots do not count.
-Times are CPU times on one thread; solvers take turns of 100 poses. A dash marks arms that a peer does not solve: EAIK
+Times are CPU times on one thread. Solvers take turns of 100 poses. A dash marks arms that a peer does not solve: EAIK
 decomposes few arms, and ssik derives a solver for several minutes if it does not ship one (`--build`).
 """
 
@@ -62,10 +62,11 @@ from kinematics.six_revolute_arms import ARMS, random_axes
 FloatArray = npt.NDArray[np.float64]
 Peer = Callable[[FloatArray], FloatArray]  # pose -> roots (n, 6)
 
-SAME = 1e-5  # distance below which solutions count as one [rad]
-REGULAR = 1e-4  # least singular value of the Jacobian of a regular configuration
+SAME = 1e-5  # distance below which two solutions count as the same [rad]
+REGULAR = 1e-4  # smallest singular value of the Jacobian at a regular configuration
 N_SEEDS, N_AT_ONCE = 40_000, 10_000
-MISSING, LACKING = 1e-3, 0.01  # least distance [rad] of a root that we lack or a peer lacks
+# smallest distance from all other roots at which a root counts as lacking [rad]: ours, and the peer's
+MISSING, LACKING = 1e-3, 0.01
 TIMED, TURN = 1000, 100  # poses
 N_RANDOM = 10
 BUILT = ("UR5", "UR5, off by 0.0001")
@@ -100,7 +101,7 @@ class Arm:
         return found.positions, found.is_complete and not found.is_singular
 
     def lost(self, configurations: FloatArray) -> tuple[int, int, int, int]:
-        """Return the number of roots, complete poses, lost configurations, and lost ones that were said complete."""
+        """Return the numbers of roots, complete poses, and lost configurations, and of lost ones reported complete."""
         n_roots = n_complete = n_lost = n_false = 0
         for q, pose in zip(configurations, self.robot.fk(configurations), strict=True):
             roots, is_complete = self.roots(pose)
@@ -131,7 +132,7 @@ class Arm:
                 nearest = np.min([away(found, root) for root in roots], axis=0) if len(roots) else np.ones(len(found))
                 is_missing |= bool(
                     nearest.max(initial=0.0) > MISSING
-                )  # seeds end before they are exact where roots meet
+                )  # because seeds do not converge exactly where roots meet
             n_missing += is_missing
             n_false += is_missing and is_complete
         return n_missing, n_false
@@ -161,7 +162,7 @@ class Arm:
         return theirs[[away(ours, q).min() > MISSING for q in theirs]]
 
     def polished(self, q: FloatArray, pose: FloatArray) -> FloatArray | None:
-        """Return the root after a few Newton steps, or None if it is none or singular."""
+        """Return the root after a few Newton steps, or None if it does not converge or is singular."""
         for _ in range(6):
             reached = self.robot.fk(q)
             error = np.concatenate([pose[:3, 3] - reached[:3, 3], pin.log3(pose[:3, :3] @ reached[:3, :3].T)])
@@ -174,7 +175,7 @@ class Arm:
         return bool(np.linalg.svd(self.robot.jacobian(q), compute_uv=False)[-1] > REGULAR)
 
     def times(self, poses: FloatArray, peers: dict[str, Peer]) -> tuple[dict[str, FloatArray], float]:
-        """Return the times of each way's calls, and the median time of a pose in a batch [us]."""
+        """Return the times of the calls of each solver, and the median time of a pose in a batch [us]."""
         robot, form, sampler = self.robot, self.form, Sampler(self.robot)
         tasks = [robot.task(pose) for pose in poses]
         ways: dict[str, Callable[[int], object]] = {
@@ -200,7 +201,7 @@ def peers_of(robot: Robot, urdf: str, ssik: ModuleType | None, is_built: bool) -
             path.write_text(urdf, encoding="utf-8")
             try:
                 ssik = ssik_artifact(Case(robot, path, (FINE, FINE)))
-                ssik.solve(robot.fk(np.zeros(6)))  # loads its tables from the folder
+                ssik.solve(robot.fk(np.zeros(6)))  # ssik loads its tables from the folder
             except (ImportError, Unsupported) as error:
                 print(f"no ssik: {error}", file=sys.stderr)
     if ssik is not None:
@@ -258,12 +259,17 @@ def row(name: str, urdf: str, ssik: ModuleType | None, args: argparse.Namespace)
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=5000, help="of each arm (default %(default)s)")
-    parser.add_argument("--judged", type=int, default=20, help="of these, by refined seeds (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=11, help="of the poses (default %(default)s)")
-    parser.add_argument("--arms", help="only arms whose names contain this")
-    parser.add_argument("--build", nargs="*", default=BUILT, metavar="ARM", help="arms that ssik builds a solver for")
-    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    parser.add_argument("--poses", type=int, default=5000, help="number of poses of each arm (default %(default)s)")
+    parser.add_argument(
+        "--judged",
+        type=int,
+        default=20,
+        help="number of poses of each arm that are judged by refined seeds (default %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=11, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="measure only arms whose names contain this text")
+    parser.add_argument("--build", nargs="*", default=BUILT, metavar="ARM", help="arms for which ssik builds a solver")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     head = [
         f"all roots of arms of six revolute joints; {args.poses} poses each, a fifth as many on the grid; "

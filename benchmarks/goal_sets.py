@@ -8,13 +8,13 @@ obstacles, a start, and one goal configuration. The first problems of each scene
 given goal collides.
 
 The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified in the same way,
-without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, which `SimpleSetup`
-allows by default. Our collision check uses meshes, for the Fetch their convex hulls, and decides about motions in steps
-of 0.02 rad or m. Afterwards a judge checks the path in steps of 0.005. A path that fails counts as not solved. Limits
-are CPU times of one thread.
+without a change of the goal. With `--may-change-goal`, a simplified path may end at another goal of the set, which
+`SimpleSetup` allows by default. Our collision check uses meshes, and for the Fetch their convex hulls. It checks
+motions in steps of 0.02 rad or m. Afterwards, a judge checks the path in steps of 0.005. A path that fails counts as
+not solved. Limits are CPU times of one thread.
 
-Lengths are Euclidean in joint space [rad, m], and are compared on those runs that all goal sets solved. Continuous
-joints are planned on the line. Their goal values are the 2π-equivalent ones nearest to the start.
+Lengths are Euclidean in joint space [rad, m]. They are compared on the runs that all goal sets solved. Continuous
+joints are planned on the real line, and their goal values are the 2π-equivalent ones nearest to the start.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ CHAINS = {
     "fetch": ("base_link", "gripper_link"),
 }
 PER_SCENE = {"panda": 8, "ur5": 5, "fetch": 5}
-MESHES = {"panda": "exact", "ur5": "exact", "fetch": "hulls"}  # hulls are faster
+MESHES = {"panda": "exact", "ur5": "exact", "fetch": "hulls"}  # because hulls are faster
 GOAL_SETS = ("given goal", "nearest", "ten nearest", "100 goals")
-STEP, FINE_STEP = 0.02, 0.005  # [rad, m], of the planner and of the judge
+STEP, FINE_STEP = 0.02, 0.005  # steps of the planner and of the judge [rad, m]
 COARSELY = 8  # every eighth configuration of a motion is checked first, because it may end the check
 IK_TIMEOUT = 10.0  # [s]
 
@@ -98,7 +98,7 @@ def read_robot(folder: Path, name: str) -> Robot:
 
 
 def read_queries(folder: Path, name: str, robot: Robot, per_scene: int) -> Iterator[Query]:
-    """Yield the first problems of each scene, and change the scene after each one."""
+    """Yield the first problems of each scene, taking the scenes in turn."""
     texts: dict[str, bytes] = {}
     with tarfile.open(folder / name / "problems.tar.bz2") as archive:
         for member in archive:
@@ -179,7 +179,7 @@ def plan(
     space, bounds = base.RealVectorStateSpace(dof), base.RealVectorBounds(dof)
     lower = np.where(robot.continuous, start - np.pi, robot.lower)
     upper = np.where(robot.continuous, start + np.pi, robot.upper)
-    ends = np.concatenate([start[None], goals])  # some of the problems exceed the limits by rounding
+    ends = np.concatenate([start[None], goals])  # because some problems exceed the limits by rounding
     lower, upper = np.minimum(lower, ends.min(axis=0)), np.maximum(upper, ends.max(axis=0))
     for joint in range(dof):
         bounds.setLow(joint, float(lower[joint]))
@@ -272,18 +272,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=Path, help="folder `resources` of a checkout of KavrakiLab/vamp")
     parser.add_argument("--robots", nargs="+", default=list(CHAINS), choices=list(CHAINS))
-    parser.add_argument("--per-scene", type=int, nargs="+", help="problems of each scene, one number for each robot")
-    parser.add_argument("--repeats", type=int, default=1, help="runs of each problem")
-    parser.add_argument("--limit", type=float, default=1.0, help="CPU time to plan, and again to simplify [s]")
+    parser.add_argument("--per-scene", type=int, nargs="+", help="number of problems of each scene, for each robot")
+    parser.add_argument("--repeats", type=int, default=1, help="number of runs of each problem")
     parser.add_argument(
-        "--may-change-goal", action="store_true", help="simplify to any goal of the set, as SimpleSetup"
+        "--limit", type=float, default=1.0, help="limit of CPU time for planning, and for simplifying [s]"
     )
-    parser.add_argument("--minutes", type=float, default=np.inf, help="no problem of a robot begins after this time")
+    parser.add_argument(
+        "--may-change-goal",
+        action="store_true",
+        help="let simplification change the goal within the set, as SimpleSetup does",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=np.inf, help="do not start another problem of a robot after this time"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     if arguments.problems is None:
-        print("skipped: give the folder with the problems as --problems FOLDER")
+        print("skipped, because there are no problems; give their folder as --problems FOLDER")
         return
     from ompl import util
 

@@ -1,6 +1,6 @@
 """Forward and backward pass of batches of torch tensors, compared with the same call on arrays.
 
-The calls alternate, on one thread. Times are minimum CPU times of the process over several runs, per pose. "backward"
+The calls alternate on one thread. Times are minimum CPU times of the process over several runs, per pose. "backward"
 is the time of `q.sum().backward()`. The ratio is (forward + backward) / plain.
 
     python -m benchmarks.gradients [--quick] [--output FILE]

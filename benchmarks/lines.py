@@ -13,8 +13,8 @@ Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses wi
 may exceed the timeout by at most 10 % and 50 ms. Times are CPU times of one thread, unless stated otherwise.
 
 The last lines have three poses with steps of at most 0.8 rad, and a sphere where the tip of a Panda would pass half-way
-between the first two. A case can be solved if one of ten other seeds finds a path, which is tried for each refusal
-without a proof.
+between the first two. For each refusal without a proof, ten other seeds are tried. The case can be solved if one of
+them finds a path.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from eim_ros.kinematics import Robot, Sphere
 
 ARMS = ("panda", "iiwa14")
 N_BRUTE, STEP, LONG = 10_000, 0.1, 600
-UNLIMITED = 60.0  # [s]; a refusal without a proof takes all of it
+UNLIMITED = 60.0  # [s]; a refusal without a proof takes all of this time
 RADII, FREE_STEP, OTHERS, PATIENCE = (0.005, 0.02, 0.04, 0.06), 0.8, 10, 10.0  # [m], [rad], seeds, [s]
 TIMEOUT, HURRIED_ARMS, HURRIED = 1.0, (*ARMS, "gen3", "ur5"), (600, 2000, 10_000)
 
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=100)
     parser.add_argument("--poses", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the lines there")
+    parser.add_argument("--output", type=Path, help="also write the lines to this file")
     args = parser.parse_args()
     told = [
         f"joint paths of straight lines, seed {args.seed}, steps of at most {STEP} rad",

@@ -3,10 +3,10 @@
     git clone https://github.com/google-deepmind/mujoco_menagerie FOLDER
     python -m benchmarks.mjcf FOLDER [--output benchmarks/results/mjcf.txt]
 
-All models of the folder are tried except scenes, also legged robots and hands. MuJoCo computes the pose of the tip in
-the frame of the base for 1000 random configurations, with the equalities of joints satisfied. If mesh files are
-missing, the geoms with meshes are deleted for MuJoCo, which moves no body. For a file that is refused, the error
-message follows.
+All models of the folder except scenes are tried, including legged robots and hands. MuJoCo computes the pose of the tip
+in the frame of the base for 1000 random configurations, with the equalities of joints satisfied. If mesh files are
+missing, the geoms with meshes are deleted for MuJoCo. This does not move any body. For a file that is refused, the
+error message follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eim_ros import EimError, Robot
 from eim_ros.core.arrays import FloatArray
 
 N = 1000
-LINKED = 6  # longest row of joints in which each follows the one before; more than in any model we know
+LINKED = 6  # longest chain of joints in which each joint follows the previous one; longer than in any model we know
 
 
 def compiled(file: Path) -> Any:
@@ -95,9 +95,9 @@ def rows(files: list[Path], seed: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--version", default="unknown version", help="version of the files, for the first line")
+    parser.add_argument("--version", default="unknown version", help="version of the files, printed in the first line")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     files = [file for file in sorted(args.folder.glob("*/*.xml")) if not file.name.startswith(("scene", "keyframe"))]
     head = [

@@ -1,17 +1,17 @@
-"""What a model buys: time, coverage and number of rows of `sample` with models and without, in Python and the service.
+"""Benefit of a model: time, coverage and number of rows of `sample` with models and without, in Python and the service.
 
     python -m benchmarks.model_gains [--cases "UR5e" ...] [--poses 12] [--models FOLDER] [--no-service]
         [--output benchmarks/results/model_gains.txt]
 
 Cases without an included model get one of EIM and one of EM from 20,000 pairs, by the presets of `eim train` with the
 settings below. They are stored in FOLDER and used again. The pairs are those of `eim collect`. For narrow limits and
-for the shelf, they are uniform configurations within the limits and without collisions, so these models count as
+for the shelf, the pairs are uniform configurations within the limits and without collisions, so these models count as
 preferences.
 
 Each rival answers each pose six times, in random order, and the shortest CPU time counts. A ratio is the median over
 poses of the time divided by the time without a model. "cover" is the share of 300 uniform draws from the set of
-solutions that are near a row: within the distance of the heading in each joint. "rows" is the share of n that the
-answer has.
+solutions that are near a row: within the distance that the heading states, in each joint. "rows" is the number of rows
+of the answer, divided by n.
 
 - no model: `sample(pose, n)` from uniform seeds, spread over the set from n = 16 on
 - model: the same call with the model
@@ -70,7 +70,7 @@ MOBILE = """<link name="floor"/><link name="along_x"/><link name="along_y"/>
 <joint name="base_y" type="prismatic"><parent link="along_x"/><child link="along_y"/><axis xyz="0 1 0"/>{slide}</joint>
 <joint name="base_yaw" type="continuous"><parent link="along_y"/><child link="{arm}"/><axis xyz="0 0 1"/></joint>
 </robot>"""
-LIKE_SO101 = (  # axis, and position in the frame of the joint before [m], see examples/short_arms.py
+LIKE_SO101 = (  # axis, and position in the frame of the previous joint [m], see examples/short_arms.py
     ("0 0 1", "0 0 0.06"), ("0 1 0", "0.03 0 0.05"), ("0 1 0", "0.03 0 0.11"),
     ("0 1 0", "0.13 0 0"), ("1 0 0", "0.06 0 0"), ("1 0 0", "0.1 0 0"),
 )  # fmt: skip
@@ -349,10 +349,12 @@ def report(chosen: list[str], folder: Path, n_poses: int, seed: int, with_servic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="*", default=[], help="default: all")
+    parser.add_argument("--cases", nargs="*", default=[], help="cases to measure (default: all)")
     parser.add_argument("--poses", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--models", type=Path, help="folder of trained models")
+    parser.add_argument(
+        "--models", type=Path, help="folder of trained models; missing models are trained and stored there"
+    )
     parser.add_argument("--no-service", action="store_true")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()

@@ -5,8 +5,8 @@
 In the demonstrations, a planar arm of ten joints unfolds until its tip is on a line, and passes a disc on either side.
 The expert of `eim_ros.planar` draws the final configuration, and the motion towards it is random and smooth. Motions
 that touch the disc are rejected, so all demonstrations come from one posterior. The context is the tip's final position
-on the line. A prior is learned by EM and by EIM with the same settings; "start" is EIM without iterations. It scores
-new demonstrations and two kinds of perturbed ones:
+on the line. Priors are learned by EM and by EIM with the same settings. "start" is EIM without iterations. The priors
+score new demonstrations and two kinds of perturbed demonstrations:
 
     bump A     new demonstrations with a smooth deviation of A rad (norm over joints), random in direction and time
     average    averages of two demonstrations that pass the disc on different sides
@@ -35,11 +35,12 @@ ARM = PlanarArm()
 TASK = line_task((7.5, -1.0), (7.5, 1.0), (4.5, 0.0, 1.0))
 FOLDED = (1.3, *(-2.6, 2.6) * 4, -2.6)  # configuration at the start [rad]
 START_DEVIATION = 0.02  # [rad]
-WAY_DEVIATIONS = (0.3, 0.1, 0.05, 0.03, 0.02, 0.01)  # deviations of sines with 1, 2, ... half periods per motion [rad]
+# standard deviations of sines with 1, 2, ... half periods per motion [rad]
+WAY_DEVIATIONS = (0.3, 0.1, 0.05, 0.03, 0.02, 0.01)
 N_POINTS = 50
-BUMP_WIDTH = 0.1  # standard deviation in units of the phase
+BUMP_WIDTH = 0.1  # standard deviation of the bump, in units of the phase
 AMPLITUDES = (0.1, 0.2, 0.3, 0.5)  # [rad]
-CANDIDATES = 6  # number of motions drawn for each demonstration; most touch the disc
+CANDIDATES = 6  # number of motions drawn for each demonstration, because most touch the disc
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def main() -> None:
     parser.add_argument("--demonstrations", type=int, default=1000)
     parser.add_argument("--experts", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     table = measure(args.demonstrations, args.experts, args.seeds)

@@ -4,8 +4,8 @@
         [--output benchmarks/results/moveit_plugin.txt]
 
 Poses come from forward kinematics of uniform random configurations, and states are uniform, too. The plugin's solver is
-compiled without ROS and MoveIt, with the plugin's flags. They are for any processor, while Python selects the module
-for this one. Columns:
+compiled without ROS and MoveIt, with the plugin's flags. It runs on any processor, while Python selects the module for
+the processor at hand. Columns:
 
   solved           poses that the plugin solves; what it returns is verified by `Robot.verify`
   Python           poses that `Sampler.solve(pose, near=state)` solves
@@ -36,7 +36,7 @@ from eim_ros.ik import Sampler
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from moveit_plugin.test_arm_solver import ENOUGH, OPTIONS, ROOT, found_by
 
-SPEED = ("-O3", "-fno-trapping-math")  # flags of cmake/moveit_plugin.cmake that the test leaves out
+SPEED = ("-O3", "-fno-trapping-math")  # flags of cmake/moveit_plugin.cmake that the test does not use
 APART = 1e-3  # [rad]
 MOST = 1000  # number of solutions at which solve.cpp ends its search for all
 HEADER = (
@@ -94,7 +94,7 @@ def late(times: list[float]) -> float:
 def main() -> None:
     """Compile the program, and print a row for each robot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=1000, help="of each robot")
+    parser.add_argument("--poses", type=int, default=1000, help="number of poses of each robot")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--robots", nargs="+", default=["panda", "ur5e", "gen3"], metavar="NAME")
     parser.add_argument("--output", type=Path)

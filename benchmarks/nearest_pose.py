@@ -33,7 +33,7 @@ from eim_ros.kinematics import Robot
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from ik.test_nearest_pose import ARMS, brute_force, targets
 
-WEIGHTS = (1.0, 0.2)  # of position [m] and orientation [rad]
+WEIGHTS = (1.0, 0.2)  # weights of position [m] and orientation [rad]
 APART = 1e-3
 TIMEOUT = 60.0  # [s]
 HEADER = f"{'arm':12}{'poses':>7}{'farther':>9}{'nearer':>8}{'largest':>10}{'median':>9}{'p99':>8}{'brute':>8}"

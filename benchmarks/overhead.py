@@ -2,12 +2,12 @@
 
     python -m benchmarks.overhead [--poses 500] [--seed 11] [--arms UR5] [--output benchmarks/results/overhead.txt]
 
-Poses come from forward kinematics of uniform random configurations, and references of `near` are further such
-configurations. Columns are CPU times of a call on one thread [us], median, with the 99th percentile in brackets:
+Poses come from forward kinematics of uniform random configurations. References of `near` are further configurations of
+this kind. Columns are CPU times of a call on one thread [us], median, with the 99th percentile in brackets:
 
   solver     the compiled call that the answer needs: a root of a closed form, or one solution by restarts
   solve      `Sampler.solve(pose)` of a transform (4, 4)
-  list       the same of a list x y z qx qy qz qw
+  list       the same for a list x y z qx qy qz qw
   limits     `Sampler.with_constraints(limits=...)`
   n = 1 ...  `Sampler.sample(pose, n)`
   near       `Sampler.solve(pose, near=q)`
@@ -46,13 +46,13 @@ FloatArray = npt.NDArray[np.float64]
 INCLUDED = ("ur5e", "panda", "iiwa14")
 NAMES = ("UR5, off by 1e-06", "UR5, off by 0.0001", "UR5, off by 0.001", "Jaco 2", "xArm6", "Gen3 lite", "CRX-10iA")
 COUNTS = (1, 2, 7, 8, 16)
-SAME = 1e-6  # distance below which solutions count as one [rad]
+SAME = 1e-6  # distance below which two solutions count as the same [rad]
 N_WARM, N_BLOCK, N_RESTARTS = 20, 100, 3000
 COLUMNS = ("solver", "solve", "list", "limits", *(f"n = {n}" for n in COUNTS), "near", "near, 1", "all", "batch")
 
 
 def arms() -> dict[str, Robot]:
-    """Return the arms by name: included ones with their limits, and published parameters with half a turn."""
+    """Return the arms by name: included arms with their limits, and published arms with limits of +-half a turn."""
     urdfs = {"UR5": URDFS["UR5"], **{name: ARMS[name] for name in NAMES}}
     urdfs["spherical wrist, off by 1e-4"] = ARMS["spherical wrist, off by 1e-4"]
     urdfs |= {name: urdf for name, urdf in ARMS.items() if name.startswith("random axes")}
@@ -115,10 +115,10 @@ def row(name: str, robot: Robot, n_poses: int, seed: int) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=500, help="of each arm (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=11, help="of the poses (default %(default)s)")
-    parser.add_argument("--arms", help="only arms whose names contain this")
-    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    parser.add_argument("--poses", type=int, default=500, help="number of poses of each arm (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=11, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="measure only arms whose names contain this text")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     head = [
         f"calls of Sampler next to their solver; {args.poses} poses of each arm; seed {args.seed}; CPU times [us]",

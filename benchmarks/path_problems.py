@@ -5,10 +5,10 @@
 DATA is a checkout of github.com/jstmn/cppflow (MIT licence, commit c92e0a4). Its folder `cppflow` contains the problems
 and paths. The robots are our `fetch` and `panda`, with their collision shapes.
 
-The judge is independent: it reads the URDF with pinocchio and uses none of our kinematics and collision checks. A path
-is valid if each pose is met to 0.1 mm and 0.1 deg, if revolute joints move at most 7 deg and prismatic joints at most
-2 cm between poses, if limits hold, and if nothing collides. Neighbouring links are not checked against each other, nor
-are links that collide in more than 95 % of random configurations.
+The judge is independent: it reads the URDF with pinocchio, and uses neither our kinematics nor our collision checks. A
+path is valid if each pose is reached to 0.1 mm and 0.1 deg, the limits hold, and nothing collides. Between poses,
+revolute joints may move by at most 7 deg, and prismatic joints by at most 2 cm. Pairs of links are ignored if they are
+neighbours, or collide in more than 95 % of random configurations.
 
 Lengths are sums over all joints and steps, in radians for revolute joints and in metres for the torso.
 """
@@ -39,7 +39,7 @@ from eim_ros.kinematics import Robot, robot_path
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-TORSO_AT_ZERO = np.array([-0.086875, 0.0, 0.37743])  # origin of torso_lift_link in base_link, if the torso is down [m]
+TORSO_AT_ZERO = np.array([-0.086875, 0.0, 0.37743])  # origin of torso_lift_link in base_link with the torso down [m]
 PUBLISHED: dict[str, tuple[float, float] | None] = {  # TORM: [rad], [m]
     "fetch_arm__circle": (11.105, 0.0),
     "fetch_arm__hello": (61.029, 0.0),
@@ -54,7 +54,7 @@ PUBLISHED: dict[str, tuple[float, float] | None] = {  # TORM: [rad], [m]
     "panda__1cube": (8.493, 0.0),
     "panda__2cubes": (12.628, 0.0),
     "panda__flappy_bird": None,
-    "fetch_arm__rot_yz": None,  # the last three were not used during development
+    "fetch_arm__rot_yz": None,  # the last three problems were not used during development
     "fetch__rot_yz": None,
     "panda__square": None,
 }
@@ -93,7 +93,7 @@ class PathProblem:
         is_arm, is_panda = name.startswith("fetch_arm"), name.startswith("panda")
         fixed = {"torso_lift_joint": 0.0} if is_arm else {}
         constraints = Constraints(fixed=fixed, self_collision=True, obstacles=obstacles)
-        if is_panda:  # the hand is turned by -45 degrees about link 8, which is the tip of our model
+        if is_panda:  # The hand is turned by -45 degrees about link 8, which is the tip of our model.
             poses[:, :3, :3] = poses[:, :3, :3] @ pinocchio.rpy.rpyToMatrix(0.0, 0.0, np.pi / 4.0)
         return cls("panda" if is_panda else "fetch", "panda_link8" if is_panda else "gripper_link", poses, constraints)
 
@@ -158,7 +158,7 @@ class Judge:
         return found
 
     def faults(self, q: FloatArray) -> list[str]:
-        """Return why a path (n_poses, dof) is not valid; nothing if it is valid."""
+        """Return why a path (n_poses, dof) is invalid, or an empty text if it is valid."""
         if np.isnan(q).any():
             return ["gaps"]
         model, data, collisions = self.model, self.data, self.geometry.createData()
@@ -211,8 +211,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=600.0)
     parser.add_argument("--objective", default="length", choices=("squares", "length", "largest_step", "none"))
-    parser.add_argument("--only", default="", help="beginning of the names")
-    parser.add_argument("--output", type=Path, help="also write the lines there")
+    parser.add_argument("--only", default="", help="follow only paths whose names begin with this text")
+    parser.add_argument("--output", type=Path, help="also write the lines to this file")
     args = parser.parse_args()
     told = [
         f"path problems of TORM and CppFlow, objective {args.objective}, timeout {args.timeout:g} s, one thread",

@@ -1,17 +1,18 @@
-"""`GMMVI(target).fit()` without settings: gap to the evidence, means next to reference draws, modes found.
+"""`GMMVI(target).fit()` without settings: gap to the evidence, means next to those of reference draws, and modes found.
 
     python -m benchmarks.posteriors [--database FOLDER] [--seeds 2] [--targets funnel ...] [--output FILE]
 
 The gap is log Z - ELBO, from 20000 new samples of the model. For the targets of Blessing et al. 2024 ("Beyond ELBOs"),
-Z is 1 and known. For the logistic regressions, log Z comes from bridge sampling between the model and 10000 samples by
-Hamiltonian Monte Carlo. For the others, it comes from samples of the model by importance weighting. It is reliable if
-the share, their effective sample size divided by their number, is high.
+Z is known to be 1. For the logistic regressions, log Z comes from bridge sampling between the model and 10000 samples
+by Hamiltonian Monte Carlo. For the other targets, log Z comes from samples of the model by importance weighting. This
+estimate is reliable if the column "share" is high: the effective sample size divided by the number of samples.
 
-The mean error is the largest difference between a mean of the model and the mean of the reference draws, in their
-standard deviations. Reference draws are those of posteriordb, or the samples by Hamiltonian Monte Carlo. 10000 draws
+The mean error is the largest difference between a mean of the model and the mean of the reference draws, in standard
+deviations of the reference draws. These are draws of posteriordb, or samples by Hamiltonian Monte Carlo. 10000 draws
 leave an error of about 0.01.
 
-Set --database to a clone of https://github.com/stan-dev/posteriordb. Without it, its posteriors are skipped.
+Set --database to a clone of https://github.com/stan-dev/posteriordb. Without it, the posteriors of posteriordb are
+skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from experiments.targets.scores import (
 
 N_SAMPLES = 20_000
 N_REFERENCE = 10_000
-N_FOR_MEANS = 200_000  # an error of 0.002 standard deviations
+N_FOR_MEANS = 200_000  # such that their mean has an error of 0.002 standard deviations
 ANALYTIC: dict[str, Callable[[torch.Generator], Any]] = {
     "gmm20": lambda generator: targets.random_gaussian_mixture(20, generator),
     "stm20": lambda generator: targets.random_student_mixture(20, generator),
@@ -57,7 +58,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", type=Path, help="clone of posteriordb")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--first-target-seed", type=int, default=0, help="of random targets; four of them if above 0")
+    parser.add_argument(
+        "--first-target-seed",
+        type=int,
+        default=0,
+        help="first seed of random targets; four targets are random if it is above 0",
+    )
     parser.add_argument("--targets", nargs="+", choices=[*ANALYTIC, *POSTERIORS], default=[*ANALYTIC, *POSTERIORS])
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()

@@ -2,17 +2,17 @@
 
     python -m benchmarks.ratio_bottleneck [--seeds 2] [--output benchmarks/results/ratio_bottleneck.txt]
 
-The data are 10000 samples of a random mixture (thesis 6.1), the start is k-means, the bounds are 0.005 nat. In high
-dimensions a network that classifies samples of p and q (the thesis) sees classes that hardly overlap, so its log ratio
+The data are 10000 samples of a random mixture (thesis 6.1), the start is k-means, and the bounds are 0.005 nat. The
+network of the thesis classifies samples of p and q. In high dimensions, these classes hardly overlap, so its log ratio
 is unreliable away from both. Each row is a custom estimator (`EIM(estimator=...)`) with a network of the same size:
 
-ratio           the log ratio p/q to the current model, trained further in each iteration (thesis 4.3.1)
+ratio           the log ratio p/q for the current model, trained further in each iteration (thesis 4.3.1)
 accumulated     log p = log q_0 + f. The network f is trained to distinguish data from samples of the start, the current
-                model and five earlier ones, whose densities are known, so what one iteration learns stays true
-telescoping     four ratios between waymarks sqrt(1 - a^2) x_p + a x_q, summed (Rhodes et al. 2020)
+                model and five earlier models. Their densities are known, so what an iteration learns remains valid
+telescoping     sum of four log ratios between waymarks sqrt(1 - a^2) x_p + a x_q (Rhodes et al. 2020)
 
-"products" shows the network the products of two coordinates as well, in one hidden layer of 100 units. The table lists
-KL(model || p) [nat] after each number of iterations, without the choice of the best model.
+With "products", the network also sees the products of two coordinates, and has one hidden layer of 100 units. The table
+lists KL(model || p) [nat] after each number of iterations, without the choice of the best model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from experiments import random_mixture
 
 N_DIMS, N_COMPONENTS, N_TRAIN, N_TEST = 20, 10, 10_000, 5000
 BATCH, FIRST_EPOCHS, DROPOUT, LEARNING_RATE = 1000, 20, 0.1, 1e-3
-N_EARLIER, EARLIER_EVERY = 5, 20  # earlier models among the noise, and iterations between them
+N_EARLIER, EARLIER_EVERY = 5, 20  # number of earlier models among the noise, and of iterations between them
 N_BRIDGES = 4
 REPORT_EVERY = 100  # iterations
 SETTINGS = {
@@ -50,7 +50,7 @@ SETTINGS = {
 
 
 class Ratio:
-    """log p/q by a classifier of data and samples of the model."""
+    """Log ratio of p to q by a classifier of data and samples of the model."""
 
     n_outputs = 1
 
@@ -65,7 +65,7 @@ class Ratio:
         return z.float()
 
     def prepare(self, data: Pairs, model: MixtureOfExperts) -> None:
-        torch.manual_seed(0)  # initial weights and dropout
+        torch.manual_seed(0)  # for initial weights and dropout
         self.mean, self.deviation, self.start = data.sample.mean(0), data.sample.std(0), model
         width, layers = self.features(data.sample[:2]).shape[1], []
         for units in (100,) if self.products else (50, 50, 50):

@@ -1,4 +1,4 @@
-"""Motion priors of recorded bags: default settings, next to ProMPs, movement_primitives and gmr.
+"""Motion priors of recorded bags with default settings, next to ProMPs, movement_primitives and gmr.
 
     python -m experiments.table_demonstrations FOLDER --motions 250 --seed 0   # the bag FOLDER/panda_table
     eim demo-planar --output FOLDER/planar                                     # the bag FOLDER/planar/demonstrations
@@ -7,10 +7,10 @@
         [--output benchmarks/results/recorded_motions.txt]
 
 The node `demo_recorder` wrote both bags, and the import of bags reads them. In each split, every fifth motion is held
-out. Methods, columns and marks are those of `lasa.py`, for different numbers of experts. Distances are norms over the
-joints [mrad]. The ends of the first eight held-out motions of a split are prescribed.
-The noise that movement_primitives fits is below 1e-5 rad, which is too little for the motions that it was fitted to.
-If its covariance is singular, it has no log-likelihood.
+out. Methods, columns and marks are the same as in `lasa.py`, for different numbers of experts. Distances are norms over
+the joints [mrad]. The ends of the first eight held-out motions of a split are prescribed. The noise that
+movement_primitives fits is below 1e-5 rad, which is too little for the motions that it was fitted to. If its covariance
+is singular, it has no log-likelihood.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from eim_ros.bags.selection import Selection
 
 COMPONENTS = (2, 5, 10)
 EVERY = 5  # every fifth motion is held out
-NOISES = (0.001, 0.003, 0.01, 0.03)  # of the ProMPs [rad]
-SELECTION = Selection(skipped_labels=("pause",))  # of the arm at rest between two motions
+NOISES = (0.001, 0.003, 0.01, 0.03)  # noises of the ProMPs [rad]
+SELECTION = Selection(skipped_labels=("pause",))  # label of the arm at rest between two motions
 
 
 def cases(bags: list[Path], n_splits: int) -> Iterator[tuple[str, int, Groups]]:
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("bags", type=Path, nargs="+")
     parser.add_argument("--splits", type=int, default=2, help="number of splits, up to 5")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", RuntimeWarning)  # of components of gmr without points

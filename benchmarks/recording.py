@@ -3,9 +3,9 @@
     python -m benchmarks.recording [--output benchmarks/results/recording.txt] [--seconds 60] [--kills 20] [--seed 0]
 
 There are two processes: the real node, and this one, which publishes numbered joint states of seven joints (positions,
-velocities, efforts). The first recording is stopped as usual, and its numbers are compared with those sent. Further
-recordings are killed (SIGKILL) at random times. Rosbags opens each of these bags without repair. The time between the
-last message in the bag and the kill is measured by this process's clock.
+velocities, efforts). The first recording is stopped as usual, and its numbers are compared with those sent. The
+recorder is killed (SIGKILL) during further recordings, at random times. Rosbags opens each of these bags without
+repair. The time between the last message in the bag and the kill is measured by this process's clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KILL_BETWEEN = (0.5, 6.0)  # range of times after the first message [s]
 class Recorder:
     """Recorder node in a separate process, and its clients.
 
-    Each node needs a new name because the middleware remembers killed ones.
+    Each node needs a new name because the middleware remembers killed nodes.
     """
 
     def __init__(self, node: object, name: str, folder: Path) -> None:
@@ -94,7 +94,7 @@ class Robot:
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import JointState
 
-        # a deep queue, so that messages that a busy machine has not sent yet are not overwritten
+        # a deep queue, because a busy machine would otherwise overwrite messages before it sends them
         self._publisher = node.create_publisher(JointState, topic, QoSProfile(depth=5000))
         self._message = JointState(name=JOINTS, velocity=[0.0] * 7, effort=[0.0] * 7)
         self._node = node
@@ -170,7 +170,7 @@ def record(node: object, folder: Path, seconds: float) -> list[str]:
 
 
 def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, int, int]:
-    """Kill one recorder; return whether the bag opens, and figures of its contents.
+    """Kill a recorder, and return whether its bag opens, and figures of its contents.
 
     The figures are the seconds missing at the end, the number of messages missing before that, and the number of
     messages in the bag.
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     isolate()
     import rclpy

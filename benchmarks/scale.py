@@ -1,9 +1,9 @@
 """A million poses through `stream`, by joblib and Dask with two worker processes.
 
 Each task draws 20000 reachable poses, streams them on one thread and keeps only counts, so nothing grows with the
-number of poses. The table gives the CPU time of the workers per pose, which other load changes little, poses per second
-by the wall clock and per second of CPU time ("per core"), and the resident memory of the workers after their first and
-last task.
+number of poses. The table lists the CPU time of the workers per pose, which hardly depends on other load. It also lists
+poses per second by the wall clock and per second of CPU time ("per core"), and the resident memory of the workers after
+their first and last task.
 
     python -m benchmarks.scale [--poses 1000000] [--output FILE]
 """
@@ -29,7 +29,7 @@ PART, N_WORKERS = 20_000, 2
 ENOUGH = 1e6  # [s]
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("panda", "solve", {}),
-    ("ur5e", "sample", {"n": 20}),  # all eight solutions or fewer
+    ("ur5e", "sample", {"n": 20}),  # up to all eight solutions
 )
 
 
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     n_poses: int
     n_solved: int
     n_rows: int
-    cpu: float  # [s], of the stream
+    cpu: float  # CPU time of the stream [s]
     memory: float  # [MB], resident after the task
     ended: float  # [s], wall clock
 

@@ -127,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     parser.add_argument("--serve-plain", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve_plain:

@@ -43,7 +43,7 @@ from benchmarks._machine import isolate, load_average, processor, running
 ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
 READY_WITHIN = 120.0  # time limit for the start [s]
-LOST = 40.0  # time after which an answer counts as lost [s]
+LOST = 40.0  # time after which a missing answer counts as lost [s]
 # Time limit for a process that sends one request [s]: Fast DDS 3.2 can block for ever at its exit if another client
 # leaves at that moment.
 ONE_SHOT = READY_WITHIN + LOST + 20.0
@@ -75,7 +75,7 @@ def request(service_type: Any, generator: np.random.Generator, **fields: Any) ->
 
 
 def long_request() -> dict[str, Any]:
-    """Return fields of a `SolveAllIK` request that searches until its time is up."""
+    """Return fields of a `SolveAllIK` request that searches until its time limit."""
     from eim_ros.msg import IKGuarantee
 
     return {"timeout": LONG, "guarantee": IKGuarantee(kind=IKGuarantee.BOUND, confidence=0.99, missed_share=1e-7)}
@@ -122,7 +122,7 @@ class Asker:
         self.client = self.node.create_client(self.service_type, self._service, **self._profile)
 
     def ask(self, generator: np.random.Generator, patience: float = LOST, **fields: Any) -> tuple[int | None, float]:
-        """Send a request; return the error code of the answer, None if it is lost, and the time it took [s]."""
+        """Send a request. Return the error code of the answer (None if it is lost), and the time that it took [s]."""
         message = request(self.service_type, generator, **fields)
         began = time.perf_counter()
         future = self.client.call_async(message)
@@ -224,7 +224,7 @@ def quantiles(times: np.ndarray) -> str:
 def server(*words: str) -> Iterator[int]:
     """Start an active server and yield its process id."""
     with running([*SERVER, *words]) as process:
-        probe = Client("good", 1.0, 0)  # waits until the service is available
+        probe = Client("good", 1.0, 0)  # wait until the service is available
         while set(probe.result()[0]) != {1}:
             probe = Client("good", 1.0, 0)
         yield process.pid
@@ -384,7 +384,7 @@ def vanishing(seed: int, seconds: float = 10.0) -> Iterator[str]:
 
 
 def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
-    del seed  # this part is deterministic
+    del seed  # the seed is not used, because this part is deterministic
     with running([*ITSELF, "--publish"]):
         with server("-p", "joint_states_topic:=/joint_states") as pid:
             yield f"our server             {busy_share(pid, seconds):.1%} of a core"
@@ -440,8 +440,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, help="of each measurement")
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--seconds", type=float, help="duration of each measurement [s]")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     for hidden in ("--client", "--service"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     for hidden in ("--once", "--serve-plain", "--publish", "--subscribe"):

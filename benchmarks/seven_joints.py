@@ -1,11 +1,11 @@
-"""Arms with seven revolute joints: the share of poses whose solutions are proven complete, its cost, and a judge.
+"""Arms with seven revolute joints: the share of poses whose solutions are proven complete, cost, and a check.
 
     python -m benchmarks.seven_joints [--poses 100] [--random 20] [--judged 10] [--seed 21]
         [--output benchmarks/results/seven_joints.txt]
 
 Each call is `solve_all(pose, guarantee="certified")`, with solutions at most 0.3 rad apart along their curves. Poses
-come from forward kinematics of uniform random configurations. Random arms have random axes and limits of 2.9 rad; each
-gets a fifth as many poses. Columns:
+come from forward kinematics of uniform random configurations. Random arms have random axes and limits of +-2.9 rad.
+Each gets a fifth of the poses. Columns:
 
   form        what proves completeness: a closed form with one joint as parameter, or elimination
   prepared    CPU time to prepare the arm, once [ms]
@@ -51,12 +51,12 @@ HEADER = (
 
 
 def arm_named(name: str) -> Robot:
-    """Return an included arm; Fetch's without its torso, which slides."""
+    """Return an included arm. Fetch's arm is returned without its torso, which is a prismatic joint."""
     return Robot(name, base="torso_lift_link") if name == "fetch" else Robot(name)
 
 
 def on_circles(robot: Robot, q: FloatArray) -> FloatArray:
-    """Return configurations such that continuous joints are near each other on their circles."""
+    """Return configurations shifted by revolutions, such that continuous joints are near each other."""
     circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
@@ -102,12 +102,14 @@ def row(name: str, robot: Robot, n_poses: int, n_judged: int, seed: int) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=100, help="of each arm (default %(default)s)")
+    parser.add_argument("--poses", type=int, default=100, help="number of poses of each arm (default %(default)s)")
     parser.add_argument("--random", type=int, default=20, help="number of random arms (default %(default)s)")
-    parser.add_argument("--judged", type=int, default=10, help="poses judged by refined seeds (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=21, help="of the poses (default %(default)s)")
-    parser.add_argument("--arms", help="only arms whose names contain this")
-    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    parser.add_argument(
+        "--judged", type=int, default=10, help="number of poses judged by refined seeds (default %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=21, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="measure only arms whose names contain this text")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     head = [
         f"all solutions of arms of seven revolute joints, proven complete; {args.poses} poses each, seed {args.seed}; "

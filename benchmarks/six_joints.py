@@ -110,7 +110,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
             arm = ssik_artifact(Case(robot, path, (RIGHT, RIGHT)))
             arm.solve(poses[0])
             ways["ssik"] = arm.solve
-    except Exception as error:  # a peer may reject an arm for any reason
+    except Exception as error:  # because a peer may reject an arm for any reason
         print(f"ssik: {type(error).__name__}: {' '.join(str(error).split())[:100]}", file=sys.stderr)
     return least_times(ways, poses)
 
@@ -141,10 +141,19 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=100_000, help="of each arm of a maker (default %(default)s)")
-    parser.add_argument("--judged", type=int, default=100, help="of these, by refined seeds (default %(default)s)")
-    parser.add_argument("--random", type=int, default=2, help="random arms of each kind, a tenth of the poses each")
-    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    parser.add_argument(
+        "--poses", type=int, default=100_000, help="number of poses of each real arm (default %(default)s)"
+    )
+    parser.add_argument(
+        "--judged",
+        type=int,
+        default=100,
+        help="number of poses of each arm that are judged by refined seeds (default %(default)s)",
+    )
+    parser.add_argument(
+        "--random", type=int, default=2, help="number of random arms of each kind, which get a tenth of the poses"
+    )
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     lines = [
         f"all solutions of arms of six joints, {args.poses} poses each ({args.poses // 10} of random arms), seed 11",

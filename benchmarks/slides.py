@@ -2,7 +2,7 @@
 
     python -m benchmarks.slides [--poses 100] [--judged 20] [--seed 11] [--output benchmarks/results/slides.txt]
 
-Arms are those of test/kinematics/slide_arms.py. Poses come from forward kinematics of uniform random configurations
+The arms are from test/kinematics/slide_arms.py. Poses come from forward kinematics of uniform random configurations
 within the limits. Tasks are complete poses, and poses with a free roll about the z axis of the tool. Columns:
 
   found     mean number of solutions of a pose
@@ -43,8 +43,9 @@ from kinematics.slide_arms import FREE_ROLL, SHORT, SLIDING
 
 FloatArray = npt.NDArray[np.float64]
 
-SAME = 0.02  # distance below which solutions count as one [rad, m]; those within 1e-6 of a pose may be 1e-3 apart
-REGULAR = 1e-3  # least singular value of the Jacobian of a regular configuration
+# distance below which two solutions count as the same [rad, m]; solutions within 1e-6 of a pose may be 1e-3 apart
+SAME = 0.02
+REGULAR = 1e-3  # smallest singular value of the Jacobian at a regular configuration
 N_SEEDS = 4000
 PRECISE = 1e-9  # tolerance of refined seeds [m, rad]
 HEADER = (
@@ -63,7 +64,7 @@ class Case:
         self.sampler = sampler.with_constraints(**self.asked) if is_roll_free else sampler
 
     def away(self, rows: FloatArray, q: FloatArray) -> FloatArray:
-        """Return the largest difference of a joint, on the circle if it turns."""
+        """Return the largest difference of a joint, which is modulo 2 pi for revolute joints."""
         off = rows - q
         return np.asarray(
             np.abs(np.where(self.robot.prismatic, off, (off + np.pi) % (2.0 * np.pi) - np.pi)).max(axis=-1)
@@ -72,7 +73,7 @@ class Case:
     def is_regular(self, q: FloatArray, pose: FloatArray) -> bool:
         """Return whether the solution is isolated: the Jacobian of the task has full column rank."""
         jacobian = self.robot.jacobian(q[None])[0]
-        if self.asked:  # rotation about the z axis of the target does not count
+        if self.asked:  # because rotation about the z axis of the target is free
             jacobian = np.vstack([jacobian[:3], pose[:3, :2].T @ jacobian[3:]])
         return bool(np.linalg.svd(jacobian, compute_uv=False)[-1] > REGULAR)
 
@@ -87,7 +88,7 @@ class Case:
         return np.array(kept).reshape(-1, self.robot.dof)
 
     def is_proven(self, pose: FloatArray) -> bool | None:
-        """Return whether a certified answer is certified; None if the request is refused."""
+        """Return whether the answer to a request for a certificate is certified, or None if the request is refused."""
         try:
             report = self.sampler.solve_all(pose, guarantee="certified").completeness
             return report is not None and report.certified
@@ -100,13 +101,13 @@ def row(name: str, urdf: str, is_roll_free: bool, n_poses: int, n_judged: int, s
     case, rng = Case(urdf, is_roll_free), np.random.default_rng(seed)
     configurations = case.robot.random(n_poses, rng)
     poses = case.robot.fk(configurations)
-    if is_roll_free:  # by a random angle
+    if is_roll_free:  # turned by a random angle
         angles = rng.uniform(-np.pi, np.pi, n_poses)
         turns = np.tile(np.eye(4), (n_poses, 1, 1))
         turns[:, 0, 0] = turns[:, 1, 1] = np.cos(angles)
         turns[:, 1, 0], turns[:, 0, 1] = np.sin(angles), -np.sin(angles)
         poses = poses @ turns
-    case.sampler.solve_all(poses[0], seed=0)  # prepares the arm
+    case.sampler.solve_all(poses[0], seed=0)  # not measured, because it prepares the arm
     n_found = n_complete = n_lost = n_false = n_missing = n_missing_false = n_unseen = 0
     times = np.empty(n_poses)
     proofs: list[bool | None] = []
@@ -135,11 +136,16 @@ def row(name: str, urdf: str, is_roll_free: bool, n_poses: int, n_judged: int, s
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poses", type=int, default=100, help="of each arm (default %(default)s)")
-    parser.add_argument("--judged", type=int, default=20, help="of these, by refined seeds (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=11, help="of the poses (default %(default)s)")
-    parser.add_argument("--arms", help="only arms whose names contain this")
-    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    parser.add_argument("--poses", type=int, default=100, help="number of poses of each arm (default %(default)s)")
+    parser.add_argument(
+        "--judged",
+        type=int,
+        default=20,
+        help="number of poses of each arm that are judged by refined seeds (default %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=11, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="measure only arms whose names contain this text")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     head = [
         f"solve_all; {args.poses} poses of each arm, seed {args.seed}; {args.judged} judged by {N_SEEDS} seeds",

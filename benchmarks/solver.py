@@ -4,8 +4,8 @@
     python -m benchmarks.solver /tmp/before [--arms ur5e panda] [--seed 3] [--output benchmarks/results/solver.txt]
 
 Both sides get the same poses, of uniform random configurations, and the same seeds. They take turns, and each block of
-calls is repeated. A figure is the median over blocks of the least CPU time of a call on one thread [us]; the ratio is
-new to old. Batches are timed for each pose.
+calls is repeated. A figure is the median over blocks of the smallest CPU time of a call on one thread [us]. The ratio
+is new to old. Batches are timed for each pose.
 """
 
 from __future__ import annotations
@@ -85,12 +85,14 @@ def ask(process: subprocess.Popen[str], *words: object) -> tuple[float, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("old", type=Path, help="checkout with compiled modules to compare with")
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), help="robots, or models with an underscore")
-    parser.add_argument("--seed", type=int, default=3, help="of the poses")
-    parser.add_argument("--output", type=Path, help="file to write the table to, as well")
+    parser.add_argument("old", type=Path, help="checkout to compare with; its modules must be compiled")
+    parser.add_argument(
+        "--arms", nargs="+", default=list(ARMS), help="names of robots, or of models, which contain an underscore"
+    )
+    parser.add_argument("--seed", type=int, default=3, help="seed of the poses (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
-    from benchmarks._machine import conditions  # not on the old side
+    from benchmarks._machine import conditions  # the call does not exist in the old checkout
 
     names = list(calls(None, np.empty(0), np.empty(0)))
     lines = [

@@ -3,11 +3,11 @@
     python -m benchmarks.surfaces [--poses 20] [--output benchmarks/results/surfaces.txt]
 
 The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of an
-iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of them within 0.3 and 0.6
-rad (or m) of an answer by Euclidean distance; the hole is the largest such distance. The first row is the default call
-without a model, the second one as many solutions by restarts alone (`diversity=0`). The third row is `refine`
-with as many uniform seeds as fit into the default call's CPU time; it returns many more solutions than requested. Times
-are CPU times of one thread, averaged over poses.
+iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of these solutions within
+0.3 and 0.6 rad (or m) of an answer by Euclidean distance. The hole is the largest of these distances. The first row is
+the default call without a model. The second row has as many solutions, by restarts only (`diversity=0`). The third row
+is `refine` with as many uniform seeds as fit into the CPU time of the default call. It returns many more solutions than
+requested. Times are CPU times of one thread, averaged over poses.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--poses", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="also write the table there")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     lines = [
         f"arms with more than one free direction, {args.poses} poses each, seed {args.seed}, CPU time of one thread",

@@ -1,18 +1,18 @@
-"""Raw draws of EM and EIM for a Panda that reaches around a post on two ways: how many collide.
+"""Raw draws of EM and EIM for a Panda that reaches around a post on either side: how many collide.
 
     python -m benchmarks.table_ways [--seeds 5] [--output benchmarks/results/table_ways.txt]
     python -m benchmarks.table_ways --picture docs/pictures/table_ways.png
 
 The data are config/demonstrations/panda_table.npz. The last 50 of 250 motions are held out. Both learners have their
-default settings. "start" is the start of EIM, without any iteration. "EIM net" has the classifier of the thesis alone,
-so it starts at the fit by EM. "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The seed
-is the seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
+default settings. "start" is the start of EIM, without any iteration. "EIM net" only has the classifier of the thesis,
+so it starts from the fit by EM. "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The
+seed is the seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
 
-"collide" is the share of draws that touch post, table or the arm itself. "solved" is the same share of up to 20
-solutions per pose, to which `Sampler.sample` moves draws without knowing the obstacles. A draw counts as "left" or
-"right" if its joints are all within 0.5 rad of a demonstration on that side. "distance" is the median distance of the
-flange to its pose [m]. "log-lik" is the mean log density of held-out demonstrations [nat]. Times are CPU seconds on one
-thread.
+"collide" is the share of draws that touch post, table or the arm itself. "solved" is the same share after
+`Sampler.sample`, which does not know the obstacles, has moved the draws to up to 20 solutions per pose. A draw counts
+as "left" or "right" if its joints are all within 0.5 rad of a demonstration on that side. "distance" is the median
+distance of the flange to its pose [m]. "log-lik" is the mean log density of held-out demonstrations [nat]. Times are
+CPU seconds on one thread.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from experiments.table_demonstrations import N_POINTS, OBSTACLES, POST, ROBOT, d
 
 FloatArray = npt.NDArray[np.float64]
 
-N_HELD_OUT = 50 * N_POINTS  # rows at the end
-EVERY = N_POINTS // 2  # two poses of each motion are judged
-N_DRAWS = 20  # at each pose
+N_HELD_OUT = 50 * N_POINTS  # number of held-out rows, which are at the end
+EVERY = N_POINTS // 2  # because two poses of each motion are judged
+N_DRAWS = 20  # number of draws at each pose
 NEAR = 0.5  # [rad]
 LEARNERS = ("EM", "start", "EIM", "EIM net", "EIM+kin")
 ROWS = (*((name, 1) for name in LEARNERS), *((name, 2) for name in LEARNERS), ("EM", 4), ("EM", 8))
 
-POSE = pose_from([0.56, 0.0, 0.22], [1.0, 0.0, 0.0, 0.0])  # of the picture
-TURN = Rotation.from_euler("ZX", [115.0, 58.0], degrees=True)  # the viewer looks from in front, above and the left
+POSE = pose_from([0.56, 0.0, 0.22], [1.0, 0.0, 0.0, 0.0])  # pose of the picture
+TURN = Rotation.from_euler("ZX", [115.0, 58.0], degrees=True)  # view from the front, from above and from the left
 CAMERA = Camera(TURN.as_matrix().T, np.array([0.3, 0.0, 0.3]), distance=3.5)
-SHOWN_TABLE = np.array([[0.2, -0.4], [0.75, -0.4], [0.75, 0.35], [0.2, 0.35]])  # part of it, x and y [m]
-N_LINES = 60  # arms per panel
+SHOWN_TABLE = np.array([[0.2, -0.4], [0.75, -0.4], [0.75, 0.35], [0.2, 0.35]])  # visible part of the table, x and y [m]
+N_LINES = 60  # number of arms per panel
 FREE, COLLIDES = GROUP_COLOURS[0], "#D55E00"
 
 
@@ -207,10 +207,10 @@ def _draw_panel(axes: Axes, q: FloatArray, thick: FloatArray) -> None:
     draw_target(axes, CAMERA, POSE, 0.1, oriented=False)
     rims = [CAMERA.project(_rim(height))[0] for height in (0.0, POST.length)]
     both = np.concatenate(rims)
-    for zorder, opacity in ((LINES + 0.5, 0.55), (ARMS + 1.0, 0.35)):  # translucent, so that arms inside can be seen
+    for zorder, opacity in ((LINES + 0.5, 0.55), (ARMS + 1.0, 0.35)):  # translucent, so that arms behind it are visible
         axes.fill(*both[ConvexHull(both).vertices].T, facecolor=MUTED, edgecolor=INK, alpha=opacity, zorder=zorder)
         axes.fill(*rims[1].T, facecolor="white", edgecolor=INK, alpha=0.6 * opacity, zorder=zorder)
-    room = CAMERA.project(np.array([[-0.1, 0.0, 0.0], [0.27, 0.0, 1.08]]))[0]  # for the base and the title
+    room = CAMERA.project(np.array([[-0.1, 0.0, 0.0], [0.27, 0.0, 1.08]]))[0]  # space for the base and the title
     fit_view(axes, np.concatenate([corners, both, room]), 0.8, margin=0.01)
     axes.set_axis_off()
 

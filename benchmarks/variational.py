@@ -2,18 +2,18 @@
 
     python -m benchmarks.variational [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
 
-Speed: SAMTRON on one thread. Both implementations use the same target, start and settings, and stop before an iteration
-that could exceed the evaluations of the target in `SPEED`. An iteration more can matter: planar4 gains up to 2 nats in
-one at 200,000 evaluations. The seconds lack the first three iterations, when TensorFlow traces its graphs. Set --peer
-to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate environment). Without it, the columns of
-gmmvi are empty.
+Speed: SAMTRON on one thread. Both implementations use the same target, start and settings. They stop before an
+iteration that could exceed the number of evaluations in `SPEED`, because one more iteration can matter: at 200,000
+evaluations, planar4 gains up to 2 nats per iteration. The seconds exclude the first three iterations, in which
+TensorFlow traces its graphs. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate
+environment). Without it, the columns of gmmvi are empty.
 
-Defaults: planar4 by `GMMVI(target).fit()` and by gmmvi's default settings for it, up to the same number of evaluations;
-the seconds include everything.
+Defaults: planar4 by `GMMVI(target).fit()`, and by gmmvi with its default settings for planar4, up to the same number of
+evaluations. The seconds include everything.
 
 Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error, and
 the modes found. For the planar robot, it lists the share of samples at each goal instead. Settings that split
-components go beyond the paper's algorithms. "kinematic" marks a run from `kinematic_start`.
+components go beyond the paper's algorithms. "kinematic" marks a run that starts from `kinematic_start`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
-N_COMPONENTS_OF_PEER = 300  # planar_robot_4.yml of gmmvi
+N_COMPONENTS_OF_PEER = 300  # from planar_robot_4.yml of gmmvi
 N_BY_DEFAULT = 200_000
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # number of evaluations
 
 
 @dataclass(frozen=True)
 class LongRun:
-    """Algorithm, evaluations, settings that differ from the problem's, and components of a kinematic start."""
+    """Algorithm, number of evaluations, changed settings, and number of components of a kinematic start."""
 
     target: str
     word: str
@@ -105,13 +105,13 @@ QUALITY = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", metavar="PYTHON", help="interpreter that has gmmvi")
+    parser.add_argument("--peer", metavar="PYTHON", help="Python interpreter with gmmvi and TensorFlow")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--skip-quality", action="store_true")
     parser.add_argument("--skip-speed", action="store_true")
     parser.add_argument("--skip-defaults", action="store_true")
-    parser.add_argument("--targets", nargs="+", choices=QUALITY, default=list(QUALITY), help="of the long runs")
+    parser.add_argument("--targets", nargs="+", choices=QUALITY, default=list(QUALITY), help="targets of the long runs")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -124,7 +124,10 @@ class AdversarialComparisonConfig(Settings):
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
-    """Return the cells method by method, the most expensive last."""
+    """Return the cells method by method, the most expensive last.
+
+    If a run is interrupted, it has then compared some methods at all sizes.
+    """
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
     for method, n_dims, n_components in itertools.product(methods, config.n_dims, config.n_components):

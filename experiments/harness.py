@@ -354,7 +354,10 @@ def comparable(settings: Settings) -> dict[str, Any]:
 
 
 def is_selection(experiment: Experiment[Any], part: SettingsT, whole: SettingsT) -> bool:
-    """Return whether `part` differs from `whole` only by selecting some of its cells."""
+    """Return whether `part` differs from `whole` only by selecting some of its cells.
+
+    The rows of `part` are then valid results of `whole`, because rows do not depend on each other.
+    """
     found, wanted = comparable(part), comparable(whole)
     changed = [name for name in found if found[name] != wanted[name]]
     return bool(changed) and all(
