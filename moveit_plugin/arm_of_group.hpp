@@ -1,4 +1,4 @@
-// From a planning group of MoveIt to the chain that the solver works on: see eim_ros/kinematics/urdf.py.
+// Converts a planning group of MoveIt to a chain for the solver, as eim_ros/kinematics/urdf.py does for a URDF.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace eim_moveit {
 
 struct Arm {
     std::unique_ptr<ArmSolver> solver;
-    std::vector<const moveit::core::JointModel*> joints;  // the independent ones from base to tip
+    std::vector<const moveit::core::JointModel*> joints;  // the independent joints from base to tip
     std::vector<std::string> joint_names;
 };
 
@@ -35,7 +35,8 @@ inline Joint limits_of(const moveit::core::JointModel& joint) {
             is_continuous};
 }
 
-// Limits of a joint such that its follower keeps its own, too; a follower that does not turn as often ends its turning.
+// Narrows the limits of a joint such that its mimic joint stays within its own limits. The joint is no longer
+// continuous if the mimic joint cannot make full revolutions with it.
 inline void narrow(Joint& joint, const Joint& follower, double multiplier, double offset) {
     if (multiplier != std::nearbyint(multiplier)) joint.is_continuous = false;
     if (follower.is_continuous || multiplier == 0.0) return;
@@ -44,7 +45,7 @@ inline void narrow(Joint& joint, const Joint& follower, double multiplier, doubl
     joint.lower = std::max(joint.lower, std::min(a, b)), joint.upper = std::min(joint.upper, std::max(a, b));
 }
 
-// Adds a row of the chain: placement, and how it moves.
+// Adds a row of the chain: the placement of a joint, and how it moves.
 inline void add_row(std::vector<double>& rows, const Eigen::Isometry3d& placement, bool slides, int source,
                     double multiplier, double offset) {
     for (int r = 0; r < 3; ++r) {
@@ -54,7 +55,7 @@ inline void add_row(std::vector<double>& rows, const Eigen::Isometry3d& placemen
     rows.insert(rows.end(), {slides ? 1.0 : 0.0, static_cast<double>(source), multiplier, offset});
 }
 
-// Links from the one after `base` to `tip`; std::invalid_argument where the tip is not below the base.
+// Returns the links after `base` up to `tip`. Throws std::invalid_argument if the tip is not below the base.
 inline std::vector<const moveit::core::LinkModel*> links_between(const moveit::core::LinkModel* base,
                                                                  const moveit::core::LinkModel* tip) {
     std::vector<const moveit::core::LinkModel*> links;
@@ -66,12 +67,12 @@ inline std::vector<const moveit::core::LinkModel*> links_between(const moveit::c
     return links;
 }
 
-// std::invalid_argument, with the reason, where the group is not a chain that the solver takes.
+// Returns the arm of a group. Throws std::invalid_argument with the reason if the solver does not support its chain.
 inline Arm arm_of(const moveit::core::LinkModel* base, const moveit::core::LinkModel* tip) {
     Arm arm;
     std::vector<double> rows;
     std::vector<Joint> joints;
-    Eigen::Isometry3d before = Eigen::Isometry3d::Identity();  // since the last moving joint
+    Eigen::Isometry3d before = Eigen::Isometry3d::Identity();  // transform since the last moving joint
     const std::vector<const moveit::core::LinkModel*> links = links_between(base, tip);
     for (const moveit::core::LinkModel* link : links) {  // a mimic joint may precede the joint that it copies
         const moveit::core::JointModel* joint = link->getParentJointModel();
@@ -87,7 +88,7 @@ inline Arm arm_of(const moveit::core::LinkModel* base, const moveit::core::LinkM
         const auto place = std::find(arm.joints.begin(), arm.joints.end(), source);
         if (place == arm.joints.end()) {
             throw std::invalid_argument("joint '" + joint->getName() + "' follows '" + source->getName() +
-                                        "', which is not of the chain");
+                                        "', which is not in the chain");
         }
         Eigen::Isometry3d turn = Eigen::Isometry3d::Identity();
         turn.linear() =

@@ -1,9 +1,10 @@
-// Solves a pose with the parts of eim_ros' solver, in the order of its Python strategies. It needs neither ROS nor
+// Solves a pose by the methods of eim_ros' solver, in the same order as the Python strategies. It needs neither ROS nor
 // MoveIt.
 //
-// The order is: the given state, if it is a solution; all solutions in closed form; solutions on self-motion curves,
-// the nearest to the state first; restarts until the deadline. Each solution is verified, and near-duplicates are
-// removed. Bounds may be narrower than the limits of the arm, for consistency limits and locked joints.
+// The solver first returns the given state, if it is a solution. Then come all solutions in closed form, and solutions
+// on self-motion curves, the nearest to the state first. The last method is restarts until the deadline. Each solution
+// is verified, and near-duplicates are removed. Bounds may be narrower than the limits of the arm, for consistency
+// limits and locked joints.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +23,11 @@ using Clock = std::chrono::steady_clock;
 
 inline constexpr double kTolerance = 1e-6;  // [m], [rad]
 inline constexpr int kMaxIterations = 60;
-inline constexpr int kPatience = 3, kUnhurried = 61;  // steps within which the squared error halves
-inline constexpr int kFruitlessSeeds = 3000;          // seeds without a new solution before a search for many ends
-inline constexpr eim::Index kMostRevolutions = 64;    // 2 pi-equivalent solutions in closed form
-inline constexpr eim::Index kOnCurves = 64;           // solutions that divide all curves
-inline constexpr double kConfidence = 0.99;           // of the search for curves
+inline constexpr int kPatience = 3, kUnhurried = 61;  // number of steps in which the squared error must halve
+inline constexpr int kFruitlessSeeds = 3000;          // a search for many ends after as many seeds without a new one
+inline constexpr eim::Index kMostRevolutions = 64;    // maximum number of 2 pi-equivalent solutions in closed form
+inline constexpr eim::Index kOnCurves = 64;           // number of solutions into which all curves are divided
+inline constexpr double kConfidence = 0.99;           // confidence at which the search for curves ends
 
 struct Joint {
     double lower, upper;  // [rad] or [m]; -pi and pi for continuous joints
@@ -35,7 +36,7 @@ struct Joint {
 
 class ArmSolver {
    public:
-    // rows (n_links + 1, 16): the chain as eim_ros/kinematics/urdf.py describes it
+    // rows (n_links + 1, 16): the chain in the form that eim_ros/kinematics/urdf.py describes
     ArmSolver(const std::vector<double>& rows, std::vector<Joint> joints)
         : chain_(rows.data(), static_cast<int>(rows.size() / 16), static_cast<int>(joints.size())),
           joints_(std::move(joints)),
@@ -77,7 +78,7 @@ class ArmSolver {
         return true;
     }
 
-    // The solution reached from the state itself; empty if there is none.
+    // Returns the solution that the solver reaches from the state, or an empty vector if there is none.
     Configuration refined(const eim::Task& task, const Configuration& state) const {
         eim::Rows rows({n_joints(), state});
         refine(task, kUnhurried, rows);
@@ -87,7 +88,7 @@ class ArmSolver {
 
     // Calls take(solution) for distinct solutions until it returns true, time is up, or there are no more. Returns
     // whether take returned true. The search for one solution continues until the deadline, unless a closed form shows
-    // that there are no others. A search for `most` > 1 ends when it has found as many, or no more.
+    // that there are no others. A search for `most` > 1 solutions ends when it has found this number, or finds no more.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
                 int most = 1) const {
@@ -102,10 +103,10 @@ class ArmSolver {
     }
 
    private:
-    static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
+    static constexpr double kFirstSeed = 0.5;  // fixed, so that equal requests have equal results
     static constexpr eim::StepOptions kEffort{kTolerance, kTolerance, kMaxIterations, kPatience};
 
-    // Whether the target is farther away than the arm is long.
+    // Whether the target is farther from the base than the arm can reach.
     bool is_beyond(const eim::Task& task) const {
         double away = 0.0, length = chain_.reach + kTolerance;
         for (int k = 0; k < 3; ++k) away += task.target[k][3] * task.target[k][3];
@@ -119,7 +120,7 @@ class ArmSolver {
         return std::sqrt(away) > length;
     }
 
-    // Offers solutions to the caller, each once.
+    // Offers each solution to the caller once.
     template <class Take>
     struct Offers {
         const ArmSolver& solver;
@@ -129,13 +130,13 @@ class ArmSolver {
         eim::Places known;
         bool is_taken = false;
 
-        // The state itself, if it is a solution.
+        // Offers the state itself, if it is a solution. Returns whether it was taken.
         bool given() {
             eim::Rows row({solver.n_joints(), state});
             eim::for_kind(solver.chain_, [&]<int N>() { eim::verify_rows<N>(solver.chain_, task, row); });
             return row.converged[0] && offer(row.row(0)) && is_taken;
         }
-        // Whether the solution is a new one.
+        // Offers a solution. Returns whether it is a new one.
         bool offer(const double* q) {
             if (is_taken || known.has_duplicate(q, eim::kDistinct)) return false;
             known.add(q);
@@ -148,7 +149,7 @@ class ArmSolver {
         }
     };
 
-    // Whether the search is over: a solution was taken, or these are all.
+    // Returns whether the search is over, because a solution was taken or there are no others.
     template <class Take>
     bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
         if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;
@@ -156,7 +157,7 @@ class ArmSolver {
         eim::PoseSolutions found{eim::Rows({n_joints()}), {}};
         eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, kMostRevolutions, end, -1.0, found);
         const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] = line(found);
-        // rows of the result have no marks
+        // the rows are copied, because those of the result have no marks
         eim::Rows rows({n_joints()});
         for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
         return offers.all(rows) || (is_complete && !is_singular && n_rows >= n_total);
@@ -198,7 +199,7 @@ class ArmSolver {
         const bool is_one = most == 1;
         const eim::SearchOptions options{most, 0.0, eim::kDistinct, true, false, is_one, kFruitlessSeeds,
                                          0,    0.0, kEffort,        end,  0.0};
-        // of several, each new one counts; of one, only that which is taken
+        // if several solutions are requested, each new one counts; otherwise only the one that is taken
         const eim::Conditions offer = [&](const eim::Rows& rows, eim::Index first, std::vector<std::uint8_t>& marks) {
             for (eim::Index i = first; i < rows.size(); ++i) {
                 if (marks[std::size_t(i)])
@@ -218,7 +219,7 @@ class ArmSolver {
         });
     }
 
-    // The same solution with continuous joints within pi of the state, since they may make any number of revolutions.
+    // Returns the same solution with each continuous joint within pi of the state.
     Configuration turned(Configuration q, const Configuration& state) const {
         for (int j = 0; j < n_joints(); ++j) {
             if (joints_[j].is_continuous) q[j] += eim::kTwoPi * std::nearbyint((state[j] - q[j]) / eim::kTwoPi);

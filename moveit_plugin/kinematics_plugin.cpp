@@ -12,7 +12,7 @@ rclcpp::Logger logger() {
     return rclcpp::get_logger("eim_ros.kinematics_plugin");
 }
 
-// Rows of rotation and position (3, 4); false where the quaternion is none.
+// Reads the rows of rotation and position (3, 4). Returns false if the quaternion is not normalised.
 bool read(const geometry_msgs::msg::Pose& pose, double (&target)[3][4]) {
     Eigen::Quaterniond turn(pose.orientation.w, pose.orientation.x, pose.orientation.y, pose.orientation.z);
     const double norm = turn.norm();
@@ -36,7 +36,7 @@ geometry_msgs::msg::Pose message_of(const Eigen::Isometry3d& pose) {
     return message;
 }
 
-// In how much time from now; at most an hour, for MoveIt may say "infinite".
+// Returns the time after so many seconds from now, at most an hour, because MoveIt may pass infinity.
 Clock::time_point deadline_after(double seconds) {
     const std::chrono::duration<double> left(std::clamp(seconds, 0.0, 3600.0));
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
@@ -51,7 +51,8 @@ bool KinematicsPlugin::initialize(const rclcpp::Node::SharedPtr& node, const mov
     storeValues(robot_model, group_name, base_frame, tip_frames, search_discretization);
     supported_methods_ = {kinematics::DiscretizationMethods::NO_DISCRETIZATION};
     if (tip_frames_.size() != 1) {
-        RCLCPP_ERROR(logger(), "group '%s' has %zu tips, expected one", group_name.c_str(), tip_frames_.size());
+        RCLCPP_ERROR(logger(), "group '%s' has %zu tips, but this plugin supports only groups with one tip",
+                     group_name.c_str(), tip_frames_.size());
         return false;
     }
     const moveit::core::LinkModel* base = robot_model.getLinkModel(base_frame_);

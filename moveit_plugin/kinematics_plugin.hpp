@@ -1,4 +1,4 @@
-// `eim_ros/KinematicsPlugin`: inverse kinematics in the process of MoveIt, one solution or all, by eim_ros/solver.
+// `eim_ros/KinematicsPlugin` of MoveIt: inverse kinematics by eim_ros/solver, without a server.
 #pragma once
 
 #include <limits>
@@ -20,16 +20,17 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
                     const std::string& group_name, const std::string& base_frame,
                     const std::vector<std::string>& tip_frames, double search_discretization) override;
 
-    // The solution that the seed leads to, without any other seed, as MoveIt asks of this one.
+    // Returns the solution that the seed leads to. MoveIt requires that this function tries no other seed.
     bool getPositionIK(const Pose& pose, const Configuration& seed, Configuration& solution, ErrorCode& error_code,
                        const Options& options = Options()) const override;
 
-    // All solutions that the default timeout leaves time for, near ones first, at most kMostSolutions. They differ, and
-    // are not chosen by discretisation: what is asked of that is refused.
+    // Returns all distinct solutions found within the default timeout, near ones first, and at most kMostSolutions.
+    // Requests with a discretisation of redundant joints are refused.
     bool getPositionIK(const std::vector<Pose>& poses, const Configuration& seed, std::vector<Configuration>& solutions,
                        kinematics::KinematicsResult& result, const Options& options) const override;
 
-    // The nearest solution of the first that are found and that the callback, if there is one, accepts.
+    // Returns the nearest of the solutions that the first successful method finds, and that the callback (if there is
+    // one) accepts.
     bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout, Configuration& solution,
                           ErrorCode& error_code, const Options& options = Options()) const override;
     bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout,
@@ -42,7 +43,7 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
                           const std::vector<double>& consistency_limits, Configuration& solution,
                           const IKCallbackFn& accept, ErrorCode& error_code,
                           const Options& options = Options()) const override;
-    using kinematics::KinematicsBase::searchPositionIK;  // of several poses and of costs: MoveIt's own
+    using kinematics::KinematicsBase::searchPositionIK;  // MoveIt's overloads for several poses and for costs
 
     bool getPositionFK(const std::vector<std::string>& link_names, const Configuration& joint_angles,
                        std::vector<Pose>& poses) const override;
@@ -53,7 +54,7 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
    private:
     static constexpr int kMostSolutions = 100;
 
-    // Where a joint may be, as a distance from the seed: anywhere, within a limit, or nowhere else where it is locked.
+    // Returns the allowed distance of each joint from the seed: infinity, its consistency limit, or 0 if it is locked.
     Configuration reach(const std::vector<double>& consistency_limits, const Options& options) const;
     bool is_well_formed(const Configuration& seed, const std::vector<double>& consistency_limits) const;
 
