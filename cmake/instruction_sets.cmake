@@ -15,7 +15,7 @@ endif()
 if(EIM_INSTRUCTION_SETS STREQUAL "all")
   set(instruction_sets ${known})
 elseif(EIM_INSTRUCTION_SETS STREQUAL "native")
-  # prints "baseline" and the best available set, separated by a space
+  # prints "baseline" and the best set of this processor, separated by a space
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env CXX=${CMAKE_CXX_COMPILER} ${CMAKE_CURRENT_LIST_DIR}/../scripts/instruction_sets.sh
     OUTPUT_VARIABLE instruction_sets OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)

@@ -8,9 +8,9 @@ find_package(std_msgs REQUIRED)
 find_package(trajectory_msgs REQUIRED)
 find_package(rosidl_default_generators REQUIRED)
 
-# rclpy needs type supports for Python and C: the ones of Fast DDS, and introspection. Fast DDS uses introspection to
-# describe types to other processes, and warns about each type without it. Type supports for C++ take more than half of
-# the compile time.
+# rclpy needs type supports for Python and C, both of Fast DDS and of introspection. Fast DDS uses introspection to
+# describe types to other processes, and warns about each type that lacks it. Type supports for C++ take more than half
+# of the compile time.
 if(EIM_LEAN_INTERFACES)
   list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "cpp")
 endif()
@@ -54,8 +54,8 @@ rosidl_generate_interfaces(${PROJECT_NAME}
 )
 
 # Generated sources share most of their headers, so one compiler run for ten of them costs a fraction of ten runs. Two
-# kinds must be compiled one by one. Descriptions of types each define the names of the types in them. In introspection
-# for C++, a type must precede the types that contain it.
+# kinds must be compiled one by one. Each description of a type defines the names of the types in it, and these would
+# clash. In introspection for C++, a type must precede the types that contain it.
 option(EIM_UNITY_INTERFACES "Compile generated sources of interfaces ten at a time" ON)
 if(EIM_UNITY_INTERFACES)
   foreach(library
@@ -73,7 +73,7 @@ if(EIM_UNITY_INTERFACES)
 endif()
 
 # If pip installs the Python package, the generated msg/, srv/ and action/ only extend it. A generated __init__.py would
-# hide the package. With generated metadata, pip would remove the files as an older version.
+# hide the package. With generated metadata, pip would take the files for an older version, and remove them.
 if(EIM_INTERFACES_ONLY)
   install(CODE "
     file(GLOB surplus

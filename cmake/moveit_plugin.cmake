@@ -1,7 +1,7 @@
 # `eim_ros/KinematicsPlugin` for MoveIt: the solver of eim_ros in the process of move_group. The package is built without
 # it if a dependency is missing, or with -DCMAKE_DISABLE_FIND_PACKAGE_moveit_core=ON.
 
-# Single libraries, because the target moveit_core::moveit_core exists only since MoveIt 2.15.
+# Link single libraries, because the target moveit_core::moveit_core exists only since MoveIt 2.15.
 set(plugin_libraries
   moveit_core::moveit_kinematics_base moveit_core::moveit_robot_model moveit_core::moveit_robot_state
   pluginlib::pluginlib rclcpp::rclcpp)

@@ -4,7 +4,7 @@
 install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "__pycache__" EXCLUDE
   PATTERN "*.pyc" EXCLUDE
-  PATTERN "*.so" EXCLUDE # of an editable install
+  PATTERN "*.so" EXCLUDE # modules of an editable install
   PATTERN "*.cpp" EXCLUDE
   PATTERN "*.h" EXCLUDE
   PATTERN "*.hpp" EXCLUDE

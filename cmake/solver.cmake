@@ -1,4 +1,4 @@
-# Compiled modules, the same and with the same flags as in setup.py. Each has one source, compiled once for each
+# Compiled modules, with the same flags as in setup.py. Each module has one source, which is compiled once for each
 # instruction set in EIM_INSTRUCTION_SETS. At run time, eim_ros/core/native.py loads the best supported one.
 
 include(cmake/instruction_sets.cmake)
@@ -7,7 +7,7 @@ set(options_avx2 -march=x86-64-v3 -mno-fma)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
-# pip installs pybind11's CMake files in a separate folder; CMake finds the package of a distribution without help
+# Ask Python, because pip installs pybind11's CMake files in a folder that CMake does not search.
 execute_process(COMMAND ${Python3_EXECUTABLE} -m pybind11 --cmakedir
   OUTPUT_VARIABLE pybind11_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
@@ -31,7 +31,7 @@ foreach(module solver/_solver learning/models/native/_quadratic_forms)
   endforeach()
 endforeach()
 
-# selects the set that the processor supports
+# module that detects the instruction sets of the processor
 pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
 target_compile_features(_processor PRIVATE cxx_std_20)
 install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/core)

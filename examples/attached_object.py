@@ -1,7 +1,7 @@
 """Carry an object without collisions: a Panda holds a rod, which must hit neither the shelf nor the arm.
 
-An object in the hand becomes a link of the URDF, fixed to the flange. From then on it takes part in all checks. The
-first line shows what happens without it: many solutions are free of collisions for the empty hand only.
+An object in the hand becomes a link of the URDF, fixed to the flange. From then on, all checks include it. The first
+line of the output shows what happens without it: many solutions are only free of collisions for the empty hand.
 """
 
 import numpy as np

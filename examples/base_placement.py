@@ -1,9 +1,9 @@
-"""Find where the base of a UR5e must stand on a table so that it reaches all poses over it, and does not hit it.
+"""Find where the base of a UR5e must stand on a table to reach all poses over the table without hitting it.
 
 `place_base` counts the solutions of every pose from every candidate, so no seed decides what is reachable. It sorts the
 bases by the number of poses reached, then by the worst pose, and refines the best ones. `eim place` does the same in a
-shell. In a benchmark (benchmarks/results/base_placement.txt), bases refined from a grid of 0.2 m beat brute force on a
-grid of 0.05 m. They take less than a fortieth of its CPU time.
+shell. In a benchmark (benchmarks/results/base_placement.txt), bases refined from a grid of 0.2 m were better than those
+of brute force on a grid of 0.05 m, and took less than a fortieth of the CPU time.
 """
 
 import numpy as np
@@ -26,5 +26,5 @@ print(f"best: x {x:.2f} m, y {y:.2f} m; {found.n_components[0].min()} or more so
 worst = complete.worst()
 print(f"manipulability of the worst pose: {worst[0]:.4f}, but {np.median(worst):.4f} from half of these bases or less")
 
-reached = found.transforms[0] @ sampler.robot.fk(found.q[0])  # back in the world
+reached = found.transforms[0] @ sampler.robot.fk(found.q[0])  # transform from the base to the world
 print(f"forward kinematics: largest error {np.abs(reached - poses).max():.0e}")

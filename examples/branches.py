@@ -1,7 +1,7 @@
 """Select solutions by branch: shoulder left or right, elbow up or down, wrist flip or no-flip.
 
 A UR5e reaches a pose in eight ways, and each has its own labels. `Constraints(branch=...)` keeps the solutions of a
-branch; if the answer is complete, no solution of the branch is missing. With seven joints, the elbow turns about the
+branch. If the answer is complete, no solution of the branch is missing. With seven joints, the elbow turns about the
 line from shoulder to wrist, and "up" is the upper half of its circle. Paths stay in a branch, too. It prints:
 
     UR5e: 8 solutions

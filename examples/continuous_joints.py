@@ -1,7 +1,8 @@
-"""Treat joints without limits as circles: a Gen3 has four of them, and an angle of 3.1 is near one of -3.1.
+"""Treat joints without limits as circles: a Gen3 has four of them, and an angle of 3.1 is close to -3.1.
 
-A solver that subtracts angles believes that these two are 6.2 rad apart. `near`, distances, and paths take the short
-way around. The nearest solution and the angles of paths do not jump at pi, as a controller needs them.
+A solver that subtracts angles computes a distance of 6.2 rad between these two. `near`, distances, and paths take
+the short way around. The nearest solution and the angles of paths do not jump at pi, because a controller cannot follow
+jumps.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ by_subtraction = plain[np.linalg.norm(plain - now, axis=1).argmin()]
 motion = (by_subtraction - now + np.pi) % (2.0 * np.pi) - np.pi
 print(f"solution chosen by subtraction: largest motion {np.abs(motion).max():.2f} rad")
 
-# A circle around the base: the first joint makes more than a complete revolution.
+# On a circle around the base, the first joint makes more than a complete revolution.
 angles = np.linspace(0.0, 2.5 * np.pi, 150)
 circle = np.array([pose_from([0.5 * np.cos(a), 0.5 * np.sin(a), 0.4], rpy=(np.pi, 0.0, a)) for a in angles])
 path = sampler.follow(circle, seed=0)

@@ -1,7 +1,7 @@
 """Give a planner the goals nearest to the start: OMPL's RRTConnect plans to solutions of one pose among posts.
 
-A pose has many solutions, and most of them are far from the start. The script compares one solution that was chosen at
-random, the one nearest to the start, and the ten nearest. examples/README.md says what a benchmark found.
+A pose has many solutions, and most of them are far from the start. The script compares a randomly chosen solution, the
+nearest solution, and the ten nearest solutions as goals. The results of a benchmark are in examples/README.md.
 """
 
 import argparse
@@ -16,7 +16,7 @@ READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])  # [rad]
 
 
 def plan(robot: Robot, scene: CollisionScene, goals: np.ndarray, seconds: float) -> float:
-    """Return the length of a path from the ready posture to a goal [rad], or NaN if there was no time to find one."""
+    """Return the length of a path from the ready posture to a goal [rad], or NaN if none was found in time."""
     space, bounds = base.RealVectorStateSpace(robot.dof), base.RealVectorBounds(robot.dof)
     for joint in range(robot.dof):
         bounds.setLow(joint, float(robot.lower[joint]))
@@ -55,5 +55,5 @@ if __name__ == "__main__":
             goal_sets = (sampler.sample(pose, 1, seed=0).q, nearest[:1].q, nearest.q)
             lengths.append([plan(robot, scene, goals, arguments.seconds) for goals in goal_sets])
     for name, column in zip(("any solution", "nearest", "ten nearest"), np.transpose(lengths), strict=True):
-        mean = np.mean(column[~np.isnan(lengths).any(axis=1)])  # of the scenes that all three solved
+        mean = np.mean(column[~np.isnan(lengths).any(axis=1)])  # the scenes that all three solved
         print(f"{name:12s}: {np.mean(~np.isnan(column)):4.0%} solved, mean length {mean:.2f} rad")

@@ -1,4 +1,4 @@
-"""Fit a mixture in ten lines: EM averages two modes, EIM selects one."""
+"""Fit a mixture in ten lines: EM averages two modes, and EIM selects one of them."""
 
 import torch
 

@@ -29,7 +29,7 @@ SUCCESS = 1  # as in moveit_msgs/MoveItErrorCodes
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--server", default="/ik_server")
-parser.add_argument("--wait", type=float, default=5.0, help="[s] for the server (default %(default)s)")
+parser.add_argument("--wait", type=float, default=5.0, help="time to wait for the server [s] (default %(default)s)")
 arguments, ros_arguments = parser.parse_known_args()
 rclpy.init(args=ros_arguments)
 node = rclpy.create_node("moveit_client")
@@ -37,7 +37,7 @@ client = node.create_client(GetPositionIK, f"{arguments.server}/{NAME}", qos_pro
 try:
     wait_until_active(node, arguments.server, wait=arguments.wait)
 except ServiceError as error:
-    raise SystemExit(f"{error}: start it first, see --help") from None
+    raise SystemExit(f"{error}; start it first, see --help") from None
 
 pose = PoseStamped()
 pose.header.frame_id = "panda_link0"
@@ -46,7 +46,7 @@ pose.pose.orientation.x, pose.pose.orientation.w = 1.0, 0.0  # the hand points d
 request = GetPositionIK.Request()
 request.ik_request.group_name = "panda_arm"
 request.ik_request.pose_stamped = pose
-request.ik_request.robot_state.joint_state.name = JOINTS  # the solution will be the one nearest to this state
+request.ik_request.robot_state.joint_state.name = JOINTS  # the server returns the solution nearest to this state
 request.ik_request.robot_state.joint_state.position = READY
 request.ik_request.avoid_collisions = True
 request.ik_request.timeout.sec = 1

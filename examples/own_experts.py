@@ -1,4 +1,4 @@
-"""How do I define a family of experts? Subspaces with noise, x = W y + w + L f + e, which EM fits."""
+"""How do I define a family of experts? The example has subspaces with noise, x = W y + w + L f + e, fitted by EM."""
 
 from dataclasses import dataclass
 
@@ -34,9 +34,9 @@ class Subspaces:
         slopes = torch.linalg.solve(weighted.mT @ inputs, weighted.mT @ sample).mT
         residual = sample - inputs @ slopes.mT
         values, vectors = torch.linalg.eigh(residual.mT @ (weights[..., None] * residual))
-        variance = values[:, :-RANK].mean(-1)  # of the noise, in the directions that no factor explains
+        variance = values[:, :-RANK].mean(-1)  # variance of the noise, in the directions that no factor explains
         loadings = vectors[..., -RANK:] * (values[:, -RANK:] - variance[:, None]).sqrt()[:, None]
-        left, _, right = torch.linalg.svd(loadings.mT @ self.loadings)  # the turn of f nearest to the old one
+        left, _, right = torch.linalg.svd(loadings.mT @ self.loadings)  # the rotation of f nearest to the old one
         return Subspaces(slopes, loadings @ left @ right, 0.5 * variance.log())
 
 

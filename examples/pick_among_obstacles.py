@@ -1,6 +1,6 @@
 """Find reachable grasps among obstacles: a glass on a table between walls can be grasped from any side.
 
-Each configuration is free of collisions. A planner uses them as its goal set (see `goal_set.py`).
+All configurations are free of collisions. A planner can use them as its goal set (see `goal_set.py`).
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from eim_ros import Box, Robot, Sampler
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import collisions
 
-GLASS = np.array([0.5, 0.1, 0.15])  # point between the fingers when they close [m]
+GLASS = np.array([0.5, 0.1, 0.15])  # point at which the fingers close [m]
 table = Box(pose_from([0.6, 0.0, -0.03]), [0.8, 1.2, 0.06], name="table")
 walls = [Box(pose_from([0.55, y, 0.2]), [0.3, 0.04, 0.4], name=name) for name, y in (("left", 0.3), ("right", -0.1))]
 obstacles = [table, *walls]

@@ -1,4 +1,4 @@
-"""Replace IKFast: all solutions of an arm with six joints, without code that is generated for each arm.
+"""Replace IKFast: find all solutions of an arm with six joints, without generating code for each arm.
 
 `get_ik` has the form of IKFast's Python bindings: a position and a rotation in, a list of joint vectors out. The answer
 also states whether the set is complete. The same call serves a calibrated UR5e. Its axes are neither parallel nor do
@@ -14,7 +14,7 @@ from eim_ros import Robot, Sampler
 
 
 def get_ik(sampler: Sampler, translation: np.ndarray, rotation: np.ndarray) -> list[list[float]]:
-    """Return all solutions, as IKFast's function of the same name."""
+    """Return all solutions, as IKFast's function of the same name does."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, translation
     return sampler.solve_all(pose).q.tolist()

@@ -1,15 +1,15 @@
-"""Solve arms with five joints, such as SO-100 and SO-101 of LeRobot, and with four: free rotations and near poses.
+"""Solve arms with four and five joints, such as LeRobot's SO-100 and SO-101: free rotations and near poses.
 
 An arm with fewer than six joints reaches few complete poses. Tasks that leave a rotation free have solutions, and
 closed forms find all of them. If a pose is out of reach, the answer is empty, and `solve_nearest_pose` returns the best
-compromise. The arm has the joints of an SO-101; with its own URDF, write `Robot("so101.urdf")`.
+compromise. The arm has the joints of an SO-101. If you have its URDF, write `Robot("so101.urdf")`.
 """
 
 import numpy as np
 
 from eim_ros import Robot, Sampler
 
-JOINTS = {  # axis, and position in the frame of the joint before [m]
+JOINTS = {  # axis, and position in the frame of the previous joint [m]
     "shoulder_pan": ("0 0 1", "0 0 0.06"),
     "shoulder_lift": ("0 1 0", "0.03 0 0.05"),
     "elbow_flex": ("0 1 0", "0.03 0 0.11"),
@@ -33,7 +33,8 @@ def urdf() -> str:
 
 robot = Robot(urdf())
 sampler = Sampler(robot)
-turned = sampler.with_constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])  # may turn about the vertical
+# the hand may turn about the vertical axis
+turned = sampler.with_constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
 stiff = turned.with_constraints(fixed={"wrist_roll": 0.0})  # four joints
 poses = {
     "from above": [0.20, 0.05, 0.05, 0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)],  # x, y, z [m], quaternion x, y, z, w

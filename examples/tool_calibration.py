@@ -6,11 +6,12 @@ import torch
 from eim_ros import Robot, Sampler
 
 robot, home = Robot("ur5e"), [0.3, -1.4, 1.5, -1.7, -1.5, 0.2]
-true_offset = [0.012, -0.007, 0.145]  # [m] from the flange to the tip, unknown to the rest of this script
+# offset from the flange to the tip [m], which the rest of this script does not know
+true_offset = [0.012, -0.007, 0.145]
 rng = np.random.default_rng(0)
 angles = np.array(home) + rng.uniform(-0.4, 0.4, (30, 6))
 tips = torch.from_numpy(robot.with_tool(true_offset).fk(angles))  # poses that the tip touched
-measured = torch.from_numpy(angles + 1e-4 * rng.normal(size=angles.shape))  # with noise of the encoders [rad]
+measured = torch.from_numpy(angles + 1e-4 * rng.normal(size=angles.shape))  # with the noise of encoders [rad]
 
 sampler, offset = Sampler(robot), torch.zeros(3, dtype=torch.float64, requires_grad=True)
 optimizer = torch.optim.LBFGS([offset], lr=0.1, line_search_fn="strong_wolfe")  # the first step is 0.1 m

@@ -1,9 +1,9 @@
-"""Let a Panda and an iiwa hold one tray and keep clear of each other: a given tray pose, and any tray pose.
+"""Let a Panda and an iiwa hold a tray without collisions, first at a given pose of the tray and then at any pose.
 
-If the pose of the tray is given, each arm has its own set of solutions, and every pair of them is a solution for both.
+If the pose of the tray is given, each arm has a separate set of solutions, and every pair is a solution for both arms.
 If the tray may be anywhere, only the pose of one hand relative to the other is given. The chain from hand to hand has
 14 joints, and `Robot(base=..., tip=...)` finds it in a URDF with both arms. Collisions between the arms then count as
-self-collisions. Brute force is in benchmarks/results/two_arms.txt.
+self-collisions. benchmarks/results/two_arms.txt compares the result with brute force.
 """
 
 import re

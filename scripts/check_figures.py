@@ -1,4 +1,4 @@
-"""Check that each figure of README.md, CONTRIBUTING.md and docs is read from a committed result, or named otherwise.
+"""Check that each figure of README.md, CONTRIBUTING.md and docs comes from a committed result, or is a known exception.
 
 Usage: python -m scripts.check_figures
 
@@ -26,9 +26,9 @@ from scripts.document_figures import (
 )
 
 ELSEWHERE = {
-    # generated; test/studies/test_report.py compares it with the tables
+    # The report is generated, and test/studies/test_report.py compares it with the tables.
     *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/report/*.md")),
-    "docs/reference/notation.md",  # numbers of equations and chapters
+    "docs/reference/notation.md",  # contains only numbers of equations and chapters
 }
 PAGES = sorted(
     {
@@ -42,15 +42,16 @@ PAGES = sorted(
 )
 
 UNIT = r"(?:%|[mµμun]?s|min|minutes?|seconds?|hours?|[cmk]?m|rad|nat|degrees?|k?Hz|[kMG]i?B|k|times)(?![\w/])"
-FIGURE = re.compile(  # with a unit, a point, an exponent or several digits; words only in ratios and shares
+# numbers with a unit, a point, an exponent or several digits; number words only in ratios and shares
+FIGURE = re.compile(
     rf"(?<![\w.^_-])(?:{NUMBER}(?=[ -]?{UNIT})|(?:\d+\.\d+(?:e-?\d+)?|\d+e-?\d+|\d[\d,]*\d)(?![\w-]))"
     rf"|{WORD}(?= times| of (?:{WORD}|\d))|\b(?:half|third|quarter|fifth|tenth)(?= of )"
 )
-CITED = re.compile(r"(?:[A-Z][\w.]+,?|al\.|\() ?(?:19|20)\d\d\b")  # Burdick 1989, Becker et al. (2020)
+CITED = re.compile(r"(?:[A-Z][\w.]+,?|al\.|\() ?(?:19|20)\d\d\b")  # such as Burdick 1989, or Becker et al. (2020)
 
 
 def prose_of(page: str) -> str:
-    """Return a page as one line, without blocks of code, comments, and the targets of links."""
+    """Return a page as one line, without blocks of code, comments and the targets of links."""
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(
         r"^(```|~~~).*?^\1|<!--.*?-->|\]\(.*?\)|\*\*", lambda m: "]" * m[0].startswith("]"), text, flags=re.S | re.M
@@ -62,17 +63,19 @@ def places(figure: Figure, text: str) -> re.Match[str]:
     """Find the passage of a figure in the text of its page."""
     found = list(re.finditer(pattern(figure.passage, f"{NUMBER}|{WORD}"), text))
     if len(found) != 1:
-        raise ResultError(f"the page contains {len(found)} passages {figure.passage!r}")
+        raise ResultError(
+            f"the page must contain the passage {figure.passage!r} once, but contains it {len(found)} times"
+        )
     return found[0]
 
 
 def agrees(text: str, value: float, *, share: bool = False) -> bool:
-    """Return whether a number is a value rounded to the digits shown. 0 % and 100 % must be exact."""
+    """Return whether a number equals a value after rounding to the digits shown. 0 % and 100 % must be exact."""
     shown = number(text)
     if share and shown in (0, 100) and value != shown:
         return False
     last_digit = 10.0 ** int(shown.as_tuple().exponent)
-    return abs(float(shown) - value) <= 0.5 * last_digit * (1.0 + 1e-9)  # a 5 that follows may be rounded either way
+    return abs(float(shown) - value) <= 0.5 * last_digit * (1.0 + 1e-9)  # a final 5 may be rounded up or down
 
 
 def unlisted(text: str, listed: Sequence[tuple[int, int]]) -> Iterator[str]:
@@ -97,7 +100,9 @@ def check_figure(figure: Figure) -> None:
     shares = [match.string.startswith((" %", "%"), match.end(i)) for i in range(1, len(found) + 1)]
     shown = zip(match.groups(), found, shares, strict=True)
     if not all(agrees(text, value, share=share) for text, value, share in shown):
-        raise ResultError(f"{match.group()!r}, but the results have {', '.join(f'{value:g}' for value in found)}")
+        raise ResultError(
+            f"the page has {match.group()!r}, but the results have {', '.join(f'{value:g}' for value in found)}"
+        )
 
 
 def check_page(page: str) -> None:
@@ -107,7 +112,7 @@ def check_page(page: str) -> None:
     for word in (word for words in NOT_MEASURED.values() for word in words):
         listed += [place.span() for place in re.finditer(re.escape(word), text)]
     if without := list(unlisted(text, listed)):
-        raise ResultError(f"numbers without a source: {'; '.join(without)}")
+        raise ResultError(f"these numbers have no entry in document_figures.py: {'; '.join(without)}")
 
 
 def main() -> int:
@@ -121,7 +126,11 @@ def main() -> int:
                 problems.append(f"{item.page if isinstance(item, Figure) else item}: {error}")
     texts = [prose_of(page) for page in PAGES]
     exceptions = [word for words in NOT_MEASURED.values() for word in words]
-    problems += [f"no page contains {word!r}" for word in exceptions if not any(word in text for text in texts)]
+    problems += [
+        f"no page contains {word!r}; remove it from NOT_MEASURED"
+        for word in exceptions
+        if not any(word in text for text in texts)
+    ]
     print("".join(f"{problem}\n" for problem in problems), end="")
     return int(bool(problems))
 

@@ -1,4 +1,4 @@
-"""Check the promises of the repository: pinned versions, descriptions that agree, complete installations, short pages.
+"""Check promises of the repository: pinned versions, consistent descriptions, complete installations and short pages.
 
 Usage: python -m scripts.check_repository
 
@@ -29,17 +29,17 @@ from eim_ros.nodes.__main__ import NODES
 from scripts import prose
 
 ROOT = Path(__file__).resolve().parents[1]
-TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
-OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # used where they are installed
-BUILT = {"tf2_msgs"}  # by `make setup`, from cmake/
-DISTRIBUTIONS = {"pinocchio": "pin"}  # its wheel keeps its modules where Python's metadata does not see them
+TYPES_ALONE = {"typing_extensions"}  # only imported for type checkers, which install it
+OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # only used if they are installed
+BUILT = {"tf2_msgs"}  # built by `make setup` from cmake/
+DISTRIBUTIONS = {"pinocchio": "pin"}  # because Python's metadata does not list the modules of its wheel
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
 MADE_BY_TOOLS = {"__pycache__", "build", "demo", "install", "log"}
 EXAMPLE_LINES, PICTURE_BYTES = 60, 60_000
 README_WORDS, README_LINES, DOCS_WORDS, PAGE_WORDS, HOW_TO_WORDS = 650, 140, 17_000, 1500, 400
 UNITS = re.compile(r"\[(m|rad|rad, m|s|nat|1|1/m)\]|draws|Number of solutions")
 FIELD = re.compile(r"(?P<type>[A-Za-z0-9_/]+(\[\])?) (?P<name>\w+)(=-?[0-9]+| (?:[a-z]+|-?[0-9]+))?")
-WITH_UNITS = {  # the others give their units in words
+WITH_UNITS = {  # the other files state units in words
     *("msg/ErrorCodes.msg", "msg/IKConstraints.msg", "msg/IKGuarantee.msg", "msg/IKSolutions.msg"),
     *("srv/SampleIK.srv", "srv/SolveAllIK.srv", "srv/DrawIK.srv", "srv/FollowIK.srv", "srv/GetCartesianPath.srv"),
     "srv/SolveNearestIK.srv",
@@ -52,7 +52,7 @@ def read(*parts: str | Path) -> str:
 
 
 def differences(left: Iterable[Any], right: Iterable[Any], words: str) -> list[str]:
-    """Return a complaint for each element that only one of two sets has."""
+    """Return a complaint for each element that is in only one of two sets."""
     return [f"{words}: {item}" for item in sorted(map(str, set(left) ^ set(right)))]
 
 
@@ -86,7 +86,7 @@ def imported_packages(folder: Path) -> set[str]:
 
 @cache
 def own_files() -> list[Path]:
-    """Return the files that git tracks, so that files of a user do not count; all files if there is no git."""
+    """Return the files that git tracks, so that files of a user do not count. Without git, return all files."""
     if (ROOT / ".git").exists():
         listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
         return [path for path in (ROOT / name for name in listed.split("\0") if name) if path.is_file()]
@@ -106,7 +106,7 @@ def described() -> Package:
 
 @cache
 def setup_arguments() -> dict[str, Any]:
-    """Return what setup.py hands to setuptools."""
+    """Return the arguments that setup.py passes to setuptools."""
     captured: dict[str, Any] = {}
     here = Path.cwd()
     os.chdir(ROOT)
@@ -124,7 +124,7 @@ def executables() -> dict[str, str]:
 
 
 def check_pins() -> list[str]:
-    """Check that each requirement is pinned, and only once for each Python; constraints may be repeated."""
+    """Check that each requirement is pinned, and only once for each Python. Constraints may be repeated."""
     pins: dict[tuple[str, str], list[str]] = {}
     constraints = set(requirements("constraints.txt"))
     loose = []
@@ -142,14 +142,14 @@ def check_pins() -> list[str]:
 
 
 def check_imports() -> list[str]:
-    """Check that each imported package is required, and each one of ROS is declared in package.xml."""
+    """Check that each imported package is required, and that packages of ROS are declared in package.xml."""
     required = required_names("view.txt", "runtime.txt", "ros.txt")
     distributions = importlib.metadata.packages_distributions()
     complaints = []
     for name in imported_packages(ROOT / "eim_ros") - {"eim_ros"} - OPTIONAL - BUILT - TYPES_ALONE:
         candidates = [*distributions.get(name, ()), f"ros-{name}", DISTRIBUTIONS.get(name, name)]
         if not required & set(map(normalised, candidates)):
-            complaints.append(f"no file of requirements/ names the imported package {name}")
+            complaints.append(f"{name} is imported, but no file in requirements/ lists it")
     imported = imported_packages(ROOT / "eim_ros" / "nodes")
     ros = {name for name in imported if name == "rclpy" or name.endswith(("_msgs", "_interfaces"))}
     missing = ros - {dependency.name for dependency in described().exec_depends} - OPTIONAL
@@ -158,8 +158,11 @@ def check_imports() -> list[str]:
     importing = {path.parts[0] for path in sources if generated.search(read("eim_ros", path))}
     return [
         *complaints,
-        *(f"package.xml lacks {name}, which the nodes import" for name in missing),
-        *(f"{name} imports generated interfaces, which only nodes may do" for name in importing - {"nodes"}),
+        *(f"package.xml does not list {name}, which the nodes import" for name in missing),
+        *(
+            f"eim_ros/{name} imports generated interfaces, but only nodes may import them"
+            for name in importing - {"nodes"}
+        ),
     ]
 
 
@@ -182,22 +185,26 @@ def check_changelog() -> list[str]:
     """Check that catkin_pkg, which bloom uses, and docutils parse the changelog, and that it has this version."""
     text, problems = read("CHANGELOG.rst"), io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a call by catkin_pkg
+        warnings.simplefilter("ignore", DeprecationWarning)  # from a call by catkin_pkg
         docutils.core.publish_doctree(text, settings_overrides={"warning_stream": problems, "report_level": 1})
         log = populate_changelog_from_rst(Changelog("eim_ros"), text)
     released = [(version, date) for version, date, _ in log.foreach_version() if version != "Forthcoming"]
     sections = set(re.findall(r"^\* (.*)$", text, re.MULTILINE)) - {"Added", "Changed", "Fixed", "Removed"}
     return [
         *problems.getvalue().splitlines(),
-        *([] if text.split("\n")[1] == "Changelog for package eim_ros" else ["CHANGELOG.rst has another title"]),
-        *([] if eim_ros.__version__ in dict(released) else ["CHANGELOG.rst lacks this version"]),
-        *(f"version {version} has no date" for version, date in released if date is None),
-        *(f"CHANGELOG.rst has a section {section}" for section in sections),
+        *(
+            []
+            if text.split("\n")[1] == "Changelog for package eim_ros"
+            else ["CHANGELOG.rst must have the title 'Changelog for package eim_ros'"]
+        ),
+        *([] if eim_ros.__version__ in dict(released) else [f"CHANGELOG.rst has no section {eim_ros.__version__}"]),
+        *(f"version {version} in CHANGELOG.rst has no date" for version, date in released if date is None),
+        *(f"CHANGELOG.rst has the unknown section {section}" for section in sections),
     ]
 
 
 def check_installation() -> list[str]:
-    """Check that all packages, programs, interfaces and shared files are installed, and by pip the same as by make."""
+    """Check that pip and make install all packages, programs, interfaces and shared files."""
     arguments = setup_arguments()
     folders = {path.parent.relative_to(ROOT) for path in (ROOT / "eim_ros").rglob("*.py")}
     complaints = differences(arguments["packages"], (".".join(folder.parts) for folder in folders), "packages")
@@ -230,7 +237,7 @@ def check_installation() -> list[str]:
 
 
 def check_tree() -> list[str]:
-    """Check that no file names a registry or a path of one machine, and that no program hides a module."""
+    """Check that no file names a registry or a path of a machine, and that no program hides a module."""
     hosts = "|".join(
         rf"{name}\." for name in ("py" + "pi", "files.python" + "hosted", "download.py" + "torch", "conda")
     )
@@ -238,10 +245,11 @@ def check_tree() -> list[str]:
     forbidden = re.compile(rf"https?://[a-z.]*({hosts})|--(extra-)?index-url|(?<![\w.$}}])({machines})")
     complaints = []
     for path in own_files():
-        text = path.read_bytes().decode("utf-8", errors="ignore")  # pictures and models match nothing
+        text = path.read_bytes().decode("utf-8", errors="ignore")  # pictures and models cannot match
         if "\0" not in text:
             complaints += [f"{path.relative_to(ROOT)}: {match.group()}" for match in forbidden.finditer(text)]
-    # its folder comes first on the path of a program: a benchmark called em.py was what rclpy got for empy's module
+    # Python imports from a program's folder first. A benchmark called em.py once replaced the module em of empy for
+    # rclpy.
     modules = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
     programs = [path for folder in ("benchmarks", "scripts", "examples") for path in (ROOT / folder).glob("*.py")]
     complaints += [f"{path.name} hides a module that others import" for path in programs if path.stem in modules]
@@ -250,7 +258,7 @@ def check_tree() -> list[str]:
 
 
 def check_examples() -> list[str]:
-    """Check that each example is short, is on the page of the examples, and has a small picture there."""
+    """Check that each example is short, and that the page of the examples lists it with a small picture."""
     page, folder = read("examples/README.md"), ROOT / "examples"
     files = [path.name for path in folder.iterdir() if path.suffix in (".py", ".ipynb")]
     complaints = differences(files, re.findall(r"\]\((\w+\.(?:py|ipynb))\)", page), "examples/README.md")
@@ -259,16 +267,17 @@ def check_examples() -> list[str]:
     complaints += differences((path.stem for path in (folder / "pictures").iterdir()), shown, "files of pictures")
     for path in folder.glob("*.py"):
         if len(path.read_text(encoding="utf-8").splitlines()) > EXAMPLE_LINES:
-            complaints.append(f"{path.name} has over {EXAMPLE_LINES} lines")
+            complaints.append(f"{path.name} has more than {EXAMPLE_LINES} lines")
     large = [path for path in (folder / "pictures").iterdir() if path.stat().st_size > PICTURE_BYTES]
-    return complaints + [f"{path.name} has over {PICTURE_BYTES} bytes" for path in large]
+    return complaints + [f"{path.name} has more than {PICTURE_BYTES} bytes" for path in large]
 
 
 def check_pages() -> list[str]:
-    """Check the lengths of README.md and the pages, and that CONTRIBUTING.md leads to files of the tree."""
+    """Check the lengths of README.md and the pages, and that CONTRIBUTING.md names files that exist."""
     readme = read("README.md")
     words = {str(path.relative_to(ROOT)): len(read(path).split()) for path in ROOT.glob("docs/**/*.md")}
-    words = {page: n for page, n in words.items() if "/report/" not in page}  # generated from tables of results
+    # pages that are generated from tables of results
+    words = {page: n for page, n in words.items() if "/report/" not in page}
     total = sum(words.values())
     lengths = {
         "words of README.md": (len(readme.split()), README_WORDS),
@@ -282,8 +291,8 @@ def check_pages() -> list[str]:
     complaints += [] if len(rows) >= 10 else ["CONTRIBUTING.md has fewer than ten additions in its table"]
     for addition, files in rows.items():
         paths = re.findall(r"`([^`\s]*/[^`\s]*|\w+\.py)`", files)
-        complaints += [] if paths else [f"CONTRIBUTING.md names no file for {addition}"]
-        known = [ROOT / path.partition("<new>")[0] for path in paths]  # the folder of a new file
+        complaints += [] if paths else [f"CONTRIBUTING.md does not name a file for {addition}"]
+        known = [ROOT / path.partition("<new>")[0] for path in paths]  # for a new file, its folder
         complaints += [f"CONTRIBUTING.md names {path}, which does not exist" for path in known if not path.exists()]
     return complaints
 
@@ -302,7 +311,7 @@ def comment_of(lines: list[str], row: int) -> str:
 
 
 def check_comments_of_interfaces() -> list[str]:
-    """Check that each field has a comment, and each real number of the services of the IK server a unit."""
+    """Check that each field has a comment, and that real numbers in services of the IK server have a unit."""
     complaints = []
     for path in interfaces():
         lines, name = path.read_text(encoding="utf-8").splitlines(), str(path.relative_to(ROOT))
@@ -311,9 +320,9 @@ def check_comments_of_interfaces() -> list[str]:
                 continue
             match, comment = FIELD.fullmatch(line), comment_of(lines, row)
             if not match or not comment:
-                complaints.append(f"{name}: {line!r} has no comment above, or another form")
+                complaints.append(f"{name}: {line!r} has no comment above, or is not a field")
             elif match["type"].startswith("float64") and name in WITH_UNITS and not UNITS.search(comment):
-                complaints.append(f"{name}: the comment of {match['name']} lacks its unit")
+                complaints.append(f"{name}: the comment of {match['name']} does not state the unit")
     return complaints
 
 

@@ -1,9 +1,9 @@
-"""Find constants and aliases that stand below the first function or class of their module, although they need none.
+"""Find constants and aliases below the first function or class of their module that do not depend on one.
 
     python scripts/constants_first.py          # print them; the exit code is 1 if there are some
     python scripts/constants_first.py --move   # move them above the first function or class
 
-A constant may stay below if its value uses a function or class of the module, or another constant that has to.
+A constant may stay below if its value uses a function or class of the module, or a constant that must stay below.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "eim_ros"
 
 
 def names_of(statement: ast.stmt) -> set[str]:
-    """Return the names that a module-level assignment defines; none for other statements."""
+    """Return the names that a module-level assignment defines, or none for other statements."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
         targets = [statement.target]
@@ -51,7 +51,7 @@ def moved(text: str) -> str:
         return text
     first = next(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
     place = min([first.lineno, *(each.lineno for each in first.decorator_list)]) - 1
-    while place and lines[place - 1].startswith("#"):  # a comment of the definition
+    while place and lines[place - 1].startswith("#"):  # include the comment of the definition
         place -= 1
     taken: list[str] = []
     dropped: set[int] = set()
@@ -89,7 +89,7 @@ def main() -> None:
             )
     if n_found:
         raise SystemExit(
-            f"{n_found} constants stand below the first function (python scripts/constants_first.py --move)"
+            f"{n_found} constants are below the first function; run python scripts/constants_first.py --move"
         )
 
 

@@ -1,4 +1,4 @@
-"""MkDocs hook that adds files linked from the pages but outside docs/ (results, messages, scripts) to the site.
+"""MkDocs hook that adds linked files outside docs/ (results, messages, scripts) to the site.
 
 A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
 its README.md. MkDocs therefore checks all links, and the site needs no other host. Figures become links to their full
@@ -16,8 +16,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OTHERS = "docs/", "repository/"
-LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # excludes addresses of other hosts and mere anchors
-FIGURE = re.compile(r'(?<!">)(<img [^>]*?src="([^"]+)"[^>]*>)')  # excludes figures that are links already
+# excludes addresses of other hosts, and anchors without a page
+LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
+FIGURE = re.compile(r'(?<!">)(<img [^>]*?src="([^"]+)"[^>]*>)')  # excludes figures that are already links
 VALUE = re.compile(r"<td( [^>]*)?>(?=[^<]*\d)(?=[^<]{1,36}</td>)")  # short cells with a number
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
@@ -48,7 +49,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Let each figure lead to its full size, and keep each value of a table on one line."""
+    """Make each figure a link to its full size, and keep each value of a table on one line."""
     return VALUE.sub(_one_line, FIGURE.sub(r'<a class="figure" href="\2">\1</a>', content))
 
 
@@ -83,4 +84,4 @@ def _relative(uri: str, page: str) -> str:
 
 def _text(page: str) -> str:
     path = ROOT / _source(page)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""  # pages of the reference are generated
+    return path.read_text(encoding="utf-8") if path.is_file() else ""  # because pages of the reference are generated

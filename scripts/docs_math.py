@@ -8,7 +8,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-PACKAGE, FOLDER = "mathjax", "static/mathjax/es5"  # of the distribution django-static-mathjax; Django is not needed
+# from the distribution django-static-mathjax, which is used without Django
+PACKAGE, FOLDER = "mathjax", "static/mathjax/es5"
 SCRIPT, FONTS = "tex-chtml.js", "output/chtml/fonts"
 
 

@@ -26,7 +26,7 @@ BLUE, ORANGE, GREEN, GREY, INK = "#0072b2", "#e69f00", "#009e73", "#b8bcc4", "#2
 
 
 def self_motions(figure: Figure) -> None:
-    """Draw curves without limits, and the components that limits leave of them, in pairs of joints."""
+    """Draw, for pairs of joints, curves without limits, and the components that remain within limits."""
     robot = Robot("panda")
     free = Robot(robot.urdf.replace('type="revolute"', 'type="continuous"'), tip=robot.tip_link)
     curves = Sampler(free).solve_all(POSE, max_spacing=0.02, timeout=60.0, max_solutions=100_000).q
@@ -44,7 +44,7 @@ def self_motions(figure: Figure) -> None:
 
 
 def completeness(figure: Figure) -> None:
-    """Draw the share that may be missed by the number of restarts in a row without a new component."""
+    """Draw the share that may be missed, against the number of consecutive restarts without a new component."""
     axes = figure.subplots()
     restarts = np.logspace(1.0, 4.0, 200)
     for confidence, colour in ((0.9, GREEN), (0.99, BLUE), (0.999, ORANGE)):
@@ -57,13 +57,13 @@ def completeness(figure: Figure) -> None:
 
 
 def random_draws(figure: Figure) -> None:
-    """Draw where restarts converge along the components, and where uniform draws lie."""
+    """Draw the positions along the components to which restarts converge, and those of uniform draws."""
     robot = Robot("panda")
     sampler, parts = Sampler(robot), components(robot, spacing=0.02)
     chain = np.concatenate(parts)
-    scaled = chain / (robot.upper - robot.lower)  # uniform draws count each joint relative to its range
+    scaled = chain / (robot.upper - robot.lower)  # because uniform draws measure each joint relative to its range
     steps = np.linalg.norm(np.diff(scaled, axis=0), axis=1)
-    steps[np.cumsum([len(part) for part in parts])[:-1] - 1] = 0.0  # from one component to the next
+    steps[np.cumsum([len(part) for part in parts])[:-1] - 1] = 0.0  # no step from one component to the next
     along = np.concatenate([[0.0], np.cumsum(steps)])
     restarts = [sampler.sample(POSE, 60, diversity=0.0, order="none", seed=seed).q for seed in range(100)]
     draws = sampler.draw(POSE, 6000, seed=0, timeout=60.0).q
@@ -174,7 +174,7 @@ PICTURES: dict[str, tuple[Callable[[Figure], None], tuple[float, float]]] = {
 
 
 def main() -> None:
-    """Draw the pictures that are named, or all."""
+    """Draw the pictures that are named, or all pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(PICTURES)}")
     parser.add_argument("--output", type=Path, default=Path("docs/pictures"))

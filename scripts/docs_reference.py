@@ -1,6 +1,6 @@
-"""MkDocs hook that writes the reference from the code, so that it cannot become stale.
+"""MkDocs hook that writes the reference from the code, so that it is always current.
 
-Each public class gets a page. The functions and constants of a package share one.
+Each public class gets a page. The functions and constants of a package share a page.
 
 A page contains lines such as `<!-- generated: node parameters -->`. Each is replaced when the site is built:
 
@@ -38,7 +38,7 @@ from eim_ros.nodes.__main__ import NODES
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"^<!-- generated: ([a-z ]+?)(?: (\S*[/.]\S*))? -->$", re.MULTILINE)
-PYTHON = {  # pages of the packages; the classes of a package are in a folder next to its page
+PYTHON = {  # pages of the packages; the pages of the classes are in a folder next to the page of their package
     "reference/python/ik.md": "eim_ros.ik",
     "reference/python/kinematics.md": "eim_ros.kinematics",
     "reference/python/learning.md": "eim_ros.learning",
@@ -88,7 +88,7 @@ def python_pages(index: str) -> list[tuple[str, str, str]]:
 
 
 def _members(package: str, name: str) -> str:
-    """Return a table of the values of an enumeration; empty for other classes."""
+    """Return a table of the values of an enumeration, or an empty text for other classes."""
     kind = getattr(importlib.import_module(package), name)
     if not issubclass(kind, Enum):
         return ""
@@ -132,7 +132,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """Return a section with the complete help of each verb."""
-    os.environ["COLUMNS"] = "100"  # the width of the text
+    os.environ["COLUMNS"] = "100"  # number of characters that fit on a line of the site
     parts = []
     for verb, (_, summary) in VERBS.items():
         text = "\n\n".join(map(_help, (verb, "demo --planar") if verb == "demo" else (verb,)))
@@ -207,7 +207,7 @@ def _settings_table(kind: type[Settings]) -> str:
 
 
 def _settings_rows(kind: type[Settings], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, default and meaning of each setting; those of composed settings have dotted names."""
+    """Yield name, default and meaning of each setting. Settings within other settings have dotted names."""
     for field in dataclasses.fields(kind):
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:

@@ -1,4 +1,4 @@
-"""Where each figure of README.md, CONTRIBUTING.md and docs comes from: rows of committed results, or constants.
+"""Sources of the figures in README.md, CONTRIBUTING.md and docs: rows of committed results, or constants.
 
 check_figures.py compares the documents with these rows.
 """
@@ -27,7 +27,7 @@ WORD = rf"\b(?:{'|'.join(WORDS)})\b"
 
 
 class ResultError(ValueError):
-    """A passage and the results disagree, or a source names no row."""
+    """A passage and the results disagree, or a source does not name exactly one row."""
 
 
 class Figure(NamedTuple):
@@ -61,16 +61,16 @@ def values(source: str) -> list[float]:
     if heading:
         start = re.search(rf"^ *{pattern(heading, NUMBER)}", text, re.MULTILINE)
         if not start:
-            raise ResultError(f"{file} has no row that starts with {heading!r}")
+            raise ResultError(f"{file} does not have a row that starts with {heading!r}")
         above, text = list(start.groups()), text[start.end() :].partition("\n\n")[0]
     found = list(re.finditer(rf"^ *{pattern(row, NUMBER)}(?![\w.])", text, re.MULTILINE))
     if len(found) != 1:
-        raise ResultError(f"{file} has {len(found)} rows {template!r}")
+        raise ResultError(f"{file} must have the row {template!r} once, but has it {len(found)} times")
     return [float(number(shown)) for shown in (*above, *found[0].groups())]
 
 
 def number(text: str) -> Decimal:
-    """Return the value of a number or of a word for one."""
+    """Return the value of a number, which may be a word such as "two"."""
     return Decimal(WORDS[text] if text in WORDS else text.replace(",", ""))
 
 
@@ -82,7 +82,7 @@ def ends(found: list[float]) -> tuple[float, float]:
 def same(found: list[float]) -> list[float]:
     """Return the value that all rows have in common."""
     if len(set(found)) != 1:
-        raise ResultError(f"the rows differ: {found}")
+        raise ResultError(f"the rows should have the same value, but have {found}")
     return found[:1]
 
 
@@ -118,7 +118,8 @@ def largest_gap(_: list[float]) -> list[float]:
     return sorted(gaps.values())[-2:-1]
 
 
-SSIK = r"^(?!UR5).* (\d+\.\d) +(\d+) +(\d+)/\d+ \((\d+)\) +\d+ +-$"  # us, roots that we lack, on the grid, claimed
+# time [us], roots that we lack, the same on the grid, and those of answers that claim to be complete
+SSIK = r"^(?!UR5).* (\d+\.\d) +(\d+) +(\d+)/\d+ \((\d+)\) +\d+ +-$"
 
 
 def times_of_ssik(_: list[float]) -> tuple[float, float]:
@@ -127,18 +128,18 @@ def times_of_ssik(_: list[float]) -> tuple[float, float]:
 
 
 def only_special_roots_are_lost(_: list[float]) -> bool:
-    """Return whether ssik lacks roots at special configurations only."""
+    """Return whether ssik lacks roots only at special configurations."""
     found = [(int(lost), int(special), int(claimed)) for _, lost, special, claimed in rows("general_6r.txt", SSIK)]
     return all(not lost and not claimed for lost, _, claimed in found) and any(special for _, special, _ in found)
 
 
 def many(arm: str, way: str, columns: str) -> str:
-    """Name the row of an arm and a way in the comparison with other solvers."""
+    """Return the source of a solver's row for an arm, in the comparison with other solvers."""
     return f"ik_peers.txt: {arm}, ~ joints >> {way} {columns}"
 
 
 def ratio(target: str, estimator: str, columns: str = "{}") -> str:
-    """Name the row of an estimator of density ratios."""
+    """Return the source of the row of a density ratio estimator."""
     return f"density_ratio.txt: {target} KL mean >> {estimator} {columns}"
 
 
@@ -148,12 +149,12 @@ def megabytes(model: str) -> float:
 
 
 def minutes(seconds: list[float]) -> list[float]:
-    """Return seconds in minutes."""
+    """Convert seconds to minutes."""
     return [value / 60.0 for value in seconds]
 
 
 MODELS = "config/models/README.md"
-OF_SEVEN = ("panda", "iiwa14", "fetch")  # arms with seven joints that the solvers are compared on
+OF_SEVEN = ("panda", "iiwa14", "fetch")  # arms with seven joints in the comparison of solvers
 CLOSED, ELIMINATED = ("panda", "iiwa14", "xarm7", "fetch"), ("gen3", "sawyer", *(f"random, {i}" for i in range(20)))
 TRUE_SETS = [
     *(
@@ -376,7 +377,7 @@ FIGURES = [
     Figure(
         "docs/benchmarks/solvers.md",
         "`Sampler.solve` is the fastest call that solves every pose, in {} to {} ms; on the UR5, EAIK is faster.",
-        [  # bold in the table
+        [  # the table marks it in bold
             f"ik_peers.txt: | eim_ros, default call{2 * ' | **~ {} / ~'} | 1~ {{}} / ~{3 * ' | **~ {} / ~'} |",
             "ik_peers.txt: | EAIK | - | - | **{}, ~ / ~ |",
         ],

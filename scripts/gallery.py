@@ -1,4 +1,4 @@
-"""Run the examples and draw one picture of each for examples/README.md.
+"""Run the examples and draw a picture of each for examples/README.md.
 
     python scripts/gallery.py [NAME ...]
 
@@ -161,7 +161,7 @@ def pick_among_obstacles(figure: Figure, values: Values) -> None:
 
 
 def replace_ikfast(figure: Figure, values: Values) -> None:
-    """Draw how many solutions poses have."""
+    """Draw how many poses have each number of solutions."""
     axes = figure.add_subplot(111, xlabel="solutions of a pose", ylabel="poses", xticks=range(1, 9))
     axes.hist(values["counts"], np.arange(0.5, 9.5), color=BLUE)
     axes.set_title("calibrated UR5e", fontsize=9)
@@ -215,12 +215,12 @@ def draw(name: str) -> Path:
     PICTURES.mkdir(exist_ok=True)
     figure.savefig(path, dpi=80, metadata={"Software": ""})
     if (n := path.stat().st_size) > MOST_BYTES:
-        raise SystemExit(f"{path} has {n} bytes, more than {MOST_BYTES}: draw less")
+        raise SystemExit(f"{path} has {n} bytes, but at most {MOST_BYTES} are allowed; draw less")
     return path
 
 
 def main() -> None:
-    """Draw the pictures of the examples that are named."""
+    """Draw the pictures of the examples that are named, or of all examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*DRAWINGS, []], help="examples (default: all)")
     for name in parser.parse_args().names or DRAWINGS:

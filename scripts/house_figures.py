@@ -26,7 +26,7 @@ MAX_PARAMETERS = 8
 
 
 def modules() -> dict[str, ast.Module]:
-    """Parse every module of the package; return the trees by dotted name."""
+    """Parse every module of the package, and return the trees by dotted name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -75,7 +75,7 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def import_graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """Return the imports of each module; packages are excluded because they only re-export names."""
+    """Return the imports of each module. Packages are excluded, because they only re-export names."""
     packages = {name for name in trees if any(other.startswith(f"{name}.") for other in trees)}
     leaves = set(trees) - packages
     return {name: imports_of(name, tree, leaves) for name, tree in trees.items() if name in leaves}
@@ -160,7 +160,7 @@ def files_of_service() -> set[str]:
     target.position.x, target.position.y, target.position.z = pose[:3, 3].tolist()
     quaternion = quaternion_from_matrix(pose[:3, :3]).tolist()
     target.orientation.x, target.orientation.y, target.orientation.z, target.orientation.w = quaternion
-    with crossed_files() as found:  # from the start, so that the node's worker threads are profiled, too
+    with crossed_files() as found:  # begin here, so that the node's worker threads are profiled, too
         server = IkServer()
         client_node = rclpy.create_node("house_figures")
         client = client_node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)
@@ -177,7 +177,7 @@ def files_of_service() -> set[str]:
                 executor.spin_until_future_complete(future, timeout_sec=30.0)
                 answer = future.result()
                 if answer is None or answer.solutions.n == 0:
-                    raise SystemExit(f"the node gave no answer: {answer}")
+                    raise SystemExit(f"the node did not answer: {answer}")
             crossed = set(found)
         finally:
             server.close()

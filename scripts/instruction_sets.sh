@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print "baseline" and this processor's best instruction set: the only ones that must be compiled here.
+# Print "baseline" and this processor's best instruction set. On this machine, no other sets need to be compiled.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

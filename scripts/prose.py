@@ -5,8 +5,8 @@ Usage: prose.py [--list] [PATH ...]
 
 The script reads documentation, docstrings, comments, interface files, error and log messages, and descriptions of
 options. It fails if more than 1 % of the sentences of a folder match a rule, or more than 2 % are long. Without a path
-it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever matches. A match
-is a sentence to rewrite from its meaning. No match is no proof of good English.
+it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever matches. Rewrite a
+matching sentence from its meaning. A sentence without a match may still be bad English.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 MAX_MATCHING, MAX_LONG = 0.01, 0.02  # shares of the sentences of a folder
 MAX_WORDS = 30
-# not rewritten yet: remove an entry as soon as its folder passes
+# folders that are not rewritten yet; remove an entry as soon as its folder passes
 UNCHECKED = ("test",)
 
 RULES = {
@@ -49,7 +49,7 @@ RULES = {
     "somebody": r"\b(?:somebody|nobody|who(?:m)?ever|whichever)\b",
 }
 COMPILED = {name: re.compile(pattern) for name, pattern in RULES.items()}
-MARKER = re.compile(r"\s*(?:[-*+>]|#+|\d+\.)\s+")  # of a list item, a heading or a quotation
+MARKER = re.compile(r"\s*(?:[-*+>]|#+|\d+\.)\s+")  # the mark of a list item, a heading or a quotation
 COLUMNS = re.compile(r"^\s*\||[^\s.] {2,}\S")  # a row of a table, or of names and their meanings
 NOT_PROSE = re.compile(
     r"^(?P<fence> *(?:```|~~~)).*?^(?P=fence)|<!--.*?-->|\$\$.*?\$\$"  # code blocks, HTML comments, equations
@@ -63,7 +63,7 @@ DESCRIBED = {"help", "description", "epilog"}
 
 
 class Sentence(NamedTuple):
-    """A sentence, the line where its paragraph starts, and the rules that it breaks."""
+    """A sentence, the first line of its paragraph, and the rules that it breaks."""
 
     path: Path
     line: int
@@ -190,12 +190,12 @@ def check(path: Path) -> Iterator[Sentence]:
 
 
 def is_below(path: Path, place: str) -> bool:
-    """Return whether a file is a place of UNCHECKED or lies in it."""
+    """Return whether a file is listed in UNCHECKED, or is in a folder listed there."""
     return path.as_posix() == place or path.as_posix().startswith(f"{place}/")
 
 
 def group(path: Path) -> str:
-    """Return the folder that a file is counted in: a package of eim_ros, another folder, or the file of the root."""
+    """Return the folder in which a file is counted: a package of eim_ros, another folder, or a file of the root."""
     return "/".join(path.parts[: 2 if path.parts[0] == "eim_ros" and len(path.parts) > 2 else 1])
 
 

@@ -1,10 +1,11 @@
-"""Compute hashes of about 500 answers, which are the same on every processor; test/ik/test_same_answers.py compares.
+"""Compute hashes of about 500 answers, which must be the same on every processor (test/ik/test_same_answers.py).
 
     python scripts/same_answers.py           print the hashes of the solver that is loaded here, as JSON
     python scripts/same_answers.py --renew   write them to test/ik/same_answers.json, if all instruction sets agree
 
-Renew them only after a change that is meant to change answers, such as other random numbers. Poses are rounded numbers
-that do not depend on the solver. Those out of reach are left out of single requests, which would use all of their time.
+Renew the hashes only after a change that is meant to change answers, such as other random numbers. Poses are rounded
+numbers that do not depend on the solver. Single requests do not use poses out of reach, which would take their full
+timeout.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from eim_ros.core.native import INSTRUCTION_SETS, VARIABLE
 from eim_ros.kinematics import pose_from
 
 FILE = Path(__file__).resolve().parents[1] / "test/ik/same_answers.json"
-TIMEOUT = 600.0  # [s], so that no answer depends on time
+TIMEOUT = 600.0  # [s]; so long that no answer depends on time
 # x, y, z [m], roll, pitch, yaw [rad]
 POSES = [
     (0.42, 0.11, 0.35, 3.1, 0.1, 0.4),
@@ -97,7 +98,7 @@ def operations(sampler: Sampler) -> dict[str, tuple[list[int], Callable[[int], A
         "solve_batch": ([0], lambda i: sampler.solve_batch(poses, seed=i, **time)),
         "sample_batch": ([0], lambda i: sampler.sample_batch(poses, 10, seed=i, **time)),
     }
-    if robot.name == "ur5e":  # an angle is free
+    if robot.name == "ur5e":  # with a free angle
         aligned = robot.fk(np.where(np.arange(6) == 4, 0.0, near))
         found["free, solve_all"] = (list(range(n)), lambda i: sampler.solve_all(aligned[i], seed=i, **time))
         found["free, near"] = (list(range(n)), lambda i: sampler.solve(aligned[i], near=near[i], seed=i, **time))
@@ -130,12 +131,12 @@ def hashes_with(instruction_set: str) -> dict[str, str]:
 
 
 def differing(first: dict[str, str], second: dict[str, str]) -> list[str]:
-    """Return the labels of the answers that differ, or that only one side has."""
+    """Return the labels of the answers that differ, or that are only on one side."""
     return sorted(label for label in first.keys() | second.keys() if first.get(label) != second.get(label))
 
 
 def renew() -> None:
-    """Write the hashes; fail if instruction sets disagree."""
+    """Write the hashes, or fail if instruction sets disagree."""
     found = {name: hashes_with(name) for name in INSTRUCTION_SETS if runs_here(name)}
     best, *others = found
     for other in others:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run the solver's tests under the address and undefined-behaviour sanitizers.
 #
-# The sanitizers detect reads beyond an array and integer overflow.
-# The compiled modules for this processor are built into build/sanitized, separate from the normal ones. The tests run for
-# the baseline and for the best instruction set. Arguments are passed to pytest and replace the default tests. PYTHON
-# selects the interpreter (default: .venv/bin/python). With --build it only compiles the modules.
+# The sanitizers detect reads beyond an array and integer overflow. The compiled modules for this processor are built into
+# build/sanitized, separate from the normal ones. The tests run for the baseline and for the best instruction set.
+# Arguments are passed to pytest and replace the default tests. PYTHON selects the interpreter (default: .venv/bin/python).
+# With --build, the script only compiles the modules.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +35,7 @@ run() {
   EIM_ROS_INSTRUCTION_SET=$1 LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
     "$PYTHON" -m pytest -p no:cacheprovider "${@:2}"
 }
-# Each instruction set has one job. The job of the best one also runs the tests that belong to no set.
+# Each instruction set has one job. The job of the best set also runs the tests that do not belong to a set.
 job() {
   local status=0
   run "$1" "${tests[@]}" || status=$?

@@ -1,11 +1,11 @@
-"""Which tests find deliberate errors: apply each fault of test/seeded_faults.toml to a copy of the tree, and run tests.
+"""Find which tests detect deliberate errors: apply each fault of test/seeded_faults.toml to a copy, and run tests.
 
     python scripts/seeded_faults.py                     # all faults without a record
     python scripts/seeded_faults.py --again motion ik   # faults of these packages once more
 
 The record `found_by` of a fault is written into the file after each fault, so the run can be interrupted and continued.
-A test counts only if it fails with the fault and passes without it. The time of each fault is limited, because only
-endless loops and very long folders of tests need more.
+A test only counts if it fails with the fault and passes without it. The time for each fault is limited. Only endless
+loops and very long folders of tests reach the limit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"
-SECONDS = 120  # CPU time of the tests of one fault
-WAITING = 1800  # wall time of the tests of one fault [s]; tests of nodes wait more than they compute
-MOST_DISTURBED = 5  # tests that fail without the fault, too, before the fault counts as not found
+SECONDS = 120  # limit of CPU time of the tests of one fault
+WAITING = 1800  # limit of wall time of the tests of one fault [s], because tests of nodes wait more than they compute
+MOST_DISTURBED = 5  # a fault counts as not found after so many tests that also fail without it
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 NOTHING = "nothing"
 
@@ -41,7 +41,7 @@ def copied(folder: Path) -> Path:
     for name in filter(None, listed.split("\0")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
-    for module in (ROOT / "eim_ros").rglob("*.so"):  # copied last, so that they are newer than their sources
+    for module in (ROOT / "eim_ros").rglob("*.so"):  # copied last, so that the modules are newer than their sources
         shutil.copy(module, tree / module.relative_to(ROOT))
     (tree / ".venv").symlink_to((ROOT / ".venv").resolve())
     return tree
@@ -88,7 +88,7 @@ def first_failure(tree: Path, tests: list[str], left_out: list[str]) -> str:
     except subprocess.TimeoutExpired:
         told = ""
     finally:
-        with contextlib.suppress(ProcessLookupError):  # processes that a test started and left behind
+        with contextlib.suppress(ProcessLookupError):  # end processes that a test started and left behind
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     found = FAILED.search(told)
@@ -146,7 +146,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
         kept = {module: module.read_bytes() for module in (tree / "eim_ros").rglob("*.so")}
-        for fault in sorted(faults, key=lambda fault: fault["file"].endswith(".hpp")):  # those that need a build last
+        # faults that need a build come last
+        for fault in sorted(faults, key=lambda fault: fault["file"].endswith(".hpp")):
             is_wanted = not fault["found_by"] if again is None else not again or fault["package"] in again
             if is_wanted:
                 found_by = finder(tree, fault, kept)

@@ -2,8 +2,8 @@
 
     python scripts/self_motion.py [--output docs/self_motion.gif]
 
-The arm consists of the capsules of its collision model. They are rendered by ray casting, because the capsules have a
-closed-form intersection and the picture then needs no graphics card. Each colour is one self-motion component.
+The arm consists of the capsules of its collision model. They are rendered by ray casting, because a ray's intersection
+with a capsule has a closed form, and no graphics card is needed. Each colour is one self-motion component.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from eim_ros import Robot, Sampler
 FloatArray = npt.NDArray[np.float64]
 
 ROBOT, POSE = "panda", [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]  # x, y, z [m], quaternion x, y, z, w
-SIZE, SCALE = (560, 420), 2  # pixels of a frame; rendered larger and reduced, which smooths edges
-COLOURS = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233))  # Okabe and Ito
+SIZE, SCALE = (560, 420), 2  # pixels of a frame, which is rendered larger and then reduced to smooth edges
+COLOURS = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233))  # colours by Okabe and Ito
 PAPER, FLOOR, SHADOW = np.array([255.0] * 3), np.array([240.0, 241.0, 244.0]), np.array([208.0, 210.0, 216.0])
 EYE, LOOK_AT, VIEW_ANGLE = np.array([1.35, -1.95, 1.05]), np.array([0.16, 0.0, 0.36]), np.deg2rad(27.0)
 SUN = np.array([0.25, -0.45, 1.0]) / np.linalg.norm([0.25, -0.45, 1.0])
 FLOOR_RADIUS = 0.58  # [m]
-STEP, FRAME_TIME = 0.16, 60  # [rad] along a component from frame to frame; [ms]
+STEP, FRAME_TIME = 0.16, 60  # distance along a component between frames [rad]; duration of a frame [ms]
 
 
 class Capsules:
@@ -51,7 +51,7 @@ class Capsules:
         for arm, ends, radius in self._parts:
             pose = np.eye(4) if arm is None else arm.fk(q[: arm.dof])
             placed.append((*(ends @ pose[:3, :3].T + pose[:3, 3]), radius))
-        joints = self._robot.skeleton(q)  # thin links from joint to joint close the gaps between the capsules
+        joints = self._robot.skeleton(q)  # add thin capsules from joint to joint, which close the gaps
         return [
             *placed,
             *((a, b, 0.045) for a, b in zip(joints[:-1], joints[1:], strict=True) if np.linalg.norm(b - a) > 0.01),
@@ -78,7 +78,7 @@ class Camera:
 
 
 def hits(origins: FloatArray, rays: FloatArray, start: FloatArray, end: FloatArray, radius: float) -> FloatArray:
-    """Return the distance along each ray to a capsule; infinite if the ray misses it."""
+    """Return the distance along each ray to a capsule. It is infinite if the ray misses the capsule."""
     axis, from_start = end - start, origins - start
     length2 = axis @ axis
     along_ray, along_origin = rays @ axis, from_start @ axis
@@ -101,7 +101,7 @@ def hits(origins: FloatArray, rays: FloatArray, start: FloatArray, end: FloatArr
 
 
 def render(camera: Camera, capsules: list[tuple[FloatArray, FloatArray, float]], colour: FloatArray) -> FloatArray:
-    """Return the colour of each pixel (n, 3): arm, floor with the arm's shadow, paper."""
+    """Return the colour of each pixel (n, 3): the arm, the floor with the arm's shadow, or the background."""
     origins = np.broadcast_to(EYE, camera.rays.shape)
     distances = np.stack([hits(origins, camera.rays, *capsule) for capsule in capsules])
     nearest, distance = distances.argmin(0), distances.min(0)
@@ -124,7 +124,8 @@ def render(camera: Camera, capsules: list[tuple[FloatArray, FloatArray, float]],
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         light = 0.45 + 0.55 * np.clip(normals @ SUN, 0.0, 1.0)
         facing = np.abs(np.sum(normals * camera.rays[rows], -1))
-        tint = (0.85 if index % 2 else 0.68) * colour + (38.0 if index % 2 else 80.0)  # adjacent capsules differ
+        # so that adjacent capsules differ
+        tint = (0.85 if index % 2 else 0.68) * colour + (38.0 if index % 2 else 80.0)
         image[rows] = np.clip(tint * (light * (0.7 + 0.3 * facing))[:, None] + 45.0 * (light[:, None] - 0.6), 0, 255)
     return image
 
@@ -135,7 +136,7 @@ def components(robot: Robot, spacing: float = STEP) -> list[FloatArray]:
     left, found = list(range(len(rows))), []
     while left:
         chain = [left.pop(0)]
-        for end in (-1, 0):  # forward from the first row, then backward from it
+        for end in (-1, 0):  # the rows forward from the first one, then those backward
             while left:
                 gaps = np.linalg.norm(rows[left] - rows[chain[end]], axis=1)
                 if gaps.min() > 3.0 * spacing:
@@ -146,7 +147,7 @@ def components(robot: Robot, spacing: float = STEP) -> list[FloatArray]:
 
 
 def draw_lines(image: Image.Image, camera: Camera, robot: Robot, chosen: int, found: list[FloatArray]) -> None:
-    """Draw the way of the elbow in each component, and the axes of the pose."""
+    """Draw the path of the elbow in each component, and the axes of the pose."""
     pen = ImageDraw.Draw(image)
     for index, rows in enumerate(found):
         elbows = np.stack([robot.skeleton(q) for q in rows])[:, 4]
@@ -162,7 +163,7 @@ def main() -> None:
     """Compute the solutions, render a frame for each, and write them as an animation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("docs/self_motion.gif"))
-    parser.add_argument("--frames", type=int, help="draw this many frames only")
+    parser.add_argument("--frames", type=int, help="draw only this number of frames")
     args = parser.parse_args()
     robot = Robot(ROBOT)
     found, capsules = components(robot), Capsules(robot)

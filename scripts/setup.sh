@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Create .venv: pinned requirements, ROS 2, our compiled interfaces, and eim_ros as an editable install.
 #
-# The script can be repeated: each step stores a hash of its inputs under .venv/stamps and is skipped if it is unchanged.
+# The script can be repeated. Each step stores a hash of its inputs under .venv/stamps, and is skipped if they have not
+# changed.
 # The argument `bench` adds the peers used by the benchmarks, `fuzz` adds atheris, and `cuda` adds NVIDIA's compiler for
-# GPUs. `view` installs only what `eim view` needs, without learning, ROS, tools, modules for older processors and the
-# last optimisations; a later run without the argument adds the rest.
+# GPUs. `view` installs only what `eim view` needs: no learning, ROS or tools, no modules for older processors, and modules
+# with fewer optimisations. A later run without the argument adds the rest.
 # PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,13 +42,13 @@ step() {
 logged() {
   local log=$1
   shift
-  "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the whole log is $log"; }
+  "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the complete log is $log"; }
 }
 
 # Skip byte-compilation: it takes as long as the rest of pip's work, and most modules are never imported.
 pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-compile "$@"; }
 
-# Print the interpreter for .venv. Without PYTHON=, the one that made the existing .venv comes first.
+# Print the interpreter for .venv. Without PYTHON=, the interpreter of the existing .venv comes first.
 # The path is resolved because a venv's python is a link to it, and .venv may be recreated.
 find_python() {
   local candidate
@@ -57,12 +58,12 @@ find_python() {
       return
     fi
   done
-  fail "needs Python 3.10 to 3.13: install one (Debian, Ubuntu: apt install python3 python3-venv), or name one: make setup PYTHON=/path/to/python3.11"
+  fail "found no Python 3.10 to 3.13; install it (Debian, Ubuntu: apt install python3 python3-venv), or select one by make setup PYTHON=/path/to/python3.11"
 }
 
 check_tools() {
-  command -v "${CXX:-g++}" >/dev/null || fail "needs a C++ compiler for the ROS 2 service type: install g++ (Debian, Ubuntu: apt install g++)"
-  "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "needs the venv module of $1: install it (Debian, Ubuntu: apt install python3-venv)"
+  command -v "${CXX:-g++}" >/dev/null || fail "found no C++ compiler, which is needed for the solver and the ROS 2 interfaces; install g++ (Debian, Ubuntu: apt install g++)"
+  "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "$1 has no venv module; install it (Debian, Ubuntu: apt install python3-venv)"
 }
 
 # Print the folders of AMENT_PREFIX_PATH except .venv if they contain a ROS 2, otherwise nothing.
@@ -105,12 +106,12 @@ install_peers() { pip_install -r requirements/bench.txt; }
 
 install_fuzzer() {
   [[ $(uname -sm) == "Linux x86_64" ]] || command -v clang >/dev/null ||
-    fail "atheris has wheels for Linux on x86-64 alone; elsewhere it is compiled: install clang with libFuzzer (CLANG_BIN names it)"
+    fail "atheris has wheels only for Linux on x86-64, and clang, which would compile it, is missing; install clang with libFuzzer (CLANG_BIN selects it)"
   pip_install -r requirements/fuzz.txt
 }
 
 install_cuda_compiler() {
-  [[ $(uname -s) == Linux ]] || fail "NVIDIA has no wheels of its compiler for $(uname -s): run make cuda on Linux"
+  [[ $(uname -s) == Linux ]] || fail "NVIDIA's compiler has no wheels for $(uname -s); run make cuda on Linux"
   pip_install -r requirements/cuda.txt
 }
 
@@ -133,7 +134,7 @@ build_tf2_messages() {
 
 build_interfaces() {
   local build=$VENV/build/interfaces options=()
-  # With the wheels, ignore the system's packages: a stray ament from Debian would take precedence.
+  # With the wheels, ignore the system's packages, because an ament package from Debian would take precedence.
   [[ $ros == wheels ]] && options=(-G Ninja -DEIM_LEAN_INTERFACES=ON -DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
   rm -rf "$build"
   mkdir -p "$build"
@@ -147,14 +148,14 @@ build_interfaces() {
   )
 }
 
-# build_modules INPUTS SETS : compile for the instruction sets that have changed. Each has a stamp of its own, because
-# `view` builds only the best one.
+# build_modules INPUTS SETS : compile for the instruction sets that have changed. Each set has a separate stamp, because
+# `view` builds only the best set.
 build_modules() {
   local inputs=$1 built=$2 instruction_set outdated=()
   for instruction_set in $built; do is_done "modules_$instruction_set" "$inputs" || outdated+=("$instruction_set"); done
   [[ ${#outdated[@]} != 0 ]] || return 0
   say "modules for ${outdated[*]} ..."
-  # Delete outdated modules of instruction sets that are not built now; they would be loaded if their set is requested.
+  # Delete outdated modules of instruction sets that are not built now. They would be loaded if their set is requested.
   find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
   for instruction_set in "${outdated[@]}"; do rm -f "$STAMPS/modules_$instruction_set"; done
   EIM_ROS_INSTRUCTION_SETS=${outdated[*]} logged "$VENV/modules.log" \
@@ -162,7 +163,7 @@ build_modules() {
   for instruction_set in "${outdated[@]}"; do printf '%s' "$inputs" >"$STAMPS/modules_$instruction_set"; done
 }
 
-# The modules exist already: without an instruction set, none is compiled. An editable install contains no shared files,
+# The modules already exist, so no instruction set is given, and none is compiled. An editable install contains no shared files,
 # but ros2 launch looks for launch files in share/.
 install_package() {
   local launch=$VENV/share/eim_ros/launch
@@ -179,7 +180,7 @@ sourced_prefixes=$(sourced_ros)
 if [[ -n $sourced_prefixes ]]; then
   ros=sourced
   "$python" -c 'import rclpy' 2>/dev/null ||
-    fail "$python cannot import rclpy of the sourced ROS 2: name its Python (make setup PYTHON=/usr/bin/python3), or use a shell where no ROS 2 is sourced"
+    fail "$python cannot import rclpy of the sourced ROS 2; select the Python of that ROS 2 (make setup PYTHON=/usr/bin/python3), or use a shell without a sourced ROS 2"
   say "uses the sourced ROS 2 ${ROS_DISTRO:-} ($sourced_prefixes) instead of the wheels"
 fi
 
@@ -199,8 +200,8 @@ sources="$tools $(hash setup.py) $(sources_hash)"
 built=$instruction_sets
 export EIM_ROS_OPTIMISATION=-O3
 if [[ ${1:-} == view ]]; then
-  built=${instruction_sets##* } # the best one, which is the last
-  is_done "modules_$built" "$sources -O3" || EIM_ROS_OPTIMISATION=-O2 # compiles in three quarters of the time
+  built=${instruction_sets##* } # the best set, which is the last
+  is_done "modules_$built" "$sources -O3" || EIM_ROS_OPTIMISATION=-O2 # takes three quarters of the compile time
 fi
 build_modules "$sources $EIM_ROS_OPTIMISATION" "$built" & # in parallel with pip
 modules=$!

@@ -4,7 +4,7 @@
     python scripts/simplify_meshes.py ur5e ur5e.urdf --package-path ~/ws/src
     python scripts/simplify_meshes.py panda panda.urdf --package-path ~/ws/src --skip hand finger
 
-Both descriptions must have the same joints, with the same zero position; the script checks this. A xacro file is
+Both descriptions must have the same joints with the same zero position, which the script checks. A xacro file is
 expanded first, as usual. `urdf/meshes/README.md` lists the sources and licences of the included meshes.
 
 The file `urdf/meshes/<robot>.npz` has, for each link, the vertices (n, 3) in the frame of the link [0.1 mm] and the
@@ -33,13 +33,15 @@ SHARP = np.radians(35.0)
 
 
 def main() -> None:
-    """Read the flags, and write the file of one robot."""
+    """Read the flags, and write the file of a robot."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("robot", help="name of the included robot")
     parser.add_argument("urdf", type=Path, help="description with visuals")
     parser.add_argument("--package-path", action="append", default=[], type=Path)
-    parser.add_argument("--skip", nargs="*", default=[], help="parts of names of links without meshes")
-    parser.add_argument("--triangles", type=int, default=2400, help="largest number of triangles of a link")
+    parser.add_argument(
+        "--skip", nargs="*", default=[], help="leave out the meshes of links whose names contain one of these texts"
+    )
+    parser.add_argument("--triangles", type=int, default=2400, help="maximum number of triangles of a link")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parents[1] / "urdf" / "meshes")
     flags = parser.parse_args()
 
@@ -80,7 +82,7 @@ def _same_arm(ours: Robot, urdf: Path) -> Robot:
 
 
 def _checked(ours: Robot, theirs: Robot) -> npt.NDArray[np.float64]:
-    """Return the constant pose (n_bodies, 4, 4) of each body of theirs in that of ours; they must move together."""
+    """Return the constant pose (n_bodies, 4, 4) of each body of `theirs` in the frame of our body."""
     assert ours.dof == theirs.dof, (ours.joint_names, theirs.joint_names)
     rows = np.concatenate([np.zeros((1, ours.dof)), ours.random(50, np.random.default_rng(0))])
     relative = np.linalg.inv(body_poses(ours, rows)) @ body_poses(theirs, rows)
@@ -95,7 +97,7 @@ def _simplified(mesh: trimesh.Trimesh, n: int) -> trimesh.Trimesh:
     mesh.remove_unreferenced_vertices()
     if len(mesh.faces) > n:
         points, faces = np.asarray(mesh.vertices, dtype=np.float32), np.asarray(mesh.faces, dtype=np.int32)
-        for aggressiveness in (3, 5, 7):  # the first ones keep the shape better, but may stop early
+        for aggressiveness in (3, 5, 7):  # the first settings preserve the shape better, but may stop early
             if len(faces) > n:
                 points, faces = fast_simplification.simplify(points, faces, target_count=n, agg=aggressiveness)
         mesh = trimesh.Trimesh(points, faces)

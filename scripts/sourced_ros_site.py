@@ -1,4 +1,4 @@
-"""Startup file of a .venv that makes the service type compiled into it available, as if it were sourced.
+"""Startup file of a .venv that makes the interfaces compiled into it available, as if they were sourced.
 
 It is copied only into a venv that uses a sourced ROS 2, because the wheels provide the same mechanism. The loader reads
 LD_LIBRARY_PATH only when a process starts, so Python restarts if the venv is missing from it.

@@ -2,8 +2,8 @@
 
     python -m scripts.viewer_pictures [NAME ...]
 
-Each picture stores the words that it shows. A test compares them with the labels of the panel and with the glossary, so
-that a picture is taken again when its subject changes.
+Each picture stores the words that it shows. A test compares these words with the labels of the panel and with the
+glossary, so that a picture is taken again when its subject changes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
 SOURCES = ("eim_ros/view/controls.py", "eim_ros/view/motion_tab.py")
 SIZE = (1200, 760)
-SETTLED = 8.0  # [s] for a browser that draws without a graphics card
+SETTLED = 8.0  # [s], long enough for a browser that draws without a graphics card
 N_MOTIONS, N_POINTS = 40, 20
-START, DOWN, DISTANCE = np.array([0.35, 0.0, 0.3]), (1.0, 0.0, 0.0, 0.0), 0.35  # [m], quaternion xyzw, [m]
+# position [m], quaternion xyzw, distance [m]
+START, DOWN, DISTANCE = np.array([0.35, 0.0, 0.3]), (1.0, 0.0, 0.0, 0.0), 0.35
 READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)  # [rad] near the start
-KEY = "words"  # name of the words in the PNG
+KEY = "words"  # key of the words in the PNG's metadata
 
 
 def labels(source: str) -> set[str]:
@@ -60,7 +61,7 @@ def viewer() -> Page:
 
 
 def around_a_post(sampler: Sampler) -> DataSet:
-    """Return motions to a goal that pass a post on either side. The context is where the goal is."""
+    """Return motions to a goal that pass a post on either side. The context is the position of the goal."""
     robot, rng = sampler.robot, np.random.default_rng(0)
     phase = np.linspace(0.0, 1.0, N_POINTS)
     goals, motions = rng.uniform(-0.08, 0.08, N_MOTIONS), []
@@ -121,7 +122,7 @@ def take(name: str) -> Path:
 
 
 def main() -> None:
-    """Take the pictures that are named, or all."""
+    """Take the pictures that are named, or all pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*DRAWINGS, []], help="pictures (default: all)")
     for name in parser.parse_args().names or DRAWINGS:

@@ -91,7 +91,7 @@ def run_setup(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess
     ("missing", "cure"),
     [
         ("compiler", "apt install g++"),
-        ("version_info", "needs Python 3.10 to 3.13"),
+        ("version_info", "found no Python 3.10 to 3.13"),
         ("ensurepip", "apt install python3-venv"),
     ],
 )
@@ -110,7 +110,7 @@ def test_setup_resolves_the_interpreter_of_an_environment_that_it_is_going_to_re
     bin_folder.mkdir(parents=True)
     (bin_folder / "python").symlink_to(stub_python(tmp_path, fails_on="ensurepip"))
     result = run_setup(tmp_path, CXX="sh")
-    assert f"needs the venv module of {tmp_path}/python-stub" in result.stderr
+    assert f"{tmp_path}/python-stub has no venv module" in result.stderr
 
 
 def test_setup_refuses_a_sourced_ros_that_its_python_cannot_import(tmp_path):

@@ -4,7 +4,7 @@
 //     cmake -S examples/cpp_client -B build/cpp_client && cmake --build build/cpp_client
 //     build/cpp_client/ik_client
 //
-// Another server is chosen by --ros-args -p server:=/left/ik_server.
+// To select another server, add --ros-args -p server:=/left/ik_server.
 
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-// ik_server offers compute_ik where moveit_msgs is installed, and get_position_ik with the same fields everywhere.
+// ik_server offers compute_ik if moveit_msgs is installed, and always get_position_ik with the same fields.
 #if __has_include(<moveit_msgs/srv/get_position_ik.hpp>)
 #include <moveit_msgs/srv/get_position_ik.hpp>
 using GetPositionIK = moveit_msgs::srv::GetPositionIK;
@@ -44,7 +44,7 @@ typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, 
     // A longer queue than the default of 10, so that no answer is lost. eim_ros.nodes.SERVICE_QOS is the same.
     const auto client = node->create_client<Service>(name, rclcpp::ServicesQoS().keep_last(1000));
     if (!client->wait_for_service(10s)) {
-        throw std::runtime_error(name + " is silent: start the server first");
+        throw std::runtime_error(name + " does not answer; start the server first");
     }
     auto answer = client->async_send_request(std::make_shared<typename Service::Request>(request));
     if (rclcpp::spin_until_future_complete(node, answer, 30s) != rclcpp::FutureReturnCode::SUCCESS) {
@@ -63,7 +63,7 @@ void wait_until_active(const rclcpp::Node::SharedPtr& node, const std::string& s
         }
         std::this_thread::sleep_for(100ms);
     }
-    throw std::runtime_error(server + " is not active: see its log");
+    throw std::runtime_error(server + " is not active; see its log");
 }
 
 void print_joints(const double* values, std::size_t n) {
