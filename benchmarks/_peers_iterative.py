@@ -175,7 +175,7 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def mink(case: Case, rng: np.random.Generator) -> Solver:
-    """Return a solver by mink's quadratic programs with limits; an attempt ends when its error stops falling."""
+    """Return a solver by mink's quadratic programs with limits. An attempt ends when its error stops falling."""
     import mink as package
     import mujoco
 

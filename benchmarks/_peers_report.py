@@ -13,7 +13,7 @@ __all__ = ["Many", "Singles", "many_table", "markdown_tables", "singles_table"]
 
 @dataclass
 class Singles:
-    """Results of one solver for one solution of each pose; `note` says why there are none."""
+    """Results of one solver for one solution of each pose. `note` says why there are none."""
 
     seconds: list[float] = field(default_factory=list)
     right: int = 0

@@ -55,7 +55,7 @@ def regression(
 
 
 def named(*names: str) -> Callable[[Columns], list[Tensor]]:
-    """Return a function that selects columns; "a*b" is a product, and "log a" a logarithm."""
+    """Return a function that selects columns. "a*b" is a product, and "log a" is a logarithm."""
 
     def column(data: Columns, name: str) -> Tensor:
         if name.startswith("log "):

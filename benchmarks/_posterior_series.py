@@ -93,7 +93,7 @@ def two_states(
     positive : bool
         Whether the parameters are positive.
     emission : callable
-        Maps the data to a function. This maps the parameters (n, n_means, 2) to log densities (n, n_times, 2).
+        Maps the data to a function, which maps the parameters (n, n_means, 2) to log densities (n, n_times, 2).
     """
 
     def of_data(data: Columns) -> Posterior:

@@ -88,7 +88,7 @@ def gaussian_process(data: Columns) -> Posterior:
 
 
 def poisson_process(data: Columns) -> Posterior:
-    """Return gp_pois_regr: counts whose log rates are a Gaussian process; its standardised values are parameters."""
+    """Return gp_pois_regr: counts with a Gaussian process as log rates. Its standardised values are parameters."""
     squared, n = (data["x"] - data["x"].unsqueeze(-1)).square(), len(data["x"])
 
     def decomposed(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@
 
 Each case is the first call of its kind in a separate process, so shapes are prepared within the call. MEMORY limits the
 address space. A call is within its bound if it takes at most 1.1 timeouts plus 50 ms. The fastest of the repeats
-counts. CPU time is listed as well because a call on a busy machine also waits for a core.
+counts. CPU time is also listed, because a call on a busy machine waits for a core.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ the first seeds, and their variants only on mixtures. Estimators:
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
 EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of
-the fitted density. For a network only, it is the best EM fit. The column "start [s]" is the CPU time before the first
-iteration, and "s/iteration" is the mean CPU time of an iteration.
+the fitted density. If there is only a network, the start is the best EM fit. The column "start [s]" is the CPU time
+before the first iteration, and "s/iteration" is the mean CPU time of an iteration.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Positions
    component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
 3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density
    of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value. The error
-   of the area or volume is reported as well.
+   of the area or volume is also reported.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ a time, with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
 The second table times complete iterations for an arm of 7 joints that reaches positions (iiwa14, configurations uniform
 within limits), started by EM. It lists the median of 5 iterations after the first, and the shares of the ratio, the
 gating, the experts, and the choice of the model to keep. The ratio is a plug-in density of 100 experts and a network of
-2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated; the default truncates it
-with 200 experts or more.
+2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated. By default, it is truncated with 200
+experts or more.
 
 The third table times complete fits with default settings: a ring of 8 modes in two dimensions, and the same arm with
 its kinematics as inputs of the ratio. "start" comprises EM and the density of the data.

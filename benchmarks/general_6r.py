@@ -101,7 +101,7 @@ class Arm:
         return found.positions, found.is_complete and not found.is_singular
 
     def lost(self, configurations: FloatArray) -> tuple[int, int, int, int]:
-        """Return the numbers of roots, complete poses, and lost configurations, and of lost ones reported complete."""
+        """Return the numbers of roots, complete poses, lost configurations, and lost but complete ones."""
         n_roots = n_complete = n_lost = n_false = 0
         for q, pose in zip(configurations, self.robot.fk(configurations), strict=True):
             roots, is_complete = self.roots(pose)

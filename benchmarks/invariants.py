@@ -9,8 +9,8 @@ Each configuration q is valid, so its pose has a solution. For this pose the scr
   covered   if solve_all claims to be complete, q is one of the isolated solutions, or within the requested spacing of a
             row on a curve
 
-Joint values are multiples of 15 degrees, 0, +-90 and +-180 degrees, and limits; some are shifted by 1e-12 to 0.01 rad,
-and others are uniform. Random poses never have such values, but poses that people teach do. Columns:
+Joint values are multiples of 15 degrees, above all 0, +-90 and +-180 degrees, and limits. Some are shifted by 1e-12 to
+0.01 rad, and others are uniform. Random poses never have such values, but poses that people teach do. Columns:
 
   near, beside      number of wrong answers near q, and near q + d
   complete, false   number of answers that claim to be complete, and of those that lack q
@@ -18,9 +18,9 @@ and others are uniform. Random poses never have such values, but poses that peop
   none              number of answers without a solution
   share             of answers that are complete
 
-Arms with six joints are included ones, and others with published lengths (test/kinematics/six_joint_arms.py). Arms with
-seven joints take more time, so a tenth of the configurations is checked. A full run has a million configurations of
-arms with six joints: --count 100000.
+The arms with six joints are included in the package, or have published lengths (test/kinematics/six_joint_arms.py).
+Arms with seven joints take more time, so a tenth of the configurations is checked. A full run has a million
+configurations of arms with six joints: --count 100000.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Counts:
     beside: int = 0
     none: int = 0
     complete: int = 0
-    incomplete: int = 0  # answers that claim to be complete, but lack the configuration
+    incomplete: int = 0  # number of answers that claim to be complete, but lack the configuration
     certified: int = 0
     uncertain: int = 0  # the same for answers that claim a certificate
     examples: list[str] = field(default_factory=list)

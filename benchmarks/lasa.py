@@ -337,7 +337,7 @@ def marks(values: FloatArray, best: FloatArray) -> str:
 def compare(
     title: str, counts: str, cases: Iterable[tuple[str, int, Groups]], noises: Sequence[float], unit: str, seed: int
 ) -> str:
-    """Print and return a table. A case has the cells of the columns `counts`, the number of components, and splits."""
+    """Print and return a table. A case is a text for the columns `counts`, a number of components, and splits."""
     # imported here, because the first optimizer would import it within a timed fit
     importlib.import_module("torch._dynamo")
     packages = ["movement_primitives", "gmr"]

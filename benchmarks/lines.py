@@ -6,7 +6,7 @@ The lines, for a Panda and an iiwa 14, start at the pose of a random configurati
 direction, a length of 0.1 to 0.5 m and a constant orientation. A joint may step by at most 0.1 rad between poses. The
 graph has 10000 solutions of each pose, spread evenly over its traced self-motion components (`diversity=1`), and all
 sufficiently small steps between them. The default `Sampler.follow` is correct if it finds a path whenever the graph has
-one. It may report that there is none only if the graph has none. Each path is verified independently of the graph:
+one. It may only report that there is no path if the graph has none. Each path is verified independently of the graph:
 forward kinematics, limits and steps.
 
 Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses with a timeout of 1 s. The complete call

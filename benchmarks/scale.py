@@ -1,4 +1,4 @@
-"""A million poses through `stream`, by joblib and Dask with two worker processes.
+"""Time and memory of `stream` for a million poses, by joblib and Dask with two worker processes.
 
 Each task draws 20000 reachable poses, streams them on one thread and keeps only counts, so nothing grows with the
 number of poses. The table lists the CPU time of the workers per pose, which hardly depends on other load. It also lists

@@ -1,4 +1,4 @@
-"""CPU time of the calls of `Sampler` in two checkouts, in one run: whether a change made something slower.
+"""CPU times of the calls of `Sampler` in two checkouts, measured in one run, to find what became slower.
 
     git worktree add /tmp/before v0.2.0 && (cd /tmp/before && python setup.py build_ext --inplace)
     python -m benchmarks.solver /tmp/before [--arms ur5e panda] [--seed 3] [--output benchmarks/results/solver.txt]
@@ -53,7 +53,7 @@ def calls(sampler: Any, poses: np.ndarray, near: np.ndarray) -> dict[str, Callab
 
 
 def serve() -> None:
-    """Answer lines "arm seed call block" by a line of JSON: the CPU time of a call [s] and the number of solutions."""
+    """Answer each line "arm seed call block" with a line of JSON: CPU time of a call [s], number of solutions."""
     from eim_ros import Sampler
 
     prepared: dict[tuple[str, str], dict[str, Callable[[list[int]], int]]] = {}

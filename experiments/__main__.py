@@ -51,7 +51,7 @@ class Run:
         "Folder of the results (default: build/experiments, or build/experiments/quick).",
         metavar="DIR",
     )
-    set: tuple[str, ...] = flag((), "A setting, such as n_components=5.", metavar="NAME=VALUE", repeated=True)
+    set: tuple[str, ...] = flag((), "Value of a setting, such as n_components=5.", metavar="NAME=VALUE", repeated=True)
     quiet: bool = quiet_flag()
     json: bool = json_flag()
     threads: int | None = count(

@@ -296,7 +296,7 @@ def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
 
 SIZE = ("n_dims", "n_components")
 NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
-LOCAL_OPTIMUM = 0.1  # [nat]; if a method that knows the density ends with a larger KL, it is in a local optimum
+LOCAL_OPTIMUM = 0.1  # [nat]; a method that knows the density is in a local optimum if it ends with a larger KL
 NO_MATTER = 1.5  # largest ratio of two means that count as equal
 
 
@@ -421,7 +421,7 @@ TITLES = {
     "mutual-information": "mixtures; adversarial weights\nby mutual information",
 }
 MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P", "none": "X"}
-LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below, because estimates of a zero KL may be negative
+LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below this value, because estimates of a zero KL may be negative
 
 
 @dataclass(frozen=True)

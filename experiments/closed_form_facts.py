@@ -141,7 +141,10 @@ class Isotropic:
 
 @dataclass(frozen=True)
 class MeanField:
-    """Projections of a correlated Gaussian onto independent ones; `path` (n, 2): means after each half sweep."""
+    """Projections of a correlated Gaussian onto Gaussians with independent coordinates.
+
+    `path` (n, 2) contains the means after each half sweep.
+    """
 
     target: Gaussian
     i_projection: Gaussian
@@ -182,7 +185,7 @@ def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
 
 
 def isotropic(project: IProjection) -> tuple[Isotropic, list[Fact]]:
-    """Project Gaussians with diagonal covariance onto isotropic ones.
+    """Project Gaussians with diagonal covariance onto isotropic Gaussians.
 
     The variance is the harmonic mean of the target's variances (I) or their arithmetic mean (M). The projections are
     for variances 1 and 4. The facts also include variances 1 and 100, and 1, 4 and 25.

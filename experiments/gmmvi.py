@@ -453,7 +453,7 @@ EXPERIMENT = Experiment(
 
 COLOURS = (*GROUP_COLOURS[2:], INK)  # without the colours of EIM and EM
 MAX_HORIZONTAL = 5  # number of algorithms whose names fit below a panel
-SHOWN = 20.0  # [nat] height of a panel above its best value; worse values are triangles at the top
+SHOWN = 20.0  # height of a panel above its best value [nat]; worse values are triangles at the top
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
@@ -508,7 +508,7 @@ def _draw_curves(table: ResultTable, path: Path) -> Path:
         if axes.lines:
             axes.legend(fontsize=7, frameon=False)
     figure.supxlabel("evaluations of the target", fontsize=9, color=MUTED)
-    figure.supylabel("-ELBO above the least value of any run [nat]", fontsize=9, color=MUTED)
+    figure.supylabel("-ELBO above the lowest value of any run [nat]", fontsize=9, color=MUTED)
     return write_figure(figure, path)
 
 

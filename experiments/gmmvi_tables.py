@@ -1,4 +1,4 @@
-"""Tables of the experiment gmmvi next to those of Arenz et al. 2023, as Markdown for the report.
+"""Tables of the experiment gmmvi next to the tables of Arenz et al. 2023, as Markdown for the report.
 
 Each function returns the lines of one table. The paper's values are in brackets. The paper's tables 2 and 4 list, for
 each option of a module, the best run of a search over all settings and all combinations with the other options. Here, a

@@ -244,7 +244,7 @@ def experiment_module(name: str) -> ModuleType:
 @functools.cache
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise ConfigurationError(f"there is no file {path}", path)
+        raise ConfigurationError(f"there is no file {path}; check the path of the experiment", path)
     text = path.read_bytes()
     module = ModuleType(str(path))
     module.__file__ = str(path)

@@ -76,7 +76,7 @@ class FitConfig(BoundsConfig):
 
 @dataclass(frozen=True)
 class KinematicsConfig(Settings):
-    """Settings of the experiment; sizes are from thesis table B.1."""
+    """Settings of the experiment. The sizes are from thesis table B.1."""
 
     robots: tuple[str, ...] = option(("iiwa14", "panda"), "robots by name")
     n_components: tuple[int, ...] = option((10, 25, 50, 100), "numbers of experts", minimum=1)

@@ -48,7 +48,7 @@ REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 
 @dataclass(frozen=True)
 class LineReachingConfig(Settings):
-    """Settings of the experiment; sizes, bounds and network are from thesis table B.1."""
+    """Settings of the experiment. Sizes, bounds and network are from thesis table B.1."""
 
     n_components: tuple[int, ...] = option((1, 5, 10, 20, 30, 40, 50), "numbers of mixture components", minimum=1)
     n_samples: int = option(10000, "samples for training", minimum=100)

@@ -84,7 +84,7 @@ TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes
 
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
-    """Settings of the experiment; defaults are from thesis table B.2 if it contains them."""
+    """Settings of the experiment. The defaults are from thesis table B.2 where it lists the setting."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "number of samples for training, and of contexts for testing", minimum=100)
@@ -295,8 +295,8 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
 
 
-MOST_KL = 0.1  # [nat]; about the KL if the mean is off by 0.45 standard deviations
-FAR = 0.15  # mean distance to the sine; samples of the target itself have 0.08
+MOST_KL = 0.1  # [nat]; a mean that is off by 0.45 standard deviations has about this KL
+FAR = 0.15  # mean distance to the sine; samples of the target have a mean distance of 0.08
 # shares of the samples; below 1, because either mode may be the closest where they cross
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9
 

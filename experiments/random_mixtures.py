@@ -24,7 +24,7 @@ def random_mixture(
     ----------
     n_dims, n_components : int
     generator : torch.Generator
-        Source of randomness; the mixture is created on its device.
+        Source of randomness. The mixture is created on the generator's device.
     equal_weights : bool
         If false, weights are uniform on the simplex, so a few components have almost no weight.
 

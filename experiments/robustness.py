@@ -36,7 +36,7 @@ from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
 N_HALF_WAVES = 5
-AS_GOOD_AS = 0.25  # [nat]; a run that ends within this distance of the global optimum counts as having found it
+AS_GOOD_AS = 0.25  # [nat]; a run has found the global optimum if it ends within this distance of it
 OPTIMUM = "EM from the half waves"  # row that serves as the global optimum of linear experts
 K_MEANS = "EM from k-means"
 N_DRAWN = 400  # number of samples stored in a row for the figure

@@ -84,7 +84,7 @@ class RoadMap:
         Raises
         ------
         DataError
-            If there are no positions, or if the bandwidth needs too fine a grid for the area.
+            If there are no positions, or if the bandwidth requires too many bins for the area.
         """
         if not len(positions) or not len(others):
             raise DataError(
@@ -120,7 +120,7 @@ class RoadMap:
 
 
 SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
-TEST_DATA = "test data"  # row that measures vehicles that are not part of the road map
+TEST_DATA = "test data"  # method name of the row of vehicles that are not part of the road map
 STEP, N_STEPS = 2.5, 5  # duration of a step [s], and number of steps (thesis 6.5)
 N_DRAWN = 150  # number of trajectories stored in a row for the figure
 DRAWN_CELLS = 160  # maximum number of road cells along the longer side of the figure
@@ -384,7 +384,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
     first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
     counts = table.distinct("n_components")[1:]
-    count = counts[(len(counts) - 1) // 2]  # not the largest number, with which all methods look alike
+    count = counts[(len(counts) - 1) // 2]  # a middle number, because all methods look alike with the largest number
     for axes, (method, ratio) in zip(others, methods, strict=True):
         row = table.where(method=method, estimator=ratio, n_components=count)[0]
         _draw_map(axes, truths[row["seed"]], row, METHOD_COLOURS[method])

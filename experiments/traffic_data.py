@@ -295,7 +295,7 @@ def _positions(route: _Route, way: Array, offset: float) -> Array:
 METRES_PER_FOOT = 0.3048
 COLUMNS = ("Vehicle_ID", "Global_Time", "Local_X", "Local_Y", "v_Length")  # the columns that are read
 NGSIM_PERIOD = 0.1  # [s]
-PLAUSIBLE_LENGTH = (8.0, 60.0)  # range for the length of the median vehicle [ft]; a length in metres would be about 4.5
+PLAUSIBLE_LENGTH = (8.0, 60.0)  # range for the median length of vehicles [ft]; a length in metres would be about 4.5
 
 
 def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTrack]:
@@ -317,8 +317,8 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     ------
     DataError
         If the file cannot be read, is empty, lacks columns, or has entries that are not finite numbers. If it has no
-        rows of the location; the message lists the others. If lengths are not in feet or times not in milliseconds.
-        If a vehicle is in two places at once.
+        rows of the location, in which case the message lists the others. If lengths are not in feet or times not in
+        milliseconds. If a vehicle is in two places at once.
     """
     values = _read(Path(path), location)
     vehicle, time = values[:, 0].astype(np.int64), values[:, 1]

@@ -3,8 +3,8 @@
 //
 // The solver first returns the given state, if it is a solution. Then come all solutions in closed form, and solutions
 // on self-motion curves, the nearest to the state first. The last method is restarts until the deadline. Each solution
-// is verified, and near-duplicates are removed. Bounds may be narrower than the limits of the arm, for consistency
-// limits and locked joints.
+// is verified, and near-duplicates are removed. Consistency limits and locked joints make bounds narrower than the
+// limits of the arm.
 #pragma once
 
 #include <algorithm>
@@ -157,7 +157,7 @@ class ArmSolver {
         eim::PoseSolutions found{eim::Rows({n_joints()}), {}};
         eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, kMostRevolutions, end, -1.0, found);
         const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] = line(found);
-        // the rows are copied, because those of the result have no marks
+        // a copy of the rows, which has marks, unlike the result
         eim::Rows rows({n_joints()});
         for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
         return offers.all(rows) || (is_complete && !is_singular && n_rows >= n_total);

@@ -36,7 +36,7 @@ geometry_msgs::msg::Pose message_of(const Eigen::Isometry3d& pose) {
     return message;
 }
 
-// Returns the time after so many seconds from now, at most an hour, because MoveIt may pass infinity.
+// Returns the deadline after some seconds, but at most an hour, because MoveIt may pass infinity.
 Clock::time_point deadline_after(double seconds) {
     const std::chrono::duration<double> left(std::clamp(seconds, 0.0, 3600.0));
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);

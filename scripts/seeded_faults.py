@@ -28,8 +28,8 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"
 SECONDS = 120  # limit of CPU time of the tests of one fault
-WAITING = 1800  # limit of wall time of the tests of one fault [s], because tests of nodes wait more than they compute
-MOST_DISTURBED = 5  # a fault counts as not found after so many tests that also fail without it
+WAITING = 1800  # limit of wall time of the tests of one fault [s]; needed because tests of nodes mostly wait
+MOST_DISTURBED = 5  # number of tests that also fail without the fault, after which it counts as not found
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 NOTHING = "nothing"
 

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
 SOURCES = ("eim_ros/view/controls.py", "eim_ros/view/motion_tab.py")
 SIZE = (1200, 760)
-SETTLED = 8.0  # [s], long enough for a browser that draws without a graphics card
+SETTLED = 8.0  # waiting time [s], long enough for a browser that draws without a graphics card
 N_MOTIONS, N_POINTS = 40, 20
 # position [m], quaternion xyzw, distance [m]
 START, DOWN, DISTANCE = np.array([0.35, 0.0, 0.3]), (1.0, 0.0, 0.0, 0.0), 0.35

@@ -46,7 +46,7 @@ def test_row_of_results_is_found_below_its_heading(tmp_path, monkeypatch):
     assert values("a.txt: arm 2 >> call {} {}") == [0.0025, 7.0]
     assert values("a.txt: arm {} >> call ~ {}") == [1.0, 8.0]
     assert values("a.txt: call, {} seeds") == [5.0]
-    with pytest.raises(ResultError, match="has 2 rows"):
+    with pytest.raises(ResultError, match="but has it 2 times"):
         values("a.txt: call {}")
-    with pytest.raises(ResultError, match="has 0 rows"):
+    with pytest.raises(ResultError, match="but has it 0 times"):
         values("a.txt: arm 1 >> call {} 7")

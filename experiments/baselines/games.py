@@ -2,7 +2,7 @@
 
 A game defines the losses as functions of the network's output v at samples of the data p and of the model q.
 
-    GAN      discriminator: cross entropy of sigmoid(v); generator: -log sigmoid(v) (Goodfellow et al. 2014)
+    GAN discriminator: cross entropy of sigmoid(v); generator: -log sigmoid(v) (Goodfellow et al. 2014)
     f-GAN    max over v, min over the model of E_p[g(v)] - E_q[f*(g(v))] (Nowozin et al. 2016)
     WGAN     max over v, min over the model of E_p[v] - E_q[v], weights clipped to a box (Arjovsky et al. 2017)
     WGAN-GP  WGAN with a penalty on the slope of v instead of the box (Gulrajani et al. 2017)
@@ -170,7 +170,7 @@ def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
     return Game(ratio_loss, lambda v_q: of_model.value(v_q).mean())
 
 
-BETAS = (0.5, 0.9)  # Adam's betas of Gulrajani et al.; with more momentum, the two players circle each other
+BETAS = (0.5, 0.9)  # Adam's betas by Gulrajani et al., because with more momentum the two players circle each other
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class PlanarRobot:
         return self._log_prob(x, error), score
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return tip minus goal in units of the tolerance, with first and second derivatives; see `ReachingTarget`."""
+        """Return tip minus goal in units of the tolerance, with first and second derivatives. See `ReachingTarget`."""
         angle = x.cumsum(-1)
         links = torch.stack([angle.cos(), angle.sin()], 1)
         outer = links.flip(-1).cumsum(-1).flip(-1)  # from joint j to the tip, (n_samples, 2, n_joints)

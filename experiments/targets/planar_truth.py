@@ -32,7 +32,7 @@ ROUNDS = 3
 # values of rho; a chi variable with 9 degrees of freedom exceeds 10 with probability 1e-16
 GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)
 BISECTIONS = 40
-# revolutions of joint 1; further revolutions are negligible, since its standard deviation is 1 rad
+# revolutions of joint 1; more are negligible with its standard deviation of 1 rad
 TURNS = (-1.0, 0.0, 1.0)
 
 

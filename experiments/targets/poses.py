@@ -19,8 +19,8 @@ tolerance.
        Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k.
    Averaged fixed-point steps solve this. Sigma is long in directions in which the arm moves freely, and short in those
    that take the tip away from the goal.
-3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2, reached by two more steps as in 1.
-4. Weights: each component's own evidence bound, log w = E[log p~] + entropy, exact for e to second order.
+3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2. Two more steps as in 1 achieve this.
+4. Weights: the evidence bound of each component, log w = E[log p~] + entropy, which is exact for e to second order.
 
 Without H, this is Laplace's approximation. On PlanarRobot-4 with 100 components, Laplace's approximation has an ELBO of
 -17.6 nat, even with optimally shrunk covariances. This start has -13 nat.
@@ -54,7 +54,7 @@ def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, sca
     ----------
     value : Tensor (n_samples, n)
     lower, upper : Tensor (n,) or float
-        Infinite if there is no limit.
+        Limits; infinite if there is no limit.
     scale : float
         Softness of the limits, in the unit of `value`.
 
@@ -81,7 +81,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class PosePosterior:
-    """Posterior density of the joints; create it with `pose_posterior`, which validates the arguments.
+    """Posterior density of the joints. Create it with `pose_posterior`, which validates the arguments.
 
     Attributes
     ----------

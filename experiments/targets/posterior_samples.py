@@ -124,4 +124,6 @@ def _laplace(target: Target) -> tuple[Tensor, Tensor]:
         while size > 1e-6 and float(loss(x + size * direction) - value) > -1e-4 * size * decrement:
             size *= 0.5
         x = x + size * direction
-    raise DistributionError("Newton's method found no maximum of the target, which must be concave there", target)
+    raise DistributionError(
+        "Newton's method did not find a maximum of the target; the log density must be concave at its maximum", target
+    )

@@ -155,7 +155,7 @@ def effective_components(log_weights: Tensor) -> float:
 def modes_found(means: Tensor, modes: Tensor, radius: float, log_weights: Tensor | None = None) -> int:
     """Return the number of modes (n_modes, n_dims) with a component mean (n_components, n_dims) within a radius.
 
-    If log weights (n_components,) are given, components with a weight of at most 1e-6 do not count.
+    If log weights (n_components,) are given, components with a weight of at most 1e-6 are ignored.
     """
     if log_weights is not None:
         means = means[torch.log_softmax(log_weights, -1) > math.log(1e-6)]

@@ -66,7 +66,7 @@ class KinematicTree:
     placements : Tensor (n_joints, 3, 4)
         Transform of each joint in its parent's frame, at value zero.
     axes : Tensor (n_joints, 3)
-        Unit axes in the joints' own frames.
+        Unit axes in the frames of the joints.
     prismatic : Tensor (n_joints,) of bool
     masses : Tensor (n_joints + 1,)
         Mass of everything that moves with each frame [kg].
