@@ -262,17 +262,17 @@ def _table_6(table: ResultTable) -> list[str]:
 CLEARLY = 0.5  # nat
 ONE_COMPONENT = (
     " Our models have one component, whose best value on BreastCancer is about 78.9 nat. The paper's 68.22 is below "
-    "any value with all data, so it is probably of batches. Without tuned step sizes, direct updates (I) diverge and "
+    "any value for all data, so it was probably computed from batches. Without tuned step sizes, direct updates (I) diverge and "
     "decaying steps (D) become too small."
 )
 MISSED = (
-    "A model of k modes has log(10/k) nat; a component is added only every 30 iterations. SEPYFUX has small fixed "
-    "steps, which need more evaluations."
+    "A model that covers k of the 10 modes has log(10/k) nat, and a component is added only every 30 iterations. "
+    "SEPYFUX needs more evaluations because its fixed steps are small."
 )
 REASONS = {
-    "breast-cancer": "The start is 10^5 nat away, so that fixed steps of iBLR must be small; they need about 10^6 "
+    "breast-cancer": "The start is 10^5 nat away, so fixed steps of iBLR must be small and need about 10^6 "
     "evaluations. MORE needs more samples than Stein's estimate.",
-    "breast-cancer-mb": "As for BreastCancer; the noise of the batches adds to it, most of all for MORE.",
+    "breast-cancer-mb": "The reasons are the same as for BreastCancer, and the noise of the batches, above all for MORE.",
     "planar4": "Our runs are short and start with 100 components, not 300. The lowest possible value is 10.61 nat.",
     "gmm20": MISSED,
     "gmm100": MISSED,
@@ -285,8 +285,8 @@ NOT_RUN = [
     "- GMM100 with ZAMTRUX: its regression fits 5151 coefficients for each component.",
     "- SAMTRUX, SAMTROX, SAMYRUX and SAMYROX on most problems: as long as a step of size 1 satisfies the bound on the "
     "weights' KL, they equal SAMTRON or SAMYRON. On BreastCancer, the models are identical.",
-    "- GMM100 with SAMYRON, SEPYRUX on the mixtures of 100 and STM20 and on GermanCredit, and table 4's options of the "
-    "weights on STM20 and PlanarRobot4: left out to save time.",
+    "- GMM100 with SAMYRON; GMM100, STM20 and GermanCredit with SEPYRUX; table 4's options of the weights on STM20 and "
+    "PlanarRobot4: these runs are omitted to save time.",
     "- WINE with SEPTRUX and SEPYRUX: with one component, they equal SAMTRON and SAMYRON.",
     "- TALOS: the robot's description is not included. `python -m experiments vi --target talos --urdf FILE` runs it.",
 ]
@@ -306,7 +306,7 @@ def _differences(table: ResultTable) -> list[str]:
                 words.append(f"{word} {difference:+.{_digits(difference)}f}")
         if words:
             lines.append(f"- {NAMES[target]}: {', '.join(words)}. {REASONS[target]}")
-    return [*lines, "- GermanCredit and WINE: the data are not included. With synthetic data, -ELBO has another level."]
+    return [*lines, "- GermanCredit and WINE: the data are not included. With synthetic data, -ELBO has a different level."]
 
 
 def _targets(table: ResultTable) -> list[str]:

@@ -99,7 +99,7 @@ void sample(const rclcpp::Node::SharedPtr& node, const std::string& server, cons
     SampleIK::Request request;
     request.poses = {pose};
     request.n_samples = 100;
-    request.seed = -1;  // other samples in each call
+    request.seed = -1;  // draw other samples in each call
     const auto response = call<SampleIK>(node, server + "/sample_ik", request);
     const auto& solutions = response->solutions;
     if (solutions.error_code.val != eim_ros::msg::ErrorCodes::SUCCESS) {
