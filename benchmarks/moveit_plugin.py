@@ -1,4 +1,4 @@
-"""The solver of the MoveIt plugin next to `Sampler`: the solution nearest to a state, and all solutions of six-joint arms.
+"""The solver of the MoveIt plugin next to `Sampler`: the nearest solution, and all solutions of six-joint arms.
 
     python -m benchmarks.moveit_plugin [--poses 1000] [--seed 7] [--robots panda ur5e gen3]
         [--output benchmarks/results/moveit_plugin.txt]

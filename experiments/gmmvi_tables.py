@@ -262,8 +262,8 @@ def _table_6(table: ResultTable) -> list[str]:
 CLEARLY = 0.5  # nat
 ONE_COMPONENT = (
     " Our models have one component, whose best value on BreastCancer is about 78.9 nat. The paper's 68.22 is below "
-    "any value for all data, so it was probably computed from batches. Without tuned step sizes, direct updates (I) diverge and "
-    "decaying steps (D) become too small."
+    "any value for all data, so it was probably computed from batches. Without tuned step sizes, direct updates (I) "
+    "diverge and decaying steps (D) become too small."
 )
 MISSED = (
     "A model that covers k of the 10 modes has log(10/k) nat, and a component is added only every 30 iterations. "
@@ -272,7 +272,7 @@ MISSED = (
 REASONS = {
     "breast-cancer": "The start is 10^5 nat away, so fixed steps of iBLR must be small and need about 10^6 "
     "evaluations. MORE needs more samples than Stein's estimate.",
-    "breast-cancer-mb": "The reasons are the same as for BreastCancer, and the noise of the batches, above all for MORE.",
+    "breast-cancer-mb": "As for BreastCancer; the noise of the batches also has an effect, above all for MORE.",
     "planar4": "Our runs are short and start with 100 components, not 300. The lowest possible value is 10.61 nat.",
     "gmm20": MISSED,
     "gmm100": MISSED,
@@ -306,7 +306,10 @@ def _differences(table: ResultTable) -> list[str]:
                 words.append(f"{word} {difference:+.{_digits(difference)}f}")
         if words:
             lines.append(f"- {NAMES[target]}: {', '.join(words)}. {REASONS[target]}")
-    return [*lines, "- GermanCredit and WINE: the data are not included. With synthetic data, -ELBO has a different level."]
+    return [
+        *lines,
+        "- GermanCredit and WINE: the data are not included. With synthetic data, -ELBO has a different level.",
+    ]
 
 
 def _targets(table: ResultTable) -> list[str]:

@@ -121,9 +121,9 @@ def test_bad_input_is_refused():
     for wrong in (torch.tensor([0.0, torch.nan]), torch.zeros(0), torch.zeros(2, 2)):
         with pytest.raises(DistributionError, match="log ratios"):
             mean_log_ratio(wrong)
-    with pytest.raises(DistributionError, match="same dimensions"):
+    with pytest.raises(DistributionError, match="same number of dimensions"):
         maximum_mean_discrepancy(normals(3, 2), normals(3, 1))
-    with pytest.raises(DistributionError, match="same dimensions"):
+    with pytest.raises(DistributionError, match="same number of dimensions"):
         maximum_mean_discrepancy(normals(3, 1), torch.zeros(3, 1).double())
 
 
