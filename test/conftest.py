@@ -1,8 +1,8 @@
-"""One thread of linear algebra in every test and in the processes they start, as `make test` sets it too.
+"""One thread of linear algebra in every test and in the processes they start, as in `make test`.
 
-The matrices of the tests are small: on a busy machine several threads wait for each other most of the time.
+The matrices of the tests are small, so on a busy machine several threads mostly wait for each other.
 
-Hypothesis draws the same examples in each run, with no limit of time for one; `make fuzz` is for others.
+Hypothesis draws the same examples in each run, without a time limit for an example. `make fuzz` draws other ones.
 """
 
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# for scripts, benchmarks and experiments; last, because `colcon test` tests the installed eim_ros, not that of the tree
+# for scripts, benchmarks and experiments; last, because `colcon test` must import the installed eim_ros
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 settings.register_profile("same_examples", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("same_examples")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# These take longest. Whichever came last would keep one core busy while the others have nothing left to do.
+# These files take longest. If one of them came last, the other cores would have nothing left to do.
 FIRST = [
     "test_site.py",
     "cli/test_demo_planar.py",
@@ -32,7 +32,8 @@ FIRST = [
     "learning/test_placement.py",
 ]
 
-# Their outcome depends on compiled code: the marker `compiled`. `make test-compiled` runs them with another module.
+# The outcome of these files depends on compiled code. They get the marker `compiled`, and `make test-compiled` runs
+# them with another module.
 COMPILED = [
     *(
         f"ik/test_{name}.py"
@@ -94,7 +95,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     compiled = {Path(__file__).parent / name for name in COMPILED}
     missing = [str(path) for path in [*places, *compiled] if not path.exists()]
     if missing:
-        raise pytest.UsageError(f"test/conftest.py names files that are not there: {', '.join(missing)}")
+        raise pytest.UsageError(
+            f"test/conftest.py lists files that do not exist: {', '.join(missing)}; remove them from FIRST or COMPILED"
+        )
     for item in items:
         if item.path in compiled:
             item.add_marker(pytest.mark.compiled)

@@ -21,7 +21,7 @@ HEAVY = {
     *("coal", "joblib", "matplotlib", "mujoco", "pandas", "pinocchio", "rclpy", "scipy", "sklearn", "torch"),
     *("trimesh", "viser", "yaml", "asyncio"),
     *("numpy.f2py", "numpy.ma", "numpy.polynomial", "numpy.random", "numpy.testing"),
-}  # each takes at least 10 ms of CPU to import, together with the modules that it needs
+}  # importing each of these takes at least 10 ms of CPU time, including the modules that it needs
 
 
 @pytest.mark.parametrize(

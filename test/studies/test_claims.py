@@ -1,4 +1,4 @@
-"""Claims of the thesis against small tables: one that bears each out, one that does not, one without the rows."""
+"""Each claim is checked against small tables: one that confirms it, one that contradicts it, one without rows."""
 
 import importlib
 
@@ -26,7 +26,7 @@ def setups(module) -> tuple[Setup, ...]:
 
 
 def thesis(module) -> Setup:
-    """Setup with the settings of the thesis, and the other methods that share them."""
+    """Return a setup with the settings of the thesis, and the other methods that share them."""
     (found,) = (one for one in setups(module) if one.key == THESIS.key)
     return found
 
@@ -36,7 +36,7 @@ def claims(module) -> tuple[Claim, ...]:
 
 
 def rows_of(cells, figures) -> ResultTable:
-    """Rows of cells, each with the figures of its method."""
+    """Return rows of cells, each with the figures of its method."""
     return table({**cell, **figures[cell["method"]]} for cell in cells)
 
 

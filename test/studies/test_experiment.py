@@ -46,7 +46,7 @@ def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(n
             assert file.read(4) == b"\x89PNG"
     assert f"{len(table.rows)}/{len(table.rows)}" in first.err
     assert main([*command, "--quiet"]) == 0
-    assert capsys.readouterr() == (first.out, "")  # drawn from the table: nothing is random
+    assert capsys.readouterr() == (first.out, "")  # figures are drawn from the table, so nothing is random
 
 
 def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_table(tmp_path, capsys):

@@ -31,7 +31,7 @@ def test_a_row_is_of_the_problem_the_algorithm_and_the_seed():
 
 @pytest.fixture
 def few_reference_samples(monkeypatch):
-    """The references of the MMD are kept for a process, so others must not see these few samples."""
+    """Other tests must not see these few samples, because the references of the MMD are cached in a process."""
     references = (gmmvi._breast_cancer_discrepancy, gmmvi._planar_discrepancy)
     monkeypatch.setattr(gmmvi, "N_REFERENCE", 500)
     for reference in references:
@@ -62,7 +62,7 @@ def test_regression_has_a_discrepancy_an_accuracy_and_a_falling_curve():
 def test_network_has_a_squared_error_on_rows_that_it_has_not_seen():
     config = GMMVIExperimentConfig(targets=("wine",), algorithms=("SAMTRON",), budget=0.02, n_test_samples=10)
     figures = EXPERIMENT.measure(config, EXPERIMENT.cells(config)[0], 0).figures
-    assert 0.4 < figures["mse"] < 60.0  # values are about 6, so a prediction of 0 has about 37
+    assert 0.4 < figures["mse"] < 60.0  # the values are about 6, so predictions of 0 have an error of about 37
 
 
 def test_learning_curve_averages_the_iterations_since_the_last_point():
@@ -88,14 +88,14 @@ def test_report_has_the_papers_figure_beside_the_mean_of_the_seeds():
     )
     heading, line = EXPERIMENT.report(ResultTable(Header("gmmvi", {}, {}), rows))
     assert heading.split()[:2] == ["target", "algorithm"]
-    # 3 sigma: 3 sqrt(0.5)/sqrt(2), of two values 1 apart
+    # for two values that are 1 apart, 3 sigma is 3 sqrt(0.5) / sqrt(2)
     assert " ".join(line.split()) == "planar4 ZAMTRUX 2 12.500 1.500 11.48 4.0 of 4 100.0 500 1.0"
     unknown = tuple({**row, "target": "funnel"} for row in rows[:1])
     assert "nan" not in EXPERIMENT.report(ResultTable(Header("gmmvi", {}, {}), unknown))[1]
 
 
-# Without gradients a quadratic in 300 dimensions is fitted, 45451 numbers: too many for us as for the paper. The 15931
-# of 177 dimensions take 6 GB and minutes.
+# Without gradients, algorithms fit a quadratic. In 300 dimensions it has 45451 coefficients, too many for us and for
+# the paper. In 177 dimensions it has 15931, which take 6 GB and minutes.
 PAIRS = [
     (name, word)
     for name in PROBLEMS
@@ -115,7 +115,7 @@ def test_every_problem_can_be_begun_by_every_algorithm_of_the_experiment(name, w
 
 
 def planar_table(**elbos):
-    """Three seeds of each algorithm, with values 0.1 nat apart."""
+    """Return three seeds of each algorithm, with values 0.1 nat apart."""
     common = {"target": "planar4", "run": "short", "evaluations": 360_000, "share": 0.03, "mmd": 0.02}
     rows = tuple(
         {
@@ -134,11 +134,12 @@ def planar_table(**elbos):
 def test_page_has_the_papers_figure_beside_each_of_ours_and_the_cost():
     table = planar_table(SAMTRON=-11.6, ZAMTRUX=-16.1, SEMTRON=-12.0)
     text = "\n".join([*page(table), *details(table)])
-    # standard error of 0.0, 0.1 and 0.2: 0.1 / sqrt(3)
+    # the standard error of 0.0, 0.1 and 0.2 is 0.1 / sqrt(3)
     assert "| PlanarRobot4 | 360 000 | 3 % | 11.50 ± 0.06 (11.47) |  |  | 16.00 ± 0.06 (11.48) |" in text
     assert "| PlanarRobot4 | MMD |  |  | 2.0e-02 (1.6e-02) |" in text
     assert "| PlanarRobot4 | 15 |  |  | 40 |" in text
-    assert "- PlanarRobot4: ZAMTRUX +4.52. Our runs are short" in text  # SAMTRON is within half a nat
+    # SAMTRON is not listed, because it is within half a nat
+    assert "- PlanarRobot4: ZAMTRUX +4.52. Our runs are short" in text
     assert "| components: fixed number (E) | SEMTRON |  |  | 11.90 ± 0.06 (12.33) |" in text
     assert "| PlanarRobot4 | 12.02 | 11.48 | 16.00 ± 0.06 |" in text
 
@@ -158,7 +159,7 @@ def drawn(tmp_path, **elbos):
 
 
 def height_of(image, colour):
-    """Row of a colour's centre, 0 at the top and 1 at the bottom."""
+    """Return the height of a colour's centre, from 0 at the top to 1 at the bottom."""
     near = np.abs(image - np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])).max(-1) < 0.05
     assert near.any()
     return float(np.nonzero(near)[0].mean()) / len(image)
@@ -167,5 +168,5 @@ def height_of(image, colour):
 def test_runs_far_above_are_at_the_top_and_the_others_keep_their_scale(tmp_path):
     image = drawn(tmp_path, SAMTRON=-11.5, SEPYFUX=-96758.0, SAMYRON=-14.0)
     samtron, samyron, sepyfux = (height_of(image, colour) for colour in COLOURS[:3])
-    assert sepyfux < 0.2  # out of the panel
-    assert sepyfux < samyron < samtron - 0.1  # 14.0 is above 11.5 and well apart from it
+    assert sepyfux < 0.2  # above the panel
+    assert sepyfux < samyron < samtron - 0.1  # 14.0 is clearly above 11.5

@@ -1,4 +1,4 @@
-"""A run completes its table, whatever happened before and wherever its rows are computed; pairs of rows count once."""
+"""A run completes its table, whatever happened before, and wherever its rows are computed. Pairs of rows count once."""
 
 import os
 import random
@@ -144,8 +144,8 @@ TABLE = ResultTable(
         row("B", 1, 0, 0.2, "x"),
         row("B", 1, 0, 0.05, "y"),
         row("B", 1, 1, 0.6, "x"),
-        row("B", 2, 0, 0.3, "x"),  # as good is not below
-        row("B", 3, 0, 9.0, "x"),  # there is no A
+        row("B", 2, 0, 0.3, "x"),  # an equal value is not below
+        row("B", 3, 0, 9.0, "x"),  # A has no row with this problem
         row("C", 1, 0, 1.0),
     ),
 )

@@ -1,4 +1,4 @@
-"""EM and EIM on forward kinematics: blurred contexts bring a classifier below EM's error; curves are of the run."""
+"""EM and EIM on forward kinematics: with blurred contexts, a classifier beats EM, and curves show the run."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
         tip = result.data.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
         distance = result.data.task.distance(tip)
-        # four standard errors of both means, of 1000 and 20000 samples
+        # four standard errors of both means, which are over 1000 and 20000 samples
         assert float(distance.mean()) == pytest.approx(fit.distance, abs=4.2 * float(distance.std()) / 1000**0.5)
         assert float((distance <= 0.1).double().mean()) == pytest.approx(fit.near, abs=4.2 * 0.5 / 1000**0.5)
 
@@ -68,7 +68,7 @@ def test_eim_stays_nearer_to_the_line_than_em_and_nearest_with_the_tip(result):
     for count in (1, 2):
         em, *others = (
             result.fits[learner, count].distance for learner in LEARNERS if learner != THESIS
-        )  # too few steps
+        )  # the thesis' settings would need more steps
         assert all(distance < 0.5 * em for distance in others)
 
 
@@ -80,7 +80,7 @@ def test_coverage_is_the_overlap_of_histograms():
 
 
 def test_rows_are_equal_in_any_order_and_process(tmp_path, monkeypatch):
-    """To the last digit on one machine: in reverse order, in two other processes, and with OMP_NUM_THREADS set."""
+    """On one machine, all digits are equal: in reverse order, in two other processes, and with OMP_NUM_THREADS set."""
     pytest.importorskip("joblib")
     few = dataclasses.replace(
         SMALL,

@@ -1,4 +1,4 @@
-"""Experiment with one nonlinear expert: targets are as in the thesis, and figures describe the fitted models."""
+"""Experiment with one nonlinear expert: the targets follow the thesis, and figures describe the fitted models."""
 
 import dataclasses
 import math

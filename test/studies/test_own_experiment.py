@@ -52,7 +52,7 @@ def values(folder, column="value"):
 
 
 def run(path, *words):
-    """Run the program in its own process, because a file is read once in each process."""
+    """Run the program in a separate process, because each process reads a file only once."""
     command = [sys.executable, "-m", "experiments", str(path), "--quiet", "--output", str(path.parent / "new"), *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     return subprocess.run(command, env=environment, cwd=path.parent, capture_output=True, text=True, check=False)

@@ -29,11 +29,13 @@ def of(found: Projections, case: str) -> list[Fact]:
 @pytest.mark.parametrize(
     ("case", "rel", "absolute"),
     [
-        ("two modes, I-projection, right", 0.0, 1e-3),  # 2000 samples rarely see the other mode, which shifts it
+        # 2000 samples rarely reach the other mode, which shifts the mean
+        ("two modes, I-projection, right", 0.0, 1e-3),
         ("two modes, I-projection, left", 0.0, 1e-3),
         ("two modes, M-projection", 0.0, 1e-6),
         ("weights .3 and .7", 0.0, 1e-5),
-        ("isotropic, variances 1, 4, ", 1e-6, 0.0),  # phi is quadratic; the grid ends at six deviations
+        # nearly exact, since phi is quadratic; the grid ends at six deviations
+        ("isotropic, variances 1, 4, ", 1e-6, 0.0),
         ("isotropic, variances 1, 100, ", 1e-6, 0.0),
         ("isotropic, variances 1, 4, 25, ", 1e-6, 0.0),
         ("mean field", 0.0, 1e-6),
@@ -58,7 +60,8 @@ def test_closed_forms_are_the_published_ones(found):
 
 def test_local_minimum_between_two_modes_is_a_fixed_point(found):
     mean, deviation, kl = of(found, "two modes, local minimum")
-    # a random walk of small steps: three seeds gave means within 0.1, deviations within 0.02, divergences within 1e-3
+    # The result is a random walk of small steps. With three seeds, means were within 0.1, deviations within 0.02 and
+    # divergences within 1e-3.
     assert mean.found == pytest.approx(0.0, abs=0.3)
     assert deviation.found == pytest.approx(2.579705, abs=0.06)
     assert kl.found == pytest.approx(2.240527, abs=5e-3)

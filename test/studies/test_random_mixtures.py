@@ -14,7 +14,7 @@ def test_means_fill_the_cube_and_covariances_have_the_stated_mean():
     assert float(mixture.means.var()) == pytest.approx(1.0 / 3.0, rel=0.05)
     covariance = (mixture.scale_trils @ mixture.scale_trils.mT).mean(0)
     expected = (n_dims * 0.0707 + 0.02) * torch.eye(n_dims, dtype=torch.float64)  # E A'A = d var(A_ij) I
-    torch.testing.assert_close(covariance, expected, atol=0.02, rtol=0.0)  # standard error of an entry: 0.004
+    torch.testing.assert_close(covariance, expected, atol=0.02, rtol=0.0)  # the standard error of an entry is 0.004
 
 
 @pytest.mark.parametrize("equal", [True, False])

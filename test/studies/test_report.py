@@ -1,4 +1,4 @@
-"""`python -m experiments report` uses tables alone, repeats itself, lists what is missing, refuses broken tables."""
+"""`python -m experiments report` uses only tables, is reproducible, lists missing tables, and refuses broken ones."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ VERSIONS = {"eim_ros": "0.1.0", "torch": "2.0"}
 
 
 def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
-    """A made-up table in which EIM solves the task and EM does not."""
+    """Return an invented table in which EIM solves the task and EM does not."""
     settings = type(EXPERIMENT.preset().settings).from_mapping(
         {**EXPERIMENT.preset(quick).settings.to_mapping(), **changed}
     )
@@ -42,7 +42,7 @@ def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
 
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of the time of a report is that of its pictures."""
+    """Do not draw pictures, which take most of the time of a report."""
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))
 
 
@@ -90,7 +90,7 @@ def test_no_is_explained_where_it_is_said(tmp_path):
     assert "| **no**: EIM collides with 40.0% of its samples |" in text
     assert text.count("**no**") == 1
     claim = "The Gaussian of highest likelihood averages over both ways, misses the point and hits the disc"
-    conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # what stands before the tables
+    conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # the text before the tables
     assert "**7 of 8 checks agree with the thesis**" in conclusion
     assert f"- Not confirmed: {claim}" in conclusion
     assert "EIM (classifier): EIM collides with 40.0% of its samples." in conclusion
@@ -166,7 +166,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
     path.parent.mkdir()
     path.write_text(content)
     code = main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report")])
-    assert code == (3 if content == "nonsense" else 2)  # a damaged file; settings that there are not
+    assert code == (3 if content == "nonsense" else 2)  # a damaged file, or unknown settings
     error = capsys.readouterr().err
     assert message in error and str(path) in error and error.count("\n") == 1
     assert not list((tmp_path / "report").iterdir())

@@ -1,4 +1,4 @@
-"""A Panda reaches around a post on two ways: the included data and model, and the claim about EM and EIM."""
+"""A Panda reaches around a post on either side: the included data and model, and the claim about EM and EIM."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ def test_included_demonstrations_pass_the_post_on_both_sides_and_never_collide()
     is_right = swivel(q) > 0.0
     assert len(q) == 2000
     assert 0.4 < is_right.mean() < 0.6
-    assert np.all((np.abs(swivel(q)) > 0.2) & (np.abs(swivel(q)) < np.pi / 2.0))  # the elbow is up, at a side
+    # the elbow is up, and clearly on one side
+    assert np.all((np.abs(swivel(q)) > 0.2) & (np.abs(swivel(q)) < np.pi / 2.0))
     assert not colliding(q).any()
 
 
 class Nothing:
-    """A sampler that finds no configuration."""
+    """Sampler that finds no configuration."""
 
     def draw(self, *_: object, **__: object) -> list[object]:
         return []
 
 
 def lines_of_the_demonstrator(n: int) -> np.ndarray:
-    """The poses (n, N_POINTS, 4, 4) of the first lines with seed 0. Random numbers do not depend on what is found."""
+    """Return the poses (n, N_POINTS, 4, 4) of the first lines with seed 0, which do not depend on what is found."""
     rng, lines = np.random.default_rng(0), []
     for _ in range(n):
         lines.append(line_of_poses(rng))
@@ -48,13 +49,13 @@ def lines_of_the_demonstrator(n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("source", ["included", "made here"])
 def test_demonstrator_follows_its_lines_beside_the_post(source: str) -> None:
-    """Processors round differently, and then the solver may draw another configuration: its poses are the same."""
+    """Processors round differently, so the solver may draw another configuration. Its poses are the same."""
     made = list(demonstrations(1, seed=0)) if source == "made here" else all_data().sample.reshape(-1, N_POINTS, 7)[:20]
     lines, before = lines_of_the_demonstrator(200 if source == "included" else 10), -1
     for motion in made:
         away = np.abs(ROBOT.fk(motion) - lines).max(axis=(1, 2, 3))
         assert away.min() < 1e-5  # tolerances of 1e-6 m and rad, and the digits of the bag
-        assert int(away.argmin()) > before  # lines that the arm cannot follow are left out
+        assert int(away.argmin()) > before  # lines that the arm cannot follow are missing
         before = int(away.argmin())
         assert np.abs(np.diff(motion, axis=0)).max() <= 0.2
         assert np.ptp(np.sign(swivel(motion))) == 0.0
@@ -77,7 +78,8 @@ def test_included_model_prefers_one_way() -> None:
 @pytest.mark.parametrize("source", ["included", "fitted"])
 def test_samples_of_eim_collide_at_most_a_quarter_as_often_as_those_of_em(source: str) -> None:
     training, held_out = data_sets()
-    training = DataSet(training.context[::4], training.sample[::4], training.description)  # a quarter is faster
+    # only a quarter, to save time
+    training = DataSet(training.context[::4], training.sample[::4], training.description)
     eim = IKModel.load("panda_table") if source == "included" else fitted("EIM", 1, 0, training)
     of_em, of_eim = (judged(model, held_out, training.sample) for model in (fitted("EM", 1, 0, training), eim))
     assert of_em["collide"] > 0.4

@@ -1,4 +1,4 @@
-"""Vehicles off the road: a map that is a kernel density, an intersection that obeys its lights, EIM keeps to roads."""
+"""Vehicles off the road: the map is a kernel density, vehicles obey the lights, and EIM stays on roads."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_density_is_that_of_normal_kernels():
     road = RoadMap.from_positions(positions, positions, 2.0, 0.01)
     kernels = stats.norm(scale=2.0).pdf(places[:, None] - positions).prod(-1)
     error = np.abs(road.density_at(places) - kernels.mean(1)).max()
-    assert error < 0.1 * kernels.mean(1).max()  # a third of a kernel's width is a bin
+    assert error < 0.1 * kernels.mean(1).max()  # a bin is a third of a kernel's width
 
 
 def test_given_share_of_other_positions_is_off_the_road():
@@ -59,14 +59,14 @@ def test_vehicles_stay_on_their_lanes_and_off_the_median(tracks):
     beside = np.abs(np.abs(places[far, 0])[:, None] - LANES["boulevard"]).min(-1)
     change = np.abs(places[far, 0]) > LANES["boulevard"][0] - 1.5
     assert change.all()
-    assert (beside < 1.2).mean() > 0.9  # the others change lanes
+    assert (beside < 1.2).mean() > 0.9  # the other vehicles are changing lanes
     assert np.abs(places).max() < REACH + 15.0
 
 
 def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
     waited, passed = 0, 0
     for track in tracks:
-        if abs(track.positions[0, 1]) < 60.0:  # of the street
+        if abs(track.positions[0, 1]) < 60.0:  # a vehicle of the street
             continue
         ahead = -np.sign(track.positions[0, 1]) * track.positions[:, 1] + CROSSING["boulevard"]
         crossing = int(np.argmax(ahead > 1.0))
@@ -74,7 +74,7 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
             continue
         passed += 1
         within = (track.times[crossing] - 1.0) % CYCLE
-        assert within < GREEN["boulevard"] + 3.0  # who cannot stop any more goes on
+        assert within < GREEN["boulevard"] + 3.0  # vehicles that cannot stop any more continue
         waited += bool(
             (np.abs(np.diff(track.positions[:, 1])) < 0.05).any() and track.times[crossing] > track.times[0] + 20.0
         )
@@ -83,7 +83,7 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
 
 
 def test_eim_puts_far_fewer_positions_off_the_road_than_em():
-    """Thesis 6.5, on the synthetic intersection, small.
+    """Run a small version of thesis 6.5 on the synthetic intersection.
 
     Single seeds vary between a third and nine tenths of EM's share, so the mean of three counts, which is about half.
     """
@@ -103,7 +103,7 @@ def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_p
     truth, em = (EXPERIMENT.measure(config, cell, 0).figures for cell in EXPERIMENT.cells(config))
     data = traffic_data(config, 0)
     step = data.train[1].reshape(-1, 5, 2)[:, 1] - data.train[1].reshape(-1, 5, 2)[:, 0]
-    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows of three feet
+    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows, each three feet further
     assert 0.0 <= em["off_road"] <= 1.0
     assert len(truth["trajectories"][0]) == 12
 

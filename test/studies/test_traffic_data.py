@@ -1,4 +1,4 @@
-"""The reader of NGSIM's public CSV converts feet to metres and names bad files; windows of tracks and parts."""
+"""The reader of NGSIM's public CSV converts units and rejects bad files. Tracks are cut and split correctly."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ START = 1118935680000  # [ms], as in the recording
 def line(
     vehicle: int, frame: int, x: float, y: float, *, length: float = 15.0, place: str = "lankershim", start=START
 ) -> str:
-    """A row of the public format; x, y and length in feet."""
+    """Return a row of the public format, with x, y and length in feet."""
     where = f"{x:.3f},{y:.3f},{6452000.0 + x:.3f},{1872000.0 + y:.3f}"
     rest = f"{length},6.5,2,{10.0},0.0,1,101,203,1,2,2,1,0,0,0.0,0.0,{place}"
     return f"{vehicle},{frame},100,{start + 100 * frame},{where},{rest}"
@@ -28,7 +28,7 @@ def write(path, lines, header: str = HEADER):
 
 
 def drive(vehicle: int, n: int = 30, **options) -> list[str]:
-    """Three feet per row along the boulevard."""
+    """Return the rows of a vehicle that moves three feet per row along the boulevard."""
     return [line(vehicle, frame, 10.0 * vehicle, 3.0 * frame, **options) for frame in range(n)]
 
 
@@ -108,7 +108,7 @@ def test_empty_and_missing_files_are_refused(tmp_path):
 
 
 def track(vehicle: int, n: int, period: float = 0.1) -> VehicleTrack:
-    """x is the number of the vehicle, y the time."""
+    """Return a track in which x is the number of the vehicle, and y is the time."""
     times = period * np.arange(n)
     return VehicleTrack(vehicle, 100.0 + times, np.stack([np.full(n, float(vehicle)), times], -1))
 
@@ -139,7 +139,7 @@ def test_tracks_that_are_too_short_are_refused(tracks):
 
 
 def test_parts_share_no_vehicle_and_have_about_their_shares():
-    tracks = [track(vehicle % 50, 10 + vehicle) for vehicle in range(100)]  # two tracks of each
+    tracks = [track(vehicle % 50, 10 + vehicle) for vehicle in range(100)]  # two tracks of each vehicle
     parts = split_by_vehicle(tracks, (3.0, 1.0, 1.0), np.random.default_rng(0))
     vehicles = [{one.vehicle for one in part} for part in parts]
     assert [len(part) for part in vehicles] == [30, 10, 10] or sum(

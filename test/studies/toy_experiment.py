@@ -1,4 +1,4 @@
-"""A small experiment for tests of the frame: a row is arithmetic on its cell and seed."""
+"""A small experiment for tests of the harness, whose rows are computed from cell and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each baseline comes closer to a target that it can represent, by its own means and by its seed alone."""
+"""Each baseline approaches a target that it can represent, and depends only on its seed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Table 2.1 is consistent, and each game's losses are least where theory says, on densities where every v is free."""
+"""Table 2.1 is consistent, and each game's losses have the predicted minima, on densities where each v is free."""
 
 import itertools
 
@@ -7,14 +7,14 @@ import torch
 
 from experiments.baselines import DIVERGENCES, b_gan, f_gan, gan, wgan, wgan_gp
 
-P = torch.tensor([1, 1, 2, 4, 8])  # counts of five states, of 16 samples each
+P = torch.tensor([1, 1, 2, 4, 8])  # counts of 16 samples in five states
 Q = torch.tensor([4, 4, 4, 2, 2])
 LOG_RATIO = (P / Q).double().log()
 PAIRS = list(itertools.product(DIVERGENCES, DIVERGENCES))
 
 
 def optimum(game):
-    """v at each state that minimises the discriminator's loss."""
+    """Return v at each state that minimises the discriminator's loss."""
     v = torch.zeros(5, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [v], max_iter=500, tolerance_grad=1e-12, tolerance_change=0.0, line_search_fn="strong_wolfe"
@@ -82,7 +82,7 @@ def test_value_and_derivative_are_those_of_the_thesis(name):
 
 @NAMED
 def test_conjugate_is_the_supremum_and_is_reached_at_the_derivative(divergence):
-    """f*(t) = sup_u u t - f(u), at t = f'(u)."""
+    """The conjugate is f*(t) = sup_u u t - f(u), which is reached at t = f'(u)."""
     t = divergence.derivative(LOG_T)
     at = LOG_T.exp() * t - divergence.value(LOG_T)
     torch.testing.assert_close(divergence.conjugate(t), at, rtol=1e-10, atol=1e-12)

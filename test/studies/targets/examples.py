@@ -1,4 +1,4 @@
-"""One small example of each kind of target; a new class joins the list and inherits the tests of the contract."""
+"""One small example of each kind of target. Add a new class to the list, and the tests of the contract cover it."""
 
 import torch
 from kinematics.humanoids import TIPS, humanoid_urdf

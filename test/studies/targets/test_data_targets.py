@@ -1,4 +1,4 @@
-"""Posteriors of data: against plain libraries, by minibatches, from files."""
+"""Posteriors of data agree with plain libraries, can use minibatches, and are read from files."""
 
 import importlib.util
 import math

@@ -1,4 +1,4 @@
-"""Humanoid: each cost by itself against a plain computation, and limits that give way."""
+"""Humanoid: each cost agrees with a plain computation, and limits are soft."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Ground truth of planar robots: against known figures, against quadrature, and itself."""
+"""Ground truth of planar robots agrees with known figures, with quadrature, and with itself for other seeds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Planar robot: the published definition, and the arm of the rest of the package."""
+"""Planar robot: it follows the published definition, and agrees with the package's planar arm."""
 
 import math
 

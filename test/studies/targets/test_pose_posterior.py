@@ -1,4 +1,4 @@
-"""Posterior of a robot's joints given a pose: its parts, its gradient by finite differences, its limits."""
+"""Posterior of a robot's joints given a pose: its parts and limits, and its gradient against finite differences."""
 
 import math
 
