@@ -248,8 +248,7 @@ def check_tree() -> list[str]:
         text = path.read_bytes().decode("utf-8", errors="ignore")  # pictures and models cannot match
         if "\0" not in text:
             complaints += [f"{path.relative_to(ROOT)}: {match.group()}" for match in forbidden.finditer(text)]
-    # Python imports from a program's folder first. A benchmark called em.py once replaced the module em of empy for
-    # rclpy.
+    # Python imports from a program's folder first. A benchmark called em.py once hid empy's module from rclpy.
     modules = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
     programs = [path for folder in ("benchmarks", "scripts", "examples") for path in (ROOT / folder).glob("*.py")]
     complaints += [f"{path.name} hides a module that others import" for path in programs if path.stem in modules]

@@ -53,5 +53,5 @@ def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_tabl
     path = write(tmp_path / "a.csv", drive(1, 200, length=4.6))
     assert main(["traffic", "--quiet", "--set", f"ngsim={path}", "--output", str(tmp_path)]) == 3
     error = capsys.readouterr().err
-    assert "in feet" in error and error.count("\n") == 1
+    assert "NGSIM uses feet" in error and error.count("\n") == 1
     assert not list(tmp_path.rglob("table.csv"))

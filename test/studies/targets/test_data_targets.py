@@ -120,10 +120,10 @@ def test_missing_files_are_refused(tmp_path):
 def test_bad_data_are_refused():
     with pytest.raises(DataError, match="0 or 1"):
         LogisticRegression(torch.ones(2, 1), torch.tensor([1.0, 2.0]))
-    with pytest.raises(DataError, match="a label of each"):
+    with pytest.raises(DataError, match="one label per row"):
         LogisticRegression(torch.ones(2, 1), torch.ones(3))
     with pytest.raises(DataError, match="finite"):
         NeuralRegression(torch.full((2, 1), torch.nan), torch.ones(2))
     for size in (0, 38):
-        with pytest.raises(DataError, match="a batch takes"):
+        with pytest.raises(DataError, match="a batch must have"):
             MinibatchTarget(small_regression(), size)
