@@ -4,10 +4,10 @@
     python -m benchmarks.first_fit [--old /tmp/before] [--data panda arm] [--seeds 3] [--threads 1]
         [--output benchmarks/results/first_fit.txt]
 
-`EIM(n_components=10)` with its defaults is fitted to pairs of an end-effector position and a uniform random
-configuration (iiwa14, panda), to planar arms of 10 joints that reach a line, to windows of synthetic traffic
-(experiments/traffic.py), and to a mixture of 10 Gaussians in 10 dimensions. Both checkouts get the same data and seeds,
-and take turns. Columns:
+`EIM(n_components=10)` with its defaults is fitted to several data sets. Those of iiwa14 and panda are pairs of an
+end-effector position and a uniform random configuration. The others are planar arms of 10 joints that reach a line,
+windows of synthetic traffic (experiments/traffic.py), and a mixture of 10 Gaussians in 10 dimensions. Both checkouts
+get the same data and seeds, and take turns. Columns:
 
     CPU s, s    CPU and wall-clock time before the first iteration
     reference   mean log-likelihood of 20000 other points (traffic: 5000) under the reference density [nat]

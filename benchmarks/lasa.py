@@ -84,7 +84,8 @@ class Model(Protocol):
 
 
 Fit = Callable[[FloatArray], Model]
-Groups = list[list[tuple[FloatArray, FloatArray]]]  # groups of splits into motions to learn from, and held-out ones
+# for each group its splits, each with motions for training and held-out motions
+Groups = list[list[tuple[FloatArray, FloatArray]]]
 
 
 def representation(n_joints: int) -> Representation:

@@ -151,7 +151,7 @@ class PosePosterior:
 
     @property
     def n_goals(self) -> int:
-        """Number of goals: 1, the pose."""
+        """Number of goals, which is 1: the pose."""
         return 1
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
