@@ -58,7 +58,7 @@ def words_of(verb: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """Print a script that completes verbs, flags and choices in a shell. Load it in the start file of the shell."""
+    """Print a script that completes verbs, flags and choices in a shell. Source it in the startup file of the shell."""
 
     shell: Literal["bash", "zsh", "fish"] = flag(text="Shell: bash, zsh or fish.", positional=True)
 

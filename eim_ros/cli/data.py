@@ -20,7 +20,7 @@ CONTEXTS = Literal["position", "pose"]
 
 @dataclass(frozen=True, kw_only=True)
 class Collect:
-    """Sample configurations of a robot, and the positions or poses that they reach by forward kinematics."""
+    """Sample configurations of a robot, and compute the position or pose of the tip for each of them."""
 
     arm: Arm
     output: str = flag(text="Data set to write (.npz).", metavar="FILE", short="-o")
@@ -28,7 +28,8 @@ class Collect:
     context: CONTEXTS = flag("position", "Input of the model to be trained: position of the tip, or its full pose.")
     solutions_per_pose: int = flag(
         0,
-        "Number of configurations drawn evenly from all solutions of each pose; 0: draw configurations uniformly.",
+        "Number of configurations to draw for each pose, uniformly from all its solutions. 0 draws configurations "
+        "uniformly within the joint limits.",
         read=whole(0),
     )
     seed: int = seed_flag()
@@ -57,27 +58,27 @@ class Topics:
 
     joints: str | None = flag(
         None,
-        "Joints in this order (default: the joints of the robot, or all). Several publishers may have a part of them.",
+        "Joints to import, in this order (default: the joints of the robot, or all). Several publishers may send them.",
         metavar="A,B,...",
     )
     joint_topic: tuple[str, ...] = flag(
         (),
-        "Joint states or trajectories (default: all topics of joint states). Repeat it to merge several topics.",
+        "Topic of joint states or trajectories (default: all topics of joint states). Repeat it to merge topics.",
         repeated=True,
         metavar="TOPIC",
     )
     label_topic: str | None = flag(
-        None, "Labels (default: the only topic named .../segment).", metavar="TOPIC", is_expert=True
+        None, "Topic of labels (default: the only topic named .../segment).", metavar="TOPIC", is_expert=True
     )
     pose_topic: str | None = flag(
         None,
-        "Poses of the tip, for --task ik (default: forward kinematics).",
+        "Topic of tip poses, for --task ik (default: compute the poses by forward kinematics).",
         metavar="TOPIC",
         is_expert=True,
     )
     hold: tuple[str, ...] = flag(
         (),
-        "Joint that keeps its position until its next message, such as a gripper, instead of interpolation.",
+        "Joint, such as a gripper, that keeps its position until its next message and is not interpolated.",
         repeated=True,
         metavar="JOINT",
     )
@@ -85,7 +86,7 @@ class Topics:
     skip_label: tuple[str, ...] = flag((), "Skip segments with this label.", repeated=True)
     time: Literal["header", "arrival"] = flag(
         "header",
-        "Time stamps to use: from the message headers, or the arrival at the recorder.",
+        "Source of the time stamps: the message headers, or the arrival at the recorder.",
         is_expert=True,
     )
 
@@ -98,16 +99,16 @@ class Segments:
     method: Literal["linear", "cubic"] = flag("linear", "Method of interpolation.", is_expert=True)
     rate: float | None = flag(
         None,
-        "Configurations per second, for --task lerobot (default: 30) or ik (default: one for each joint state).",
+        "Configurations per second, for --task lerobot (default: 30) or --task ik (default: one for each joint state).",
         read=positive,
         metavar="HZ",
     )
     max_gap: float = flag(0.2, "Longest time without a message within a segment [s].", read=positive, is_expert=True)
     max_speed: float = flag(
-        20.0, "Joint velocity above which a motion is a jump [rad/s or m/s].", read=positive, is_expert=True
+        20.0, "Joint velocity above which a change counts as a jump [rad/s or m/s].", read=positive, is_expert=True
     )
     min_jump: float = flag(
-        0.1, "Joint displacement below which a motion is not a jump [rad or m].", read=positive, is_expert=True
+        0.1, "Joint displacement below which a change never counts as a jump [rad or m].", read=positive, is_expert=True
     )
     min_displacement: float = flag(
         0.005,
@@ -121,26 +122,27 @@ class Segments:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Convert recorded joint states to a data set, and list skipped data with the reason.
+    """Convert recorded joint states to a data set, and list skipped data with the reasons.
 
-    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), which may be truncated, compressed by zstd, or without
+    A bag is a folder or a file of rosbag2 (MCAP or sqlite3). It may be truncated, compressed by zstd, or without
     metadata.yaml. Tables are CSV or NPZ files.
 
-    Several publishers: --joints or --robot merges joint states of separate publishers, such as an arm and a gripper, on
-    one topic or on several. The times are those at which the publisher with the most of the joints sent its messages.
-    With equal numbers, the publisher with more messages is chosen. The positions of the others are interpolated
-    linearly between their messages before and after. If these are more than --max-gap apart, or one of them is missing,
-    the joint state is dropped. Joints of --hold have their latest position, and may jump. If two publishers have the
-    same joint, the one with more joints is used. If two topics have the same joints, choose one by --joint-topic.
-    Clocks that differ by more than 0.1 s are aligned.
+    If several nodes publish joint states, such as an arm and a gripper, --joints or --robot merges them. They may use
+    one topic or several. A merged joint state has the time of a message of the publisher with the most joints, or with
+    more messages if the numbers of joints are equal. The positions of the other joints are interpolated linearly
+    between the messages before and after this time. If one of these messages is missing, or they are more than
+    --max-gap apart, the joint state is dropped. A joint of --hold keeps its latest position instead, and may jump. If
+    two publishers send the same joint, the one with more joints is used. If two topics have the same joints, choose one
+    by --joint-topic. Clocks that differ by more than 0.1 s are aligned.
 
-    Time stamps: a few wrong or missing stamps cost only their messages. If all stamps are zero or equal, the times of
-    arrival are used. If a publisher's clock was set, the step is removed. If stamps are wrong more often, the report
-    suggests --time arrival, which is less exact by the varying delay of messages.
+    If only a few time stamps are wrong or missing, only their messages are dropped. If all time stamps are zero or
+    equal, the times of arrival are used. If the clock of a publisher was set during the recording, the step is removed.
+    If more time stamps are wrong, the report suggests --time arrival. Arrival times are less exact, because the delay
+    of messages varies.
 
-    Spikes: a message is dropped if a joint is elsewhere in this message only. The deviation must be larger than an
-    acceleration of 10 rad/s^2 causes, and several times as large as the deviations around it from a smooth motion.
-    Below 30 Hz, small spikes look like quick motions and remain.
+    A message is dropped as a spike if a joint leaves a smooth motion in this message only. The deviation must be larger
+    than an acceleration of 10 rad/s^2 causes, and several times as large as the deviations of neighbouring messages.
+    Below 30 Hz, small spikes look like quick motions and are kept.
     """
 
     bags: tuple[str, ...] = flag(
@@ -153,13 +155,13 @@ class Import:
     segments: Segments
     output: str | None = flag(
         None,
-        "Data set to write (.npz); for --task lerobot the folder to create (required, except with --repair).",
+        "Data set to write (.npz), or folder to create with --task lerobot. Required, except with --repair.",
         metavar="FILE",
         short="-o",
     )
     repair: bool = switch(
         "Repair truncated bags in place instead of importing them: write the footer, summary and metadata.yaml that "
-        "other programs need. `eim import` reads truncated bags without it."
+        "other programs need. `eim import` can read truncated bags without a repair."
     )
     task: Literal["motion", "ik", "lerobot"] = flag(
         "motion",
@@ -168,8 +170,8 @@ class Import:
     )
     context: tuple[str, ...] = flag(
         (),
-        "What each sample depends on. For motions: start, or a topic of points, poses or numbers (default: none). For "
-        "ik: position or pose.",
+        "Quantity that each sample depends on. For motions it is start, or a topic of points, poses or numbers "
+        "(default: none). For ik it is position (default) or pose.",
         repeated=True,
     )
     json: bool = json_flag()
@@ -186,7 +188,7 @@ class Import:
 
         if self.output is not None:
             raise ConfigurationError(
-                "--repair changes the bags and writes no data set: leave out --output", self.output
+                "--repair changes the bags in place and writes no data set: leave out --output", self.output
             )
         done = {bag: recover_bag(bag) for bag in self.bags}
         figures = {"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}
@@ -214,8 +216,8 @@ class Import:
         told.append(f"wrote {len(data_set)} {what} to {output}")
         if data_set.description.get("limits_source") == "recording":
             told.append(
-                "joint limits: the range of the recording, because it has no robot_description with all joints; give "
-                "--robot for those of the robot"
+                "the joint limits are the range of the recording, because it has no robot_description with all joints; "
+                "give --robot to use the limits of the robot"
             )
         return report(self.json, answer, told)
 
@@ -229,7 +231,7 @@ class Import:
             raise ConfigurationError(f"--joints {text}: expected different names, separated by commas", joints)
         if joints and robot and joints != robot.joint_names:
             raise ConfigurationError(
-                f"--joints {text} are not the joints of robot '{robot.name}', {','.join(robot.joint_names)}; "
+                f"--joints {text} differs from the joints of robot '{robot.name}' ({','.join(robot.joint_names)}): "
                 "leave out --joints or --robot",
                 joints,
             )
@@ -261,7 +263,7 @@ class Import:
                 "--pose-topic works only with --task ik, and --rate only with --task ik or lerobot", self.task
             )
         if form.points < 2:
-            raise ConfigurationError(f"--points: a motion has at least 2 points, got {form.points}", form.points)
+            raise ConfigurationError(f"--points must be at least 2, got {form.points}", form.points)
         data_set, reports = import_motions(
             self.bags,
             selection,
@@ -279,10 +281,12 @@ class Import:
 
         form, rate = self.segments, self.segments.rate or 30.0
         if self.topics.pose_topic or self.context:
-            raise ConfigurationError("--task lerobot takes neither --context nor --pose-topic", self.task)
+            raise ConfigurationError(
+                "--context and --pose-topic do not work with --task lerobot: leave them out", self.task
+            )
         if rate != int(rate):
             raise ConfigurationError(f"--rate: LeRobot needs a whole number of frames per second, got {rate}", rate)
-        lerobot_for(Path(output))  # refuses before the bags are read
+        lerobot_for(Path(output))  # reports a missing library or an existing folder before the bags are read
         names, episodes, reports = import_episodes(
             self.bags,
             selection,
@@ -293,7 +297,7 @@ class Import:
         answer = {"output": output, "task": self.task, "n_episodes": n_episodes, "n_frames": n_frames}
         answer |= {"fps": int(rate), "joint_names": list(names), "bags": [bag.to_json() for bag in reports]}
         told = [line for bag in reports for line in lines(bag, "episodes")]
-        told.append(f"wrote {n_episodes} episodes, {n_frames} frames at {rate:g} per second, to {output}")
+        told.append(f"wrote {n_episodes} episodes with {n_frames} frames at {rate:g} Hz to {output}")
         return report(self.json, answer, told)
 
     def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
@@ -306,7 +310,8 @@ class Import:
             raise ConfigurationError("--task ik needs --robot", self.arm.robot)
         kinds = self.context or ("position",)
         if len(kinds) > 1 or kinds[0] not in CONTEXT_KINDS:
-            raise ConfigurationError(f"--context of --task ik must be one of {', '.join(CONTEXT_KINDS)}", kinds)
+            told = f"--context of --task ik must be one of {', '.join(CONTEXT_KINDS)}, got {', '.join(kinds)}"
+            raise ConfigurationError(told, kinds)
         form = PairForm(topic, self.segments.rate, self.segments.method)
         poses, configurations, reports = import_pairs(self.bags, selection, form)
         source = f"bags, poses of {topic}" if topic else "bags, poses by forward kinematics"
@@ -315,14 +320,16 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write motions for other programs, currently as a LeRobot data set."""
+    """Export motions to a LeRobot data set."""
 
     data: str = flag(
         text="Data set of motions (.npz) from eim import or eim motion sample.",
         metavar="DATA",
         positional=True,
     )
-    lerobot: str = flag(text="Folder to create. This needs the LeRobot library.", metavar="FOLDER")
+    lerobot: str = flag(
+        text="Folder to create for the data set. The LeRobot library must be installed.", metavar="FOLDER"
+    )
     fps: int = count(30, "Frames per second.")
     task: str = flag("", "Task name for motions without a label (default: motion).")
     json: bool = json_flag()
@@ -336,7 +343,7 @@ class Export:
             check_outputs({"--lerobot": folder}, {"DATA": self.data})
         n_episodes, n_frames = export_to_lerobot(load_data_set(self.data), folder, self.fps, self.task)
         figures = {"lerobot": self.lerobot, "n_episodes": n_episodes, "n_frames": n_frames, "fps": self.fps}
-        told = f"wrote {n_episodes} episodes, {n_frames} frames at {self.fps} per second, to {folder}"
+        told = f"wrote {n_episodes} episodes with {n_frames} frames at {self.fps} Hz to {folder}"
         return report(self.json, figures, [told])
 
 

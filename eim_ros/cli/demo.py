@@ -1,4 +1,4 @@
-"""`eim demo`: collect samples, train three models, serve the last one, and draw configurations that it returns."""
+"""`eim demo`: collect samples, train three models, serve the last one, and draw a picture of solutions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Demo:
     """Collect, train, serve, request and draw.
 
     EM, EIM from samples alone, and EIM with kinematic inputs are trained on the same samples of the forward kinematics.
-    Then the ROS 2 node is started with the last model. It returns configurations that reach a pose, which are drawn.
+    Then the ROS 2 node is started with the last model. It returns configurations that reach a position. All solutions
+    of a pose at this position are drawn to a file.
     """
 
     robot: str = flag("iiwa14", "Included robot.", metavar="NAME")
@@ -67,7 +68,7 @@ class Demo:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Demo | DemoPlanar:
-        """Read the flags of this demo, or with --planar of the demo of a planar robot."""
+        """Read the flags of this demo, or the flags of the planar demo if --planar is given."""
         from eim_ros.cli.demo_planar import DemoPlanar
         from eim_ros.cli.flags import parse
 
@@ -90,12 +91,12 @@ class Demo:
         save_data_set(folder / "train.npz", data_set)
         save_data_set(folder / "test.npz", test)
 
-        print(f"2. Three mixtures of {self.experts} linear experts; errors are of raw samples, before any refinement")
+        print(f"2. Three mixtures of {self.experts} linear experts; errors are those of raw samples, before refinement")
         table, path = self._train(robot, data_set, test, folder)
         _print_training(table)
 
         pose = _demo_pose(robot, self.seed)
-        print("3. The node ik_server with the last model, and requests to its service")
+        print("3. The node ik_server loads the last model and answers requests")
         answer, raw, all_, latency = _ask(path, robot, pose, self.n, self.seed)
         summary = _summary(robot, answer, raw, latency)
         _print_summary(summary, pose)
@@ -106,7 +107,7 @@ class Demo:
         if all_:
             draw_solutions(robot, all_.q, pose, picture)
         where = picture if all_ else "no picture"
-        print(f"4. All solutions of a pose at that position, which need no model: {all_.message}: {where}")
+        print(f"4. All solutions of a pose at that position, found without a model: {all_.message}: {where}")
         if self.json:
             print(to_json({"training": table, "request": summary, "picture": str(picture) if all_ else None}))
         return 0 if summary["valid"] == self.n else 1
@@ -197,7 +198,8 @@ def _print_training(table: dict[str, dict[str, float]]) -> None:
         values = "".join(f"{figures[name]:12.3f}" for name in COLUMNS)
         print(f"   {label:<16}{values}{figures['seconds']:12.0f}")
     print(
-        "   log p: mean over held-out configurations. To save time, EIM has a smaller reference density than by default"
+        "   log p is the mean over held-out configurations. To save time, the reference density of EIM is smaller than "
+        "its default"
     )
 
 

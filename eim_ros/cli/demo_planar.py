@@ -31,12 +31,12 @@ RATE = 25  # [Hz] of simulated time
 SPEED_SHARE = 0.9  # largest velocity of a joint, as a share of its limit
 LABEL = "demonstration"
 GOAL = "planar_simulator/goal"  # topic with the ends of the line
-FIRST_X, LAST_X, HEIGHT = 4.0, 7.0, 5.0  # [m] the lines go from -HEIGHT to HEIGHT at x from FIRST_X to LAST_X
+FIRST_X, LAST_X, HEIGHT = 4.0, 7.0, 5.0  # [m] vertical lines at x from FIRST_X to LAST_X, y from -HEIGHT to HEIGHT
 N_POINTS = 30  # number of points of an imported motion
 N_NEW_LINES = 3
 N_OWN_MOTIONS = 200  # number of motions drawn from each prior for each new line
-REACHED = 0.05  # [m] distance within which a motion of the prior is to end
-EVERY = 5  # each fifth motion is held out from the training of the priors
+REACHED = 0.05  # [m] tolerance of the goal that the tip ends on the line
+EVERY = 5  # every fifth motion is held out from the training of the priors
 PRIOR_EXPERTS, PRIOR_LATENT = 5, 30  # numbers of experts and latent coordinates of a motion prior
 
 
@@ -44,14 +44,14 @@ PRIOR_EXPERTS, PRIOR_LATENT = 5, 30  # numbers of experts and latent coordinates
 class DemoPlanar:
     """Demonstrate, record, train, sample and execute with a planar robot.
 
-    The nodes planar_simulator, demonstrator and demo_recorder run as processes. The robot shows motions of the expert
-    to vertical lines at several places, which are recorded and imported. EM and EIM learn which configurations reach a
-    line, given where it is, and the simulator executes samples of both for lines that were not shown. A motion prior
-    learns from the same recording.
+    The nodes planar_simulator, demonstrator and demo_recorder run as processes. The robot performs motions to
+    vertical lines at several places. These demonstrations are recorded and imported. EM and EIM learn which
+    configurations reach a line at a given place. The simulator executes samples of both for lines that were not
+    demonstrated. A motion prior learns from the same recording.
     """
 
     motions: int = count(360, "Number of motions to demonstrate.")
-    places: int = count(9, "Number of places of the line, at least 2.")
+    places: int = count(9, "Number of positions of the line, at least 2.")
     components: int = count(20, "Number of components of each mixture.")
     executed: int = count(12, "Number of samples of each mixture to execute for each new line.")
     seed: int = seed_flag()
@@ -78,11 +78,13 @@ class DemoPlanar:
                 client = stack.enter_context(PlanarClient())
                 with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
                     client.wait_for_nodes(waiting)
-                print(f"1. {self.motions} motions of the expert to lines at {self.places} places, recorded")
+                print(
+                    f"1. The robot performs {self.motions} motions to lines at {self.places} places, which are recorded"
+                )
                 bag = folder / "demonstrations"
                 _demonstrate(client, bag, self.motions)
 
-                print("2. The bag becomes a data set")
+                print("2. The recorded bag is converted to a data set")
                 motions = _import(bag, folder / "motions.npz")
                 shown = _pairs(motions, folder / "pairs.npz")
                 print(f"   {len(motions)} motions of {N_POINTS} points; {len(shown)} pairs of line and configuration")
@@ -90,18 +92,20 @@ class DemoPlanar:
                 print(f"3. Two mixtures of {self.components} experts learn these pairs")
                 models = _fit(arm, shown, self.components, self.seed)
 
-                print(f"4. {self.executed} samples of each for {len(lines)} new lines, executed by the simulator")
+                print(
+                    f"4. The simulator executes {self.executed} samples per mixture and line for {len(lines)} new lines"
+                )
                 table, samples = _execute(client, arm, models, lines, self)
             except ServiceError:
                 for node in nodes:
                     node.check()
                 raise
         _print(table)
-        print(f"5. A motion prior of {PRIOR_EXPERTS} experts from the same recording")
+        print(f"5. A motion prior of {PRIOR_EXPERTS} experts learns from the same recording")
         prior = _prior(arm, motions, lines, folder / "prior.safetensors", self.seed)
         print(f"   log density of held-out motions {prior['log_density']:.2f} nat")
-        free = f"without the goal of the tip, {prior['free_distance']:.2f} m"
-        print(f"   motions that it draws end {prior['distance']:.2f} m from the new lines (median); {free}")
+        free = f"{prior['free_distance']:.2f} m without the goal of the tip"
+        print(f"   median distance of its motions' ends from the new lines {prior['distance']:.2f} m; {free}")
 
         from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 
@@ -115,7 +119,7 @@ class DemoPlanar:
 
 
 def _new_lines(n_places: int) -> list[float]:
-    """Return x of some lines halfway between neighbouring places [m]."""
+    """Return the x coordinates of some lines halfway between neighbouring places [m]."""
     places = np.linspace(FIRST_X, LAST_X, n_places)
     between = 0.5 * (places[1:] + places[:-1])
     rows = np.unique(np.linspace(0, len(between) - 1, N_NEW_LINES).round().astype(int))
@@ -154,7 +158,7 @@ def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
 
 
 def _import(bag: Path, output: Path) -> DataSet:
-    """Import the motions, with x of the line as their context."""
+    """Import the motions, with the x coordinate of the line as their context."""
     from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
     from eim_ros.core.data_set import DataSet, save_data_set
@@ -170,7 +174,7 @@ def _import(bag: Path, output: Path) -> DataSet:
 
 
 def _pairs(motions: DataSet, output: Path) -> DataSet:
-    """Return pairs of x of the line and the configuration at the end of each motion."""
+    """Return the x coordinate of the line and the final configuration of each motion, as pairs."""
     from eim_ros.core.data_set import DataSet, save_data_set
 
     about = motions.description
@@ -195,7 +199,7 @@ def _fit(arm: PlanarArm, pairs: DataSet, n_components: int, seed: int) -> dict[s
 def _execute(
     client: Any, arm: PlanarArm, models: dict[str, LineExperts], lines: list[float], flags: DemoPlanar
 ) -> tuple[Table, dict[str, FloatArray]]:
-    """Return the mean distance to the line and the share that reached it for each model.
+    """Return the mean distance to the line, and the share of samples that reached it, for each model.
 
     Also return the samples of each model for the line in the middle.
     """
@@ -239,7 +243,7 @@ def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, s
     """Train a motion prior by EM on most motions, write it, and return its figures.
 
     `log_density` is the mean log density of the other motions [nat]. `distance` is the median distance to a new line at
-    the end of sampled motions [m], and `free_distance` that without the goal that the prior contains.
+    the end of sampled motions [m]. `free_distance` is the same distance without the goal that the prior contains.
     """
     import torch
 
@@ -254,7 +258,7 @@ def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, s
     outcome = training.run(known)
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    # the tip of every demonstration ends on the line, which is x = line_x and as long as 2 HEIGHT
+    # every demonstration ends with the tip on the line x = line_x, which has the length 2 HEIGHT
     prior = outcome.model.with_goals(Robot("planar10"), TipGoal("x", "line_x", REACHED), TipGoal("y", 0.0, HEIGHT))
     prior.save(output)
     scores = prior.score(new.sample.reshape(len(new), N_POINTS, -1), new.context)

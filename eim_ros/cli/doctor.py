@@ -1,7 +1,7 @@
 """`eim doctor`: check this machine, and name a remedy for each fault.
 
 The checks cover packages, compiled modules, and the included robots and models. If ROS 2 is installed, they also cover
-our interfaces and the communication between processes.
+the interfaces of eim_ros and the communication between processes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ MODULES = {
     "pin": "pinocchio",
     "PyYAML": "yaml",
     "scikit-learn": "sklearn",
-}  # modules with another name than the package
-REINSTALL = "make setup in the clone, or pip install . again; colcon: build and source install/setup.bash"
-BUILD = "make setup in the clone (with ROS 2 from wheels), or source ROS 2 and colcon build"
+}  # modules whose name differs from that of the package
+REINSTALL = "run `make setup` or `pip install .` in the clone; with colcon, build and source install/setup.bash"
+BUILD = "run `make setup` in the clone (ROS 2 from wheels), or source ROS 2 and run `colcon build`"
 PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy machine [s]
-LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # largest domain; above it, other programs may use the ports
+LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # largest domain; largest one below Linux's ephemeral ports
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # enough shared memory for a few nodes with Fast DDS [byte]
 UNHEARD = (
-    "on one host export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; in containers --ipc=host and --network=host, or "
-    f"{WITHOUT_SHARED_MEMORY}; without multicast set ROS_STATIC_PEERS; in firewalls open the UDP ports from 7400 on"
+    "on one host, export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; start containers with --ipc=host and --network=host, "
+    f"or {WITHOUT_SHARED_MEMORY}; without multicast, set ROS_STATIC_PEERS; with a firewall, open UDP ports from 7400"
 )
 NODE = """
 import sys, time
@@ -61,7 +61,7 @@ node.create_subscription(String, topic, heard.append, 10)
 while not heard and time.monotonic() < began + 10.0:
     rclpy.spin_once(node, timeout_sec=0.05)
 print(rclpy.get_rmw_implementation_identifier(), len(heard), time.monotonic() - began)
-"""  # a process that talks to another one, or listens
+"""  # program of a process that sends messages, or waits for one
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def robots() -> Iterator[Finding]:
 
 
 def solving() -> Iterator[Finding]:
-    """Check that an included model solves a pose, by forward kinematics without the compiled solver."""
+    """Check that an included model solves a pose. The compiled solver does not compute the error."""
     import numpy as np
 
     from eim_ros.ik import Sampler
@@ -113,7 +113,7 @@ def solving() -> Iterator[Finding]:
     samples = sampler.sample(pose, 10, seed=0)
     took = time.perf_counter() - began
     worst = float(np.linalg.norm(tip_poses(robot, samples.q)[:, :3, 3] - pose[:3, 3], axis=1).max(initial=0.0))
-    told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, off by {worst:.1e} m"
+    told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, largest error {worst:.1e} m"
     if samples and worst < 2e-6:
         yield Finding("solving", GOOD, told)
     else:
@@ -134,13 +134,13 @@ def packages() -> Iterator[Finding]:
             n_faults += 1
             yield Finding("packages", FAULT, problem, f"pip install --upgrade '{line}'")
     if not n_faults:
-        yield Finding("packages", GOOD, "all requirements for solving and serving")
+        yield Finding("packages", GOOD, "all requirements for solving and serving are installed")
     for extra, problems in missing.items():
         yield Finding(f"extra {extra}", MISSING, "; ".join(problems), f"pip install '.[{extra}]'")
 
 
 def _problem(name: str, least: str | None, is_imported: bool) -> str:
-    """Return the fault of a package; empty if there is none."""
+    """Return the fault of a package as a text, which is empty if there is none."""
     try:
         found = version(name)
     except PackageNotFoundError:
@@ -169,27 +169,29 @@ def compiled() -> Iterator[Finding]:
         module = native.load_native(name)
         importlib.import_module(name.rpartition(".")[0])
         loaded = str(module.__name__).rpartition("_")[2]
-        told = f"{name} for {loaded}; {platform.machine()} processor with {best}"
+        told = f"{name} is built for {loaded}, this {platform.machine()} processor has {best}"
         if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):
             yield Finding("compiled", GOOD, told)
         elif os.environ.get(native.VARIABLE):
-            yield Finding("compiled", MISSING, told, f"unset {native.VARIABLE}, which selects the slower one")
+            yield Finding("compiled", MISSING, told, f"unset {native.VARIABLE}, which selects a slower module")
         else:
-            cure = f"EIM_ROS_INSTRUCTION_SETS={best} {REINSTALL}"
-            yield Finding("compiled", MISSING, f"{told}: it runs, but slower", cure)
+            cure = f"export EIM_ROS_INSTRUCTION_SETS={best}, then {REINSTALL}"
+            yield Finding("compiled", MISSING, f"{told}: it works, but is slower than it could be", cure)
 
 
 def ros() -> Iterator[Finding]:
-    """Check that rclpy and our messages, services and actions can be imported; only the nodes need them."""
+    """Check that rclpy and the interfaces of eim_ros can be imported. Only the nodes need them."""
     if importlib.util.find_spec("rclpy") is None:
-        yield Finding("ros", MISSING, "no ROS 2: the nodes cannot run, everything else can", BUILD)
+        yield Finding("ros", MISSING, "ROS 2 is not installed: the nodes cannot run, but everything else can", BUILD)
         return
     try:
         _run("import rclpy, eim_ros.nodes.common.interfaces")
     except RuntimeError as error:  # the interfaces may be built for another ROS 2
         yield Finding("ros", FAULT, str(error), _cure_of_start())
     else:
-        yield Finding("ros", GOOD, f"ROS 2 {os.environ.get('ROS_DISTRO') or 'from wheels'}, with our interfaces")
+        yield Finding(
+            "ros", GOOD, f"ROS 2 {os.environ.get('ROS_DISTRO') or 'from wheels'} with the interfaces of eim_ros"
+        )
 
 
 def dds() -> Iterator[Finding]:
@@ -210,15 +212,15 @@ def dds() -> Iterator[Finding]:
         finally:
             talker.kill()
     if heard == "0":
-        yield Finding("dds", FAULT, f"two processes do not hear each other ({middleware})", UNHEARD)
+        yield Finding("dds", FAULT, f"two processes do not receive each other's messages ({middleware})", UNHEARD)
     else:
-        yield Finding("dds", GOOD, f"{middleware}: a message came after {float(seconds):.1f} s")
+        yield Finding("dds", GOOD, f"{middleware}: a message arrived after {float(seconds):.1f} s")
 
 
 def _run(program: str, *words: str) -> str:
-    """Run a Python program and return its output. The middleware can end the process in which it fails.
+    """Run a Python program in a process and return its output, because a failing middleware can end its process.
 
-    Raise `RuntimeError` if the process fails; the message is the last line of its errors.
+    Raise `RuntimeError` with the last line of stderr if the process fails.
     """
     try:
         command = tied([sys.executable, "-c", program, *words])
@@ -233,7 +235,7 @@ def _run(program: str, *words: str) -> str:
 
 def _cure_of_start() -> str:
     middleware = os.environ.get("RMW_IMPLEMENTATION")
-    return f"unset RMW_IMPLEMENTATION (it is {middleware}), or install that; {BUILD}" if middleware else BUILD
+    return f"unset RMW_IMPLEMENTATION, or install {middleware}, which it names; {BUILD}" if middleware else BUILD
 
 
 def _environment() -> Iterator[Finding]:
@@ -241,20 +243,20 @@ def _environment() -> Iterator[Finding]:
     domain = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
     if not domain.isdigit() or int(domain) > LARGEST_DOMAIN:
         told = f"ROS_DOMAIN_ID is {domain!r}, expected a number from 0 to {LARGEST_DOMAIN}"
-        yield Finding("dds", FAULT, told, f"export ROS_DOMAIN_ID=N, N from 0 to {LARGEST_PORTS_FREE}")
+        yield Finding("dds", FAULT, told, f"export ROS_DOMAIN_ID=N with N from 0 to {LARGEST_PORTS_FREE}")
     if os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "OFF":
         cure = "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, or SUBNET"
         yield Finding("dds", FAULT, "ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: nodes do not find each other", cure)
     if os.path.isdir(SHARED_MEMORY):
         free = shutil.disk_usage(SHARED_MEMORY).free
         if free < LEAST_SHARED or not os.access(SHARED_MEMORY, os.W_OK):
-            told = f"{free // 2**20} MiB are free in {SHARED_MEMORY}, or it cannot be written"
-            cure = f"make room in {SHARED_MEMORY} (containers: --shm-size=256m), or {WITHOUT_SHARED_MEMORY}"
+            told = f"{SHARED_MEMORY} has only {free // 2**20} MiB free, or is not writable"
+            cure = f"free memory in {SHARED_MEMORY} (in containers by --shm-size=256m), or {WITHOUT_SHARED_MEMORY}"
             yield Finding("dds", MISSING, told, cure)
 
 
 def _profiles() -> Iterator[Finding]:
-    """Check that profiles of the user, which replace ours, have the same essential settings."""
+    """Yield a fault if DDS profiles of the user lack an essential setting of the profiles that they replace."""
     from eim_ros.nodes.common.process import PROFILES, PROFILES_VARIABLES, TYPE_PROPAGATION
 
     for name, path in ((name, os.environ.get(name)) for name in PROFILES_VARIABLES):
@@ -262,7 +264,7 @@ def _profiles() -> Iterator[Finding]:
             if not path or TYPE_PROPAGATION in Path(path).read_text(encoding="utf-8", errors="replace"):
                 continue
             told = (
-                f"{path} of {name} leaves {TYPE_PROPAGATION} on: if many clients start at a time, some find no service"
+                f"{path} ({name}) does not set {TYPE_PROPAGATION}: if many clients start together, some find no service"
             )
         except OSError as error:
             told = f"{name} cannot be read: {one_line(error)}"

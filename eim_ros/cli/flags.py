@@ -1,4 +1,4 @@
-"""Flags of a verb, read by argparse. A verb is a dataclass: its fields, made by `flag`, are the flags.
+"""Flags of a verb, read by argparse. A verb is a dataclass, and `flag` makes its fields.
 
 Fields that hold a dataclass are groups of flags. A mistake raises a `ConfigurationError` of one line. This module
 imports neither numpy nor torch, so that errors in flags are reported before slow imports.
@@ -21,7 +21,7 @@ from eim_ros.cli import hints
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.settings import Settings, described, is_within
 
-LARGEST_COUNT = 2**32 - 1  # largest value in messages of the service
+LARGEST_COUNT = 2**32 - 1  # largest count in the messages of the services
 LARGEST_SEED = 2**63 - 1
 HELP = ("-h", "--help", "--help-all")
 
@@ -37,14 +37,14 @@ def flag(
     positional: bool = False,
     is_expert: bool = False,
 ) -> Any:
-    """Return a field that is a flag; its annotation decides how many words it takes and their types.
+    """Return a dataclass field for a flag. The annotation of the field sets the number and types of its words.
 
     Parameters
     ----------
     default : object
         Default value; a flag without one is required.
     text : str
-        Explanation, which `--help` shows. The default is added unless the text has the word "default".
+        Explanation, which `--help` shows. The default is added unless the text contains the word "default".
     metavar : str
         Placeholder of the words.
     short : str
@@ -54,7 +54,7 @@ def flag(
     repeated : bool
         Whether the flag may be given several times; its value is then a tuple.
     positional : bool
-        Whether the words stand without the name of the flag.
+        Whether the words are given without the name of the flag.
     is_expert : bool
         Whether only `--help-all` shows the flag.
     """
@@ -104,18 +104,18 @@ def quiet_flag(**options: Any) -> Any:
 
 
 def seed_flag(default: int | None = 0, **options: Any) -> Any:
-    """Return the flag --seed; None stands for a fresh seed."""
-    text = "Random seed." if default is not None else "Random seed (default: a fresh one)."
+    """Return the flag --seed. With the default None, each run has a new seed."""
+    text = "Random seed." if default is not None else "Random seed (default: a new seed for each run)."
     return flag(default, text, read=whole(0, LARGEST_SEED), **options)
 
 
 def threads_flag(**options: Any) -> Any:
     """Return the flag --threads."""
-    return count(None, "Threads of torch (default: OMP_NUM_THREADS, else 1).", **options)
+    return count(None, "Number of threads of torch (default: OMP_NUM_THREADS, or 1).", **options)
 
 
 def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:
-    """Print figures as one JSON object, or else lines of text. Return the exit code 0."""
+    """Print figures as one JSON object or as lines of text, and return the exit code 0."""
     from eim_ros.core.files import to_json
 
     print(to_json(figures) if as_json else "\n".join(lines))
@@ -123,9 +123,9 @@ def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:
 
 
 def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = False) -> Any:
-    """Return the verb with the flags among `words`; print its help and leave if that is asked for.
+    """Return the verb with the flags in `words`, or print its help and exit if `words` contain a flag for help.
 
-    The first words may stand without their flags, such as the robot. A setting may be given as a flag. With
+    The first words, such as the robot, may be given without their flags. A setting may be given as a flag. With
     `is_partial`, unknown words are ignored, and missing flags have the value None.
     """
     known = [*flags_of(kind), *(names[0] for _, names, _ in _flags(kind) if len(names) > 1)]
@@ -139,17 +139,17 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
             name = word.partition("=")[0]
             if _is_flag(word) and name not in known:
                 parser.error(f"there is no flag {name}{_hint_for(name, kind, words, known)}")
-    # argparse reads -1e-3 as a flag, but nothing that begins with a space
+    # argparse takes -1e-3 for a flag, but not a word that begins with a space
     escaped = [f" {word}" if word.startswith("-") and _is_number(word) else word for word in words]
     found, rest = parser.parse_known_args(escaped)
     if rest and not is_partial:
-        meant = did_you_mean(rest[0], known) or "; values follow a flag, as in --robot panda"
+        meant = did_you_mean(rest[0], known) or "; give each value after its flag, as in --robot panda"
         parser.error(f"unexpected argument {' '.join(rest)}{meant}")
     return _built(kind, vars(found))
 
 
 def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:
-    """Insert the flags of words that come first, as in `eim solve panda 0.4 0.1 0.5 --json`."""
+    """Insert the flags that are omitted before the first words, as in `eim solve panda 0.4 0.1 0.5 --json`."""
     n = next((i for i, word in enumerate(words) if _is_flag(word)), len(words))
     first, rest, given = list(words[:n]), list(words[n:]), list[str]()
     for name in getattr(kind, "first_words", ("robot",) if _takes_robot(kind) else ()):
@@ -162,7 +162,7 @@ def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:
 
 
 def _translated(kind: Any, words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the words with other spellings of flags, such as --n_samples, and with settings as values of --set."""
+    """Return the words with standard spellings of flags (not --n_samples) and with settings as values of --set."""
     found, rest = list[str](), list(words)
     while rest:
         word = rest.pop(0)
@@ -195,7 +195,7 @@ def _settings(kind: Any, words: Sequence[str]) -> Sequence[str]:
 
 
 def _hint_for(name: str, kind: Any, words: Sequence[str], known: Sequence[str]) -> str:
-    """Return the hint for an unknown flag. Settings are not loaded for a typing error, because they may need torch."""
+    """Return the hint for an unknown flag. A typing error does not load the settings, because they may need torch."""
     settings = () if hints.is_misspelt(name, known) else _settings(kind, words)
     shown = [names[-1] for _, names, field in _flags(kind) if not field.metadata["is_expert"] and names[0][0] == "-"]
     return hints.hint_for_flag(name, known, settings, shown)
@@ -212,7 +212,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser_of(kind: Any, program: str, shows_all: bool = False, is_partial: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of a verb. Flags for experts have a help text if `shows_all`."""
+    """Return the parser of a verb. Its help contains the flags for experts only if `shows_all`."""
     described_by = (kind.__doc__ or "").strip()
     places = [field.metadata["metavar"] or name for _, (name, *_), field in _flags(kind) if name[0] != "-"]
     parser = _Parser(
@@ -233,7 +233,7 @@ def parser_of(kind: Any, program: str, shows_all: bool = False, is_partial: bool
         options = _options(field, _hint(owner, field), is_partial)
         groups[owner].add_argument(*names, **{**options, **({"help": argparse.SUPPRESS} if is_hidden else {})})
     if n_hidden:
-        parser.epilog = f"--help-all explains {n_hidden} more."
+        parser.epilog = f"--help-all explains {n_hidden} more flag{'s' if n_hidden > 1 else ''}."
     return parser
 
 
@@ -250,7 +250,7 @@ def flags_of(kind: Any) -> list[str]:
 
 
 def choices_of(kind: Any) -> dict[str, tuple[str, ...]]:
-    """Return the words that may follow a flag of a verb, for the flags with a choice."""
+    """Return the possible values of each flag of a verb that has a fixed choice of values."""
     found = {}
     for owner, names, field in _flags(kind):
         hint = _plain(_hint(owner, field))
@@ -307,12 +307,12 @@ def _plain(hint: Any) -> Any:
 
 
 def _is_choice(field: dataclasses.Field[Any], hint: Any) -> bool:
-    """Return whether a flag has a form with --no-."""
+    """Return whether a flag also has a negated form, which begins with --no-."""
     return _plain(hint) is bool and field.default is not False
 
 
 def _takes_robot(kind: Any) -> bool:
-    """Return whether a verb has the flag --robot and no other place for a first word."""
+    """Return whether a verb has the flag --robot and no positional words."""
     fields = [field for _, _, field in _flags(kind)]
     return any(field.name == "robot" for field in fields) and not any(each.metadata["positional"] for each in fields)
 
@@ -349,7 +349,7 @@ def _options(field: dataclasses.Field[Any], hint: Any, is_partial: bool) -> dict
 
 
 def _placeholders(name: str, nargs: Any) -> str | tuple[str, ...]:
-    """Return the placeholders of a flag as argparse wants them: one for each word, or the first and the rest."""
+    """Return the placeholders of a flag for argparse: one for each word, or one for the first word and the rest."""
     if nargs == "+":
         first, _, rest = name.rstrip("]").partition(" [")
         return first, rest or first
@@ -385,7 +385,7 @@ def _number(kind: Any, word: str) -> Any:
         return kind(word)
     except ValueError:
         expected = "a whole number" if kind is int else "a number"
-        listed = "; separate several by spaces" if set(word) & set(",;[]()") else ""
+        listed = "; separate several numbers by spaces" if set(word) & set(",;[]()") else ""
         raise ValueError(f"expected {expected}, got {word.strip()!r}{listed}") from None
 
 

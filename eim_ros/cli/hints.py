@@ -1,6 +1,7 @@
 """Names that users try first, and what the command line calls them.
 
-`SAME` holds names of Python: a verb accepts them instead of its flag. The others only lead to a hint in the error.
+A verb accepts the names in `SAME`, which are keywords in Python, instead of its flags. The other names only add a hint
+to the error message.
 """
 
 from __future__ import annotations
@@ -100,14 +101,14 @@ FORMS = {  # texts that apply to a verb that has the flag
     "--quaternion": ("--pose", _QUATERNION),
     "--sphere": ("--box", "give the setting obstacles, as in 'obstacles=[{sphere: {centre: [0, 0, 1], radius: 0.1}}]'"),
     "--csv": ("--json", "--json prints one JSON object"),
-    "--smooth": ("--poses", "paths are smoothed; give the setting objective, as in --objective length"),
+    "--smooth": ("--poses", "every path is smoothed; the setting objective says how, as in --objective length"),
     "--tol": ("--pose", _TOLERANCE),
     "--tolerance": ("--pose", _TOLERANCE),
     "--weights": ("--pose", "give the setting priority or order, as in --order manipulability"),
     "--verbose": ("--json", "--json prints everything that is known about the result"),
     "-v": ("--json", "--json prints everything that is known about the result"),
 }
-CHOICES = {"gmmvi": "GMMVI fits a log density and not data: call it in Python, see docs/how_to/own_data.md"}
+CHOICES = {"gmmvi": "GMMVI fits a log density instead of data: call it in Python (see docs/how_to/own_data.md)"}
 _FK = "Robot(...).fk(q) in Python computes the pose of a configuration"
 _SERVE = (
     "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts it; without ros2, `ik_server --robot panda` does"
@@ -116,48 +117,48 @@ VERBS = {
     "benchmark": "`make bench` runs the benchmarks in the source tree",
     "bench": "`make bench` runs the benchmarks in the source tree",
     "closest": "`eim solve-nearest-pose` returns the configuration nearest to a pose",
-    "config": "verbs with settings take --config FILE, such as `eim sample`",
+    "config": "verbs with settings, such as `eim sample`, have the flag --config FILE",
     "convert": "`eim import` converts recordings",
-    "demo-planar": "it is now `eim demo --planar`",
+    "demo-planar": "use `eim demo --planar`",
     "data": "`eim collect` makes training data, and `eim import` reads recordings",
     "fit": "`eim train` fits a model",
     "fk": _FK,
     "forward": _FK,
     "gui": "`eim view` shows the arm in the browser",
     "generate": "`eim collect` makes training data",
-    "ik": "`eim solve` finds one solution, `eim sample` many, `eim solve-all` all",
+    "ik": "`eim solve` finds one solution, `eim sample` finds many, and `eim solve-all` finds all",
     "info": "`eim list robots` lists the included robots, and `eim view` shows one",
-    "inverse": "`eim solve` finds one solution, `eim sample` many, `eim solve-all` all",
+    "inverse": "`eim solve` finds one solution, `eim sample` finds many, and `eim solve-all` finds all",
     "launch": _SERVE,
     "learn": "`eim train` fits a model",
-    "list-robots": "it is `eim list robots`",
-    "list-models": "it is `eim list models`",
+    "list-robots": "use `eim list robots`",
+    "list-models": "use `eim list models`",
     "merge": "`eim import` merges recordings",
-    "models": "it is `eim list models`",
+    "models": "use `eim list models`",
     "node": _SERVE,
     "path": "`eim follow` follows a path of poses",
     "plan": "`eim follow` follows a path of poses",
-    "plot": "`eim picture` draws to a file, `eim view` shows the arm in the browser",
+    "plot": "`eim picture` draws the arm to a file, and `eim view` shows it in the browser",
     "predict": "`eim sample --model` draws solutions from a model",
     "random": "`eim draw` draws independent random solutions",
     "reach": "`eim map` surveys the poses that an arm reaches",
     "record": "the program demo_recorder records joint states, and `eim import` reads the bags",
-    "recover": "it is now `eim import --repair`",
-    "repair": "it is `eim import --repair`",
+    "recover": "use `eim import --repair`",
+    "repair": "use `eim import --repair`",
     "request": "`eim sample --service /ik_server` asks a running node",
-    "robots": "it is `eim list robots`",
+    "robots": "use `eim list robots`",
     "run": _SERVE,
     "serve": _SERVE,
     "server": _SERVE,
-    "score": "`eim evaluate` rates a model, and `eim motion score` motions",
+    "score": "`eim evaluate` rates a model, and `eim motion score` rates motions",
     "service": _SERVE,
-    "show": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
+    "show": "`eim view` shows the arm in the browser, and `eim picture` draws it to a file",
     "test": "`eim doctor` checks this machine",
     "trajectory": "`eim follow` follows a path of poses",
     "ui": "`eim view` shows the arm in the browser",
-    "version": "it is `eim --version`",
-    "visualise": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
-    "visualize": "`eim view` shows the arm in the browser, `eim picture` draws to a file",
+    "version": "use `eim --version`",
+    "visualise": "`eim view` shows the arm in the browser, and `eim picture` draws it to a file",
+    "visualize": "`eim view` shows the arm in the browser, and `eim picture` draws it to a file",
     "workspace": "`eim map` surveys the poses that an arm reaches",
 }
 
@@ -173,7 +174,7 @@ def hint_for_verb(word: str, verbs: Iterable[str]) -> str:
 
 
 def hint_for_flag(word: str, known: Collection[str], settings: Iterable[str] = (), shown: Iterable[str] = ()) -> str:
-    """Return the end of the message about an unknown flag; without a similar name it lists the flags in the help."""
+    """Return the end of the message about an unknown flag: a hint, or a list of the flags if no name is similar."""
     name = word.replace("_", "-")
     if FLAGS.get(name) in known:
         return f"; did you mean {FLAGS[name]}?"
@@ -185,5 +186,5 @@ def hint_for_flag(word: str, known: Collection[str], settings: Iterable[str] = (
 
 
 def is_misspelt(word: str, known: Collection[str]) -> bool:
-    """Return whether a word is so close to a flag that it is a typing error, and not the name of a setting."""
+    """Return whether a word is so similar to a flag that it is a typing error and not the name of a setting."""
     return bool(difflib.get_close_matches(word, known, cutoff=0.85))

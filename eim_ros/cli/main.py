@@ -1,7 +1,7 @@
 """`eim`: one entry point with a verb for each task.
 
-A user error ends with one line and an exit code for its kind. The module of a verb is imported when the verb is used.
-Its flags are read before torch or ROS is imported.
+A user error is reported in one line, with an exit code for its kind. The module of a verb is imported when the verb is
+used. The flags are read before torch or ROS is imported.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ GROUPS = {
         "solve": ("sample", "one configuration that reaches a pose"),
         "sample": ("sample", "many different configurations that reach a pose"),
         "solve-all": ("sample", "all configurations that reach a pose"),
-        "solve-nearest-pose": ("sample", "the configuration nearest to a pose, also out of reach"),
+        "solve-nearest-pose": ("sample", "the configuration nearest to a pose, even out of reach"),
         "draw": ("sample", "independent random draws from all solutions of a pose"),
         "follow": ("sample", "a joint path without jumps for a path of poses"),
     },
     "An arm and its reach": {
         "view": ("view", "drag the target in the browser and see the solutions"),
-        "picture": ("sample", "draw an arm in several solutions of a pose, to a file"),
+        "picture": ("sample", "draw an arm in several solutions of a pose to a file"),
         "map": ("map", "which poses an arm reaches, and how well"),
         "place": ("place", "where the base of an arm must stand to reach poses"),
         "list": ("map", "list the included robots and models"),
@@ -69,7 +69,7 @@ OTHERS = {
     "completion": ("completion", "print a script that completes verbs and flags in a shell"),
 }
 VERBS = {name: entry for group in (*GROUPS.values(), OTHERS) for name, entry in group.items()}
-"""Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll."""
+"""Module and summary of each verb. The module has a dataclass of the verb's name, such as SolveAll for "solve-all"."""
 
 
 class ExitCode(IntEnum):
@@ -91,11 +91,11 @@ EXPLAINED = {
     ExitCode.DONE: "done",
     ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learned model is not finite",
     ExitCode.USAGE: "a flag, a setting, a pose or a constraint is wrong",
-    ExitCode.FILE: "a file, robot, model or data set is missing or damaged, or does not fit",
+    ExitCode.FILE: "a file, robot, model or data set is missing, damaged or unsuitable",
     ExitCode.SERVICE: "a service is missing or does not answer",
     ExitCode.NOT_INSTALLED: "a package is not installed",
     ExitCode.RESOURCES: "memory or disk is full",
-    ExitCode.OWN_ERROR: "an error of eim_ros itself, with a traceback",
+    ExitCode.OWN_ERROR: "a bug in eim_ros, with a traceback",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.CLOSED_PIPE: "the reader of the output has closed it, as `| head` does",
 }
@@ -113,24 +113,24 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 class Verb(Protocol):
-    """Flags of a verb, and its work."""
+    """A verb with its flags."""
 
     def run(self) -> int: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code, see `ExitCode`."""
+    """Run the command line and return one of the exit codes in `ExitCode`."""
     return run_program("eim", read_verb, sys.argv[1:] if arguments is None else arguments)
 
 
 def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequence[str]) -> int:
-    """Read the arguments of a program and run its verb. Report an error in one line. Return the exit code."""
+    """Read the arguments of a program, run its verb, and return the exit code. Errors are printed in one line."""
     words = list(arguments)
     command = " ".join([program, *words[:1]])
     try:
         with _warnings_in_lines(command), options_named(package_paths="--package-path"):
             code = int(read(words).run())
-        sys.stdout.flush()  # flushed here, where a closed pipe can still be reported
+        sys.stdout.flush()  # flush here, because a closed pipe can still be reported
         return code
     except BrokenPipeError:
         # No process reads the output any more. Discard the rest, so that the interpreter reports no error at exit.
@@ -141,7 +141,7 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in EXTRAS:
-            remedy = f"needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it"
+            remedy = f"{package} is not installed: run pip install '.[{EXTRAS[package]}]' in the clone of eim_ros"
             return _fail(f"{command}: {remedy}", code_of(error))
         return _own_error()
     except (EimError, OSError) as error:
@@ -217,8 +217,8 @@ def _help(shows_all: bool = False) -> str:
     groups = {**GROUPS, "Others": OTHERS} if shows_all else GROUPS
     lines = [
         "usage: eim VERB [FLAGS]\n",
-        "Find the configurations with which an arm reaches a pose, and learn models of them, as in",
-        "`eim solve panda --pose 0.4 0.1 0.5 1 0 0 0`. `eim VERB --help` explains a verb.",
+        "Find the configurations with which an arm reaches a pose, and learn models of them.",
+        "Example: `eim solve panda --pose 0.4 0.1 0.5 1 0 0 0`. `eim VERB --help` explains a verb.",
     ]
     for title, verbs in groups.items():
         lines += [f"\n{title}:", *(f"  {name:<18} {summary}" for name, (_, summary) in verbs.items())]
@@ -234,7 +234,7 @@ def _fail(reason: str, code: int) -> int:
 
 def _own_error() -> int:
     traceback.print_exc()
-    print("eim: this is an error of eim_ros itself: please report it", file=sys.stderr)
+    print("eim: this is a bug in eim_ros: please report it with the traceback above", file=sys.stderr)
     return ExitCode.OWN_ERROR
 
 

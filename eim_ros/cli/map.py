@@ -1,4 +1,4 @@
-"""`eim map`: the poses that an arm reaches, and how well. `eim list`: the included robots and models."""
+"""`eim map` surveys the poses that an arm reaches, and `eim list` lists the included robots and models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Map:
     """Survey a grid of positions and orientations.
 
     For each pose the map contains the number of solutions, the number and length of self-motions, and the best
-    manipulability. Each finished part is written to a file, so that the same command continues an interrupted run.
+    manipulability. Each finished part is written to a file, and the same command continues an interrupted run.
     """
 
     arm: Arm
@@ -27,7 +27,7 @@ class Map:
         "Corners of the box of positions in the base frame [m] (default: all positions that the arm reaches).",
         metavar="XMIN YMIN ZMIN XMAX YMAX ZMAX",
     )
-    approaches: int = count(20, "Number of directions of the tool.")
+    approaches: int = count(20, "Number of approach directions of the tool.")
     rolls: int = count(4, "Number of rotations about each direction.")
     seeds: int = count(32, "Number of seeds of the search at each pose. More seeds find more solutions.")
     seed: int = seed_flag()
@@ -35,7 +35,9 @@ class Map:
         None,
         "Number of processes on this machine (default: one process with a thread for each core).",
     )
-    scheduler: str | None = flag(None, "Dask scheduler with workers that compute the map instead.", metavar="ADDRESS")
+    scheduler: str | None = flag(
+        None, "Address of a Dask scheduler, whose workers then compute the map.", metavar="ADDRESS"
+    )
     output: str = flag("map.npz", "Map to write.", metavar="FILE")
     picture: str | None = flag(None, "Picture of slices to write (.png).", metavar="FILE")
     quiet: bool = quiet_flag()
@@ -60,7 +62,7 @@ class Map:
         else:
             grid = CapabilityGrid.around(robot, self.spacing, **options)
         if self.picture:
-            from eim_ros.view.capability import draw_capability  # early, so that a missing package shows
+            from eim_ros.view.capability import draw_capability  # before the survey, to report a missing package early
         began = time.perf_counter()
         with Bar("map", enabled=not self.quiet, unit="poses") as bar:
             found = survey(robot, grid, output, helpers, bar.show)

@@ -1,4 +1,4 @@
-"""`eim motion sample` and `eim motion score`: motions of a motion prior, and how likely motions are, without ROS."""
+"""`eim motion sample` draws motions from a motion prior, and `eim motion score` rates motions. They run without ROS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_SEED = 2**31
 
 @dataclass(frozen=True, kw_only=True)
 class MotionSample:
-    """Draw motions within the joint limits for a context, through via points, to lines that the tip reaches."""
+    """Draw motions for a context within the joint limits, optionally through via points and to a goal of the tip."""
 
     first_words: ClassVar[tuple[str, ...]] = ("model",)
 
@@ -30,18 +30,19 @@ class MotionSample:
     context: tuple[float, ...] | None = flag(None, "Values of the context, in the order of the data set's columns.")
     via: tuple[tuple[str, ...], ...] = flag(
         (),
-        "Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-5).",
+        "Via point: joint values [rad or m] at a phase from 0 to 1, and their standard deviations (default: 1e-5).",
         repeated=True,
         metavar="PHASE JOINT=VALUE[:DEVIATION] ...",
     )
     reach: tuple[str, ...] = flag(
         (),
-        "Coordinate of the tip at the end of the motion: a value [m] or a name of the context, and its tolerance "
-        "(default: 0.05). This replaces the goals of eim train --reach. --robot is needed if the model has no robot.",
+        "Goal for a coordinate of the tip at the end of the motion: a value [m] or the name of a context, and a "
+        "tolerance [m] (default: 0.05). It replaces the goals of eim train --reach. If the model contains no robot, "
+        "give --robot too.",
         repeated=True,
         metavar="AXIS=VALUE[:TOLERANCE]",
     )
-    ignore_goals: bool = switch("Do not apply the goals of eim train --reach.", is_expert=True)
+    ignore_goals: bool = switch("Ignore the goals of eim train --reach, which the model contains.", is_expert=True)
     samples: int = count(10, "Number of motions.", short="-n")
     points: int | None = count(
         None, "Number of points of each motion (default: as in the demonstrations).", is_expert=True
@@ -60,7 +61,7 @@ class MotionSample:
     output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE", short="-o")
     trajectories: str | None = flag(
         None,
-        "Trajectories with time stamps to write, as JointTrajectory (.json) or as a table (.csv).",
+        "File to write trajectories with time stamps to, as JointTrajectory (.json) or as a table (.csv).",
         metavar="FILE",
     )
     json: bool = json_flag()
@@ -77,7 +78,7 @@ class MotionSample:
         outputs = {"--output": self.output, "--trajectories": self.trajectories}
         check_outputs(outputs, inputs)
         if () in self.via:
-            raise ConfigurationError("--via: expected a value")
+            raise ConfigurationError("--via is empty: expected PHASE JOINT=VALUE[:DEVIATION] ...")
         import torch
 
         from eim_ros.core.data_set import save_data_set
@@ -109,7 +110,7 @@ class MotionSample:
         return report(self.json, figures, _lines(prior, given, samples, duration))
 
     def _with_robot(self, prior: MotionPrior) -> MotionPrior:
-        """Return the prior with the robot of the flags, which replaces its own."""
+        """Return the prior with the robot of the flags, which replaces the robot of the model."""
         robot = self.arm.find()
         if robot is None:
             return prior
@@ -120,7 +121,7 @@ class MotionSample:
 
 @dataclass(frozen=True, kw_only=True)
 class MotionScore:
-    """Compare the motions of a data set with held-out demonstrations."""
+    """Rate how likely the motions of a data set are, compared with held-out demonstrations."""
 
     first_words: ClassVar[tuple[str, ...]] = ("model", "data")
 
@@ -141,11 +142,11 @@ class MotionScore:
         ours, theirs = motions.joint_names, prior.joint_names
         if set(ours) != set(theirs):
             raise JointStateError(
-                f"the motions have joints {', '.join(ours)}, but the prior has {', '.join(theirs)}", ours
+                f"the motions have joints {', '.join(ours)}, but the prior needs {', '.join(theirs)}", ours
             )
         if motions.context.shape[1] != prior.n_context:
             raise DataError(
-                f"the motions have {motions.context.shape[1]} contexts, but the prior has {prior.n_context}",
+                f"the motions have {motions.context.shape[1]} context values, but the prior needs {prior.n_context}",
                 motions.context.shape,
             )
         order = [ours.index(name) for name in theirs]
@@ -168,7 +169,7 @@ def _via_point(words: tuple[str, ...]) -> ViaPoint:
     from eim_ros.motion.distribution import DEFAULT_DEVIATION
 
     wrong = ConfigurationError(
-        f"--via is a phase and then JOINT=VALUE or JOINT=VALUE:DEVIATION, got {' '.join(words)!r}", words
+        f"--via must be a phase and then JOINT=VALUE or JOINT=VALUE:DEVIATION, got {' '.join(words)!r}", words
     )
     names, positions, deviations = [], [], []
     try:

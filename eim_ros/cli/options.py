@@ -35,12 +35,12 @@ class Arm:
     )
     base: str | None = flag(None, "Base link (default: the root).", metavar="LINK", is_expert=True)
     tip: str | None = flag(
-        None, "Tip link (default: tool0, a tool or a hand, or else the end of the longest chain).", metavar="LINK"
+        None, "Tip link (default: tool0, a tool or a hand, otherwise the end of the longest chain).", metavar="LINK"
     )
     package_path: tuple[str, ...] = flag(
         (),
-        "Folder that is a ROS package, or contains packages. It is searched first for package:// and $(find "
-        "...), before the folders near the file and those of the environment.",
+        "Folder that is a ROS package, or contains packages. package:// and $(find ...) are looked up first here, then "
+        "in folders near the file and in those of the environment.",
         metavar="FOLDER",
         repeated=True,
         is_expert=True,
@@ -70,7 +70,7 @@ class Arm:
         return None
 
     def load(self) -> Robot:
-        """Return the robot of the flags; `ConfigurationError` without --robot."""
+        """Return the robot of the flags, or raise `ConfigurationError` without --robot."""
         robot = self.find()
         if robot is None:
             raise ConfigurationError("the following arguments are required: --robot (see --help)")
@@ -78,14 +78,13 @@ class Arm:
 
 
 def tell_tip(robot: Robot) -> None:
-    """Say which of several ends is the tip."""
+    """Print which link is the tip if the robot has several end links."""
     from eim_ros.kinematics.urdf import listed, parse_urdf
 
     ends = parse_urdf(robot.urdf).leaves()
     if len(ends) > 1:
-        print(
-            f"tip link: {robot.tip_link}; branches end in {listed(ends)}: --tip selects another link", file=sys.stderr
-        )
+        told = f"the tip link is {robot.tip_link}; --tip selects another link, such as an end link: {listed(ends)}"
+        print(told, file=sys.stderr)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,7 @@ class Source(Arm):
     )
     srdf: str | None = flag(
         None,
-        "SRDF with pairs of links whose collisions are not checked: a path or package://NAME/....",
+        "SRDF (a path or package://NAME/...) with pairs of links whose collisions are not checked.",
         metavar="FILE",
         is_expert=True,
     )
@@ -111,13 +110,13 @@ class Source(Arm):
 
         if self.model is not None:
             if not self.robot:
-                self.find()  # refuses links without a robot
+                self.find()  # raises an error for --base and --tip without --robot
             folders = self.package_path
             sampler = Sampler.load(self.model, self.robot, self.tip, base=self.base, package_paths=folders)
         elif (robot := self.find()) is not None:
             sampler = Sampler(robot)
         else:
-            raise ConfigurationError("give --model, or --robot for all solutions without a model")
+            raise ConfigurationError("neither a robot nor a model is given: give --robot or --model")
         if self.package_path or self.srdf:
             options = CollisionOptions(package_paths=self.package_path, srdf=self.srdf or "")
             sampler = sampler.with_collision_options(options)
@@ -126,7 +125,7 @@ class Source(Arm):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintFlags:
-    """Conditions on every configuration. Others are settings."""
+    """Conditions on every configuration. Further conditions are settings."""
 
     limit: tuple[str, ...] = flag(
         (),
@@ -134,7 +133,7 @@ class ConstraintFlags:
         metavar="JOINT=LOWER:UPPER",
         repeated=True,
     )
-    fix: tuple[str, ...] = flag((), "Joint that must not move [rad or m].", metavar="JOINT=VALUE", repeated=True)
+    fix: tuple[str, ...] = flag((), "Joint to keep at a fixed value [rad or m].", metavar="JOINT=VALUE", repeated=True)
     self_collision: bool = switch("Reject configurations in which the robot collides with itself.")
     box: tuple[tuple[float, ...], ...] = flag(
         (),
@@ -156,8 +155,8 @@ class ConstraintFlags:
         given = {**settings, **{name: value for name, value in by_flag.items() if value}, "obstacles": obstacles}
         if given.get("clearance") and not (obstacles or given.get("self_collision")):
             raise ConstraintError(
-                f"clearance={given['clearance']} has nothing to keep away from: give --box, the setting obstacles, or "
-                "--self-collision",
+                f"clearance={given['clearance']} has no effect without obstacles: give --box, the setting obstacles, "
+                "or --self-collision",
                 given["clearance"],
             )
         return Constraints(**{"position_only": not has_orientation, **given})
@@ -169,7 +168,7 @@ class SettingFlags:
 
     set: tuple[str, ...] = flag(
         (),
-        "A keyword of the method, a field of Constraints, or tool, such as order=manipulability, branch.elbow=up, "
+        "Keyword of the Python method, field of Constraints, or tool. Examples: order=manipulability, branch.elbow=up, "
         "tolerances='0 0 0 0 0 inf', 'obstacles=[{sphere: {centre: [0.5, 0, 0.2], radius: 0.1}}]'. --order "
         "manipulability is the same as --set order=manipulability.",
         metavar="NAME=VALUE",
@@ -178,9 +177,9 @@ class SettingFlags:
     config: str | None = flag(None, "YAML file of such settings.", metavar="FILE", is_expert=True)
 
     def read(self, method: Callable[..., Any] | None = None, others: Sequence[str] = ()) -> RequestSettings:
-        """Return the settings for a method of a sampler; `ConfigurationError` if a name is unknown.
+        """Return the settings for a method of a sampler, or raise `ConfigurationError` if a name is unknown.
 
-        `others` are names that are neither keywords of the method nor constraints.
+        `others` are valid names that are neither keywords of the method nor constraints.
         """
         from eim_ros.ik import Constraints
 
@@ -244,7 +243,7 @@ def check_pose_length(pose: Sequence[float]) -> None:
 
 
 def near_from(words: Sequence[str]) -> list[float] | dict[str, float]:
-    """Return the configuration of --near: numbers, or numbers by joint names."""
+    """Return the configuration of --near: a list of numbers, or a dictionary by joint name."""
     if any("=" in word for word in words):
         return named("--near", words, "a number for each joint, or NAME=NUMBER", float)
     try:
@@ -254,7 +253,7 @@ def near_from(words: Sequence[str]) -> list[float] | dict[str, float]:
 
 
 def named(name: str, words: Sequence[str], form: str, read: Callable[[str], T]) -> dict[str, T]:
-    """Return the values of words NAME=VALUE by name; a name must not be repeated."""
+    """Return the values of words NAME=VALUE by name, or raise `ConstraintError` if a name is repeated."""
     values: dict[str, T] = {}
     for word in words:
         key, separator, value = word.partition("=")
@@ -295,7 +294,8 @@ def _obstacles(entries: Any) -> tuple[Obstacle, ...]:
         kind, arguments = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else ("", None)
         if kind not in kinds or not isinstance(arguments, dict):
             raise ConstraintError(
-                f"an obstacle is written KIND: {{ARGUMENTS}} with one of {', '.join(kinds)}, got {entry!r}", entry
+                f"an obstacle must be KIND: {{ARGUMENTS}}, where KIND is one of {', '.join(kinds)}, got {entry!r}",
+                entry,
             )
         try:
             found.append(kinds[kind](**arguments))
@@ -332,7 +332,7 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "guarantee": _guarantee,
     "limits": _limits,
 }
-"""Functions that make the argument of a method from a value of YAML."""
+"""Functions that convert a value of YAML to the argument of a method, by setting."""
 
 
 def use_threads(n: int | None) -> None:

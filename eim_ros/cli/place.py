@@ -37,12 +37,12 @@ class Place:
     )
     x: tuple[float, float] | None = flag(
         None,
-        "Range of positions of the base link [m] (default: all from which a pose may be in reach).",
+        "Range of the base link's x in the world [m] (default: every x from which a pose may be in reach).",
         metavar="LOWER UPPER",
     )
-    y: tuple[float, float] | None = flag(None, "The same along y [m].", metavar="LOWER UPPER")
+    y: tuple[float, float] | None = flag(None, "Range of the base link's y in the world [m].", metavar="LOWER UPPER")
     z: float = flag(0.0, "Height of the base link in the world [m].", is_expert=True)
-    spacing: float = flag(0.1, "Distance of neighbouring positions [m].", read=positive)
+    spacing: float = flag(0.1, "Distance between neighbouring positions [m].", read=positive)
     yaws: int = count(
         1,
         "Number of directions of the base. One is enough if the first joint can make a complete revolution.",
@@ -50,7 +50,7 @@ class Place:
     )
     criterion: Literal["manipulability", "components", "length"] = flag(
         "manipulability",
-        "What counts between bases that reach equally many poses, at the worst pose.",
+        "Quantity that ranks bases which reach equally many poses. Its value at the worst pose counts.",
     )
     refine: int = flag(3, "Number of bases to refine.", read=whole(0), is_expert=True)
     top: int = count(5, "Number of bases to print.", is_expert=True)
@@ -70,7 +70,7 @@ class Place:
 
         rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
         if not rows:
-            raise ConfigurationError("give the poses by --poses FILE, or by --pose")
+            raise ConfigurationError("there are no poses to reach: give them by --poses FILE, or by --pose")
         for row in rows:
             check_pose_length(row)
         settings = self.settings.read()
@@ -124,7 +124,7 @@ def _figures(best: Any, n_bases: int) -> dict[str, Any]:
 
 
 def _show(best: Any, n_poses: int) -> None:
-    """Print a table of the best bases; columns after the first five are for the worst pose that is reached."""
+    """Print a table of the best bases; columns after the first five refer to the worst pose that is reached."""
     print("   x [m]   y [m]   z [m]  yaw [rad]  reached  components  length  manipulability")
     worst = [best.worst(name) for name in ("components", "length", "manipulability")]
     for (x, y, z, yaw), reached, *values in zip(best.bases, best.n_reached, *worst, strict=True):

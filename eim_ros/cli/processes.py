@@ -34,7 +34,7 @@ def use_own_domain() -> int:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Make SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
+    """Make SIGTERM raise `SystemExit`, so that a program ends its nodes as it does after Ctrl-C.
 
     By default the signal ends the program at once, and its nodes are killed.
     """
@@ -50,7 +50,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
-    """Context manager for a node with parameters that never outlives this process. Its log is in `folder`."""
+    """Context manager that runs a node with parameters, at most as long as this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
@@ -93,10 +93,10 @@ class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
 
 
 class Waiting(contextlib.AbstractContextManager["Waiting"]):
-    """The `watch` of a client: it reports the time spent waiting for `name` on stderr.
+    """Callback `watch` of a client, which prints on stderr how long it has waited for `name`.
 
-    A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes are silent for too
-    long.
+    It raises `ServiceError` with the end of the log if a process has ended, and `ServiceError` if nothing was heard of
+    the nodes for too long.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:
@@ -111,9 +111,9 @@ class Waiting(contextlib.AbstractContextManager["Waiting"]):
             self._heard = elapsed
         if elapsed - self._heard > _LONGEST_SILENCE:
             raise ServiceError(
-                f"{self._name} runs, but nothing was heard of it for {_LONGEST_SILENCE:.0f} s: does a firewall or "
-                "another setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) separate the nodes of "
-                "this machine?"
+                f"nothing was heard of {self._name} for {_LONGEST_SILENCE:.0f} s, although it runs: check whether a "
+                "firewall or a setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) separates the "
+                "nodes of this machine"
             )
         self._show(state or "starting", elapsed)
 

@@ -17,7 +17,7 @@ SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accurac
 
 
 class Bar(contextlib.AbstractContextManager["Bar"]):
-    """A bar on stderr with the remaining time; without a terminal, only its last state. The total may be unknown."""
+    """Bar on stderr with the remaining time. The total may be unknown. Without a terminal, only the end is shown."""
 
     def __init__(self, label: str, total: float | None = None, *, enabled: bool = True, unit: str = "") -> None:
         from rich import console, progress
@@ -31,7 +31,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         self._label, self._is_new = label, True
 
     def show(self, done: float, total: float | None = None, *, stage: str = "", figures: str = "") -> None:
-        """Show the progress of a named stage. The work before the first call does not count for the pace."""
+        """Show the progress of a named stage. Work before the first call is not used to estimate the pace."""
         if self._is_new:
             self._progress.reset(self._task, completed=int(done))
         self._is_new = False
@@ -58,7 +58,7 @@ class ProgressBar(Bar):
     """Bar of a training: callback of a run, and context manager.
 
     Work before the iterations, such as the search for a start, is shown as a stage with its own total. The unit is "it"
-    for iterations, or the name of a figure of the record, which is summed.
+    for iterations, or the name of a figure of the records, which are summed.
     """
 
     def __init__(self, n_iterations: float, label: str = "training", *, enabled: bool = True, unit: str = "it") -> None:
@@ -85,12 +85,12 @@ class ProgressBar(Bar):
         super().__exit__(kind, *rest)
 
     def _hear(self, work: str, done: float, total: float) -> None:
-        if not self._done:  # after the first iteration, stages are parts of an iteration
+        if not self._done:  # after the first iteration, a stage is only a part of an iteration
             self.show(done, total or None, stage=work)
 
 
 class JsonProgress(contextlib.AbstractContextManager["JsonProgress"]):
-    """Lines on stderr, each a JSON object with the fields of the feedback of the action Train.
+    """Progress on stderr. Each line is a JSON object with the fields of the feedback of the action Train.
 
     Unknown values are null.
     """
@@ -99,7 +99,7 @@ class JsonProgress(contextlib.AbstractContextManager["JsonProgress"]):
         self._n_iterations = n_iterations
 
     def enter(self, phase: str) -> None:
-        """Report a phase: reading, preparing, fitting, writing."""
+        """Report the beginning of a phase: reading, preparing, fitting or writing."""
         self._print({"phase": phase})
 
     def __call__(self, state: State, record: dict[str, float]) -> None:

@@ -1,7 +1,7 @@
 """Verbs that compute configurations, such as `eim solve`, `sample` and `solve-all`.
 
 Each verb calls the method of `Sampler` with the same name, or with --service a service of a running node. The exit code
-is 0 if there is a valid configuration and 1 if none was found. For other codes see `eim --help`.
+is 0 if there is a valid configuration and 1 if none was found. `eim --help-all` explains other codes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Operation:
     settings: SettingFlags
     service: str | None = flag(
         None,
-        "Name of a running node that answers, such as /ik_server, with its own robot and model. It adds two "
+        "Name of a running node, such as /ik_server, that answers with its robot and model. This flag adds two "
         "settings: frame is the frame of the pose, and wait is the longest time to wait for the node [s].",
         metavar="NODE",
     )
@@ -125,7 +125,7 @@ class Operation:
         print_configurations(answer, getattr(self, "n", None) or 0)
 
     def exit_code(self, answer: Any) -> int:
-        """Return 0 with a solution, else 1; print the reason on stderr if the operation did not succeed."""
+        """Return 0 if there is a solution, otherwise 1. Print the reason on stderr if the operation did not succeed."""
         if answer.error_code.name != "SUCCESS":
             verb = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
             print(f"eim {verb}: {answer.error_code.name}: {answer.message}", file=sys.stderr)
@@ -160,7 +160,9 @@ class OfPose(Operation):
         if len(self.pose) != 3:
             raise ConfigurationError(f"--pose needs 3 numbers with --rpy (X Y Z), got {len(self.pose)}")
         if max(map(abs, self.rpy)) > 2.0 * math.pi:
-            raise ConfigurationError(f"--rpy needs angles in radians, got {' '.join(f'{one:g}' for one in self.rpy)}")
+            raise ConfigurationError(
+                f"--rpy needs angles in radians of at most 2π, got {' '.join(f'{one:g}' for one in self.rpy)}"
+            )
         return pose_from(self.pose, rpy=self.rpy)
 
 
@@ -176,7 +178,7 @@ class NearPose(OfPose):
 
 @dataclass(frozen=True, kw_only=True)
 class Solve(NearPose):
-    """Find one configuration that reaches a pose; with --near the closest one."""
+    """Find one configuration that reaches a pose. With --near, find the one closest to a given configuration."""
 
     operation = "solve"
 
@@ -208,7 +210,7 @@ class SolveAll(NearPose):
 
 @dataclass(frozen=True, kw_only=True)
 class SolveNearestPose(OfPose):
-    """Find the configuration whose pose is nearest to a target, also if the target is out of reach.
+    """Find the configuration whose pose is nearest to a target, even if the target is out of reach.
 
     Settings: priority, start, and the constraints.
     """
@@ -225,10 +227,10 @@ class SolveNearestPose(OfPose):
         print(_row(names, answer.q))
 
     def exit_code(self, answer: Any) -> int:
-        """Return 0 if there is a configuration; say on stderr if there is none, or if there may be nearer ones."""
-        remark = "" if answer.in_time else "timed out: there may be nearer poses"
+        """Return 0 if there is a configuration. Print on stderr if there is none, or if there may be nearer ones."""
+        remark = "" if answer.in_time else "timed out: there may be nearer poses, which a longer --timeout may find"
         if not answer:
-            remark = "every configuration that was found collides"
+            remark = "no configuration without collision was found"
         if remark:
             print(f"eim solve-nearest-pose: {remark}", file=sys.stderr)
         return 0 if answer else 1
@@ -249,7 +251,7 @@ class Draw(OfPose):
 
 @dataclass(frozen=True, kw_only=True)
 class Propose(OfPose):
-    """Print raw draws of a model. They are not solved: the column `valid` marks the solutions."""
+    """Print raw draws of a model. They are not refined, and the column `valid` marks those that reach the pose."""
 
     operation = "propose"
 
@@ -285,7 +287,7 @@ class Follow(Operation):
     def rows(self) -> Sequence[Sequence[float]]:
         rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
         if not rows:
-            raise ConfigurationError("give the path by --poses FILE, or by several --pose")
+            raise ConfigurationError("there are no poses to follow: give them by --poses FILE, or by several --pose")
         return rows
 
     def show(self, answer: Any) -> None:
@@ -320,7 +322,7 @@ class Picture(Sample):
 
 
 def read_rows(path: str) -> list[tuple[float, ...]]:
-    """Return the numbers of each line of a file of poses; `DataError` if it cannot be read."""
+    """Return the numbers in each line of a file of poses, or raise `DataError` if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.replace(",", " ").split() for line in file]
@@ -332,7 +334,7 @@ def read_rows(path: str) -> list[tuple[float, ...]]:
 def print_configurations(answer: Any, n_wanted: int) -> None:
     """Print a summary and the first rows of an answer, and why there are fewer than requested.
 
-    If there is no solution, print the best attempt, marked as such.
+    If there is no solution, print the best attempt with a warning.
     """
     n = len(answer)
     print(f"{answer.valid.sum()} valid of {n} configurations in {1e3 * answer.elapsed:.2f} ms")
@@ -343,7 +345,7 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
     names = [f"{name:>8}" for name in short_names(answer.joint_names)]
     if not n:
         if answer.best_attempt is not None:
-            print("no solution; the best attempt, which must not be executed:")
+            print("no solution was found; this is the best attempt, which must not be executed:")
             print("  ".join(names))
             print(_row(names, answer.best_attempt))
         return

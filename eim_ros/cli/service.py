@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from eim_ros.cli.options import RequestSettings, Source
     from eim_ros.ik import Constraints
 
-PATIENCE = 5.0  # time after the timeout of a request for requests that arrived earlier [s]
-SERVER_TIMEOUT = 30.0  # at least the default of the server, which is not known here [s]
+PATIENCE = 5.0  # extra time after the timeout, in which the node answers earlier requests [s]
+SERVER_TIMEOUT = 30.0  # upper bound of the server's default, which is not known here [s]
 WAIT = 5.0  # longest time to wait until the node is active [s]
-NAMES = {"n": "n_samples"}  # fields of requests that differ from the keyword
+NAMES = {"n": "n_samples"}  # fields of requests whose names differ from the keywords
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "solve": ("SampleIK", "sample_ik", {"n_samples": 1}),
@@ -27,7 +27,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "draw": ("DrawIK", "draw_ik", {}),
     "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
     "follow": ("FollowIK", "follow_ik", {}),
-}  # operation: type and name of the service, and fields of its request that no keyword sets
+}  # type and name of the service of each operation, and fields of its request that no keyword sets
 
 
 class Operation(Protocol):
@@ -49,10 +49,10 @@ class Operation(Protocol):
 def ask(
     verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints, settings: RequestSettings
 ) -> Any:
-    """Return the answer of the node. The target is a pose (4, 4), or a list of them for a path."""
+    """Return the answer of the node. The target is a pose (4, 4), or a list of poses for a path."""
     wait, timeout = settings.others.get("wait", WAIT), arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
-        raise ConfigurationError("--service uses the robot of the node: give no --model, --robot or --base")
+        raise ConfigurationError("--service uses the robot of the node: leave out --model, --robot and --base")
     for name, value in (("wait", wait), ("timeout", timeout)):
         if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0.0):
             raise ConfigurationError(f"{name} must be a number of at least 0, got {value}", value)
@@ -87,7 +87,7 @@ def fill(request: Any, operation: str, target: Any, arguments: Mapping[str, Any]
     from eim_ros.nodes.common.messages import pose_message
 
     request.poses = [pose_message(pose) for pose in (target if isinstance(target, list) else [target])]
-    request.seed = -1  # a fresh one, unless --seed is given
+    request.seed = -1  # the server chooses a seed, unless --seed is given
     for name, value in {**REQUESTS[operation][2], **arguments}.items():
         if name == "near":
             _fill_state(request.near, by_name(value, client))
@@ -110,23 +110,25 @@ def fill(request: Any, operation: str, target: Any, arguments: Mapping[str, Any]
             request.weights = _numbers(name, value)
         elif name == "objective":
             if value != "squares":
-                raise ConfigurationError("the service has no objective: leave it out, or do without --service", value)
+                raise ConfigurationError(
+                    "the service does not support the setting objective: leave out objective or --service", value
+                )
         else:
             _set(request, NAMES.get(name, name), value)
 
 
 def _set(request: Any, name: str, value: Any) -> None:
-    """Set a field of a request; `ConfigurationError` if it has none of that name, or of another type."""
+    """Set a field of a request, or raise `ConfigurationError` if the field does not exist or has another type."""
     kind = request.get_fields_and_field_types().get(name)
     try:
         setattr(request, name, float(value) if kind == "double" else value)
     except (AttributeError, AssertionError, TypeError, ValueError) as error:
-        expected = f"{name} is a {kind}" if kind else f"the service has no {name}"
+        expected = f"{name} must be of type {kind}" if kind else f"the service has no setting {name}"
         raise ConfigurationError(f"{expected}, got {value!r}", value) from error
 
 
 def fill_constraints(message: Any, verb: Operation, constraints: Constraints, settings: RequestSettings) -> None:
-    """Fill an `IKConstraints`."""
+    """Fill an `IKConstraints` with the constraints, tip and tool of a request."""
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server import constraints as messages
 
@@ -140,7 +142,7 @@ def fill_constraints(message: Any, verb: Operation, constraints: Constraints, se
 
 
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
-    """Return a configuration by joint names. If no names are given, the server is asked for them."""
+    """Return a configuration by joint names. If it has no names, use those of the server."""
     if isinstance(near, dict):
         return near
     names = client.joint_names()
@@ -155,7 +157,7 @@ def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
         return values
     names = client.joint_names()
     if set(names) != set(values):
-        raise ConfigurationError(f"max_step must name all joints of the server: {' '.join(names)}", values)
+        raise ConfigurationError(f"max_step needs a value for each joint of the server: {' '.join(names)}", values)
     return [values[name] for name in names]
 
 

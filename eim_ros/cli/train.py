@@ -46,7 +46,7 @@ class RunSettings(Settings):
     """Settings of the run."""
 
     initial: str = option("", "initial model, from eim train (task ik)")
-    prior: str = option("", "model of demonstrations that multiplies the target of known-density (task ik)")
+    prior: str = option("", "model of demonstrations, whose density multiplies the target of known-density (task ik)")
     device: str = option("cpu", "device of EIM: cpu or cuda")
     checkpoint_every: int = option(10, "number of iterations between two checkpoints; 0: save none", minimum=0)
     progress: str = option("bar", "show a bar, or print JSON lines on stderr", choices=("bar", "json"))
@@ -66,39 +66,47 @@ class Train:
     """Learn an inverse kinematics model or a motion prior from a data set, or any mixture from arrays.
 
     With --samples, the data are your own arrays, and the learner fits them as it does in Python.
-    Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
-    --help-settings lists them, and --NAME VALUE is the same as --set NAME=VALUE. The run is saved next to the output.
-    After Ctrl-C or a crash, --resume continues it with the same result.
+    Settings come from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
+    --help-settings lists the settings. --NAME VALUE is the same as --set NAME=VALUE.
+    Checkpoints of the run are saved next to the output. After Ctrl-C or a crash, --resume continues the run, and the
+    result is the same as without the interruption.
     """
 
     first_words: ClassVar[tuple[str, ...]] = ("data",)
 
     arm: Arm
     data: str = flag(
-        text="Data set from eim collect or eim import; with --samples, an .npz or a .csv with a header.", metavar="FILE"
+        text="Data set from eim collect or eim import; with --samples, an .npz file or a .csv file with a header.",
+        metavar="FILE",
     )
     samples: str | None = flag(
-        None, "Columns or arrays of --data to model, such as a,b (default: --data is a data set).", metavar="NAMES"
+        None,
+        "Columns (.csv) or arrays (.npz) of --data to model, such as a,b (default: the samples of the data set).",
+        metavar="NAMES",
     )
     contexts: str | None = flag(
-        None, "Columns or arrays of --data that the samples depend on, such as x,y (default: none).", metavar="NAMES"
+        None, "Columns or arrays of --data on which --samples depend, such as x,y (default: none).", metavar="NAMES"
     )
     output: str = flag(text="Model to write (.safetensors).", metavar="FILE", short="-o")
     task: Literal["ik", "motion"] = flag("ik", "What to learn: configurations for poses (ik), or motions.")
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = flag("eim", "Learner.")
-    experts: int | None = flag(None, "Number of experts, n_components (default: that of the learner).")
-    iterations: int | None = flag(None, "Number of iterations, n_iterations (default: that of the learner).")
+    experts: int | None = flag(
+        None, "Number of experts, like the setting n_components (default: depends on the learner)."
+    )
+    iterations: int | None = flag(
+        None, "Number of iterations, like the setting n_iterations (default: depends on the learner)."
+    )
     seed: int = seed_flag()
     reach: tuple[str, ...] = flag(
         (),
-        "Coordinate of the tip of --robot at the end of all motions: a value [m] or a name of the context, and its "
-        "tolerance (default: 0.05). Motions drawn from the model reach it (task motion).",
+        "Goal for a coordinate of the tip of --robot at the end of all motions: a value [m] or the name of a context, "
+        "and a tolerance [m] (default: 0.05). Motions drawn from the model reach it (task motion).",
         metavar="AXIS=VALUE[:TOLERANCE]",
         repeated=True,
         is_expert=True,
     )
     set: tuple[str, ...] = flag(
-        (), "A setting, such as ratio.patience=5; see --help-settings.", metavar="NAME=VALUE", repeated=True
+        (), "Setting, such as ratio.patience=5. --help-settings lists all.", metavar="NAME=VALUE", repeated=True
     )
     config: str | None = flag(None, "YAML file of settings.", metavar="FILE", is_expert=True)
     resume: bool = switch("Continue the interrupted run from its checkpoint.")
@@ -123,13 +131,13 @@ class Train:
         """Return the names of the settings, which may also be given as flags."""
         asked = {name: word for name, word in itertools.pairwise(words) if name in ("--task", "--algorithm")}
         task, algorithm = asked.get("--task", "ik"), asked.get("--algorithm", "eim")
-        with contextlib.suppress(ConfigurationError):  # the wrong task or algorithm is reported when it is read
+        with contextlib.suppress(ConfigurationError):  # a wrong task or algorithm is reported later, by `parse`
             learner = default_settings(task, algorithm, "--samples" not in words)
             return [*described(TrainSettings()), *described(learner)]
         return []
 
     def settings(self) -> tuple[TrainSettings, FitConfig]:
-        """Return the settings of the run and of the learner: of the file, of --set and of flags, in this order."""
+        """Return the settings of the run and of the learner. The file, --set and flags are applied in this order."""
         own, learner = TrainSettings(), list[dict[str, Any]]()
         for given in (read_yaml(self.config) if self.config else {}, assignments(self.set)):
             names = [name for name in given if name.partition(".")[0] in ("kinematics", "run")]
@@ -142,17 +150,19 @@ class Train:
         return own, config.replace(**{name: value for name, value in flags.items() if value is not None})
 
     def _check_arrays(self) -> None:
-        """Raise `ConfigurationError` for flags that are not for arrays."""
+        """Raise `ConfigurationError` for flags that do not work with arrays."""
         if self.samples is None:
             if self.contexts is not None:
-                raise ConfigurationError("--contexts needs --samples, the columns that are modelled", self.contexts)
+                raise ConfigurationError("--contexts needs --samples: give the columns to model too", self.contexts)
             return
         if self.arm.robot or self.task != "ik":
-            raise ConfigurationError("--samples is for arrays of any kind: leave out --robot and --task", self.samples)
+            raise ConfigurationError(
+                "--samples fits arrays without a robot: leave out --robot and --task", self.samples
+            )
         if self.algorithm == "known-density":
             raise ConfigurationError(
-                "known-density works only for arms: to fit your log density, use GMMVI in Python, see "
-                "docs/how_to/own_data.md",
+                "known-density works only for arms: to fit your own log density, use GMMVI in Python (see "
+                "docs/how_to/own_data.md)",
                 self.algorithm,
             )
 
@@ -187,7 +197,9 @@ class Train:
         if self.resume and checkpoint is None:
             raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: set it to 1 or more")
         if self.resume and checkpoint is not None and not checkpoint.exists():
-            raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
+            raise ModelFileError(
+                f"nothing to resume: there is no checkpoint {checkpoint}; leave out --resume", str(checkpoint)
+            )
         with self._progress(config, run) as progress:
             progress.enter("preparing")
             options = RunOptions([progress], checkpoint, run.checkpoint_every or 1, self.resume)
@@ -208,14 +220,14 @@ class Train:
         else:
             ended = f"{outcome.status.value.replace('_', ' ')} after {iterations} iterations"
             if outcome.status is Status.MAX_ITERATIONS:
-                ended = f"did all {iterations} iterations without convergence (run.initial continues from it)"
-            print(f"wrote {self.output}: {ended}, {record['cpu_seconds']} s of CPU")
+                ended = f"no convergence in {iterations} iterations (to continue, give this model as run.initial)"
+            print(f"wrote {self.output}: {ended}, {record['cpu_seconds']} s of CPU time")
             if outcome.result.message:
                 print(outcome.result.message)
         return 0 if outcome.status is not Status.NON_FINITE else 1
 
     def _data(self) -> DataSet | Arrays:
-        """Return the data set, or the contexts and samples of a file of the user."""
+        """Return the data set, or with --samples the arrays of a file of the user."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.core.tables import load_columns
 
@@ -247,7 +259,7 @@ class Train:
             return training.run(data_set, robot, initial=initial, prior=prior, run=options)
         for name, path in (("run.initial", run.initial), ("run.prior", run.prior)):
             if path:
-                raise ConfigurationError(f"{name} is only possible with --task ik", path)
+                raise ConfigurationError(f"{name} works only with --task ik: leave it out", path)
         goals = [TipGoal.parse(word) for word in self.reach]
         if robot is not None:
             motions = Demonstrations.from_data_set(data_set)
@@ -271,7 +283,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Contexts (n, n_context), or None, and samples (n, n_dims) from a file of the user, with the names of each."""
+    """Samples (n, n_dims) and contexts (n, n_context), or None, from a file of the user, and the names of columns."""
 
     contexts: FloatArray | None
     samples: FloatArray
@@ -317,7 +329,7 @@ def fitted_to_arrays(config: FitConfig, seed: int, run: RunSettings, data: Array
     from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FittedModel, TruncatedEM
 
     if run.prior:
-        raise ConfigurationError("run.prior works only for arms", run.prior)
+        raise ConfigurationError("run.prior works only for arms: leave it out", run.prior)
     learner: Any = EM if isinstance(config, EMConfig) else EIM if isinstance(config, EIMConfig) else TruncatedEM
     start = FittedModel.load(run.initial) if run.initial else None
     generator = None if run.device == "cpu" else torch.Generator(run.device).manual_seed(seed)
@@ -336,7 +348,7 @@ def _names(flag: str, text: str | None) -> tuple[str, ...]:
 
 
 def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
-    """Return the limits of a robot's joints as the description of a data set has them."""
+    """Return the limits of a robot's joints in the form of a data set's description."""
     order = [robot.joint_names.index(name) for name in names]
     limits = {"lower": robot.lower, "upper": robot.upper}
     described = {
@@ -347,12 +359,12 @@ def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
-    """Return the settings of a learner. For some learners they have a group `motion` or `smoothing`."""
+    """Return the default settings of a learner. Those of some learners have a group `motion` or `smoothing`."""
     from eim_ros.cli.learners import DEFAULTS
 
     name = f"{algorithm}-kinematics" if (task, algorithm) == ("ik", "eim") and kinematics else algorithm
     if (task, name) not in DEFAULTS:
-        raise ConfigurationError(f"motion priors are learned by eim or em, not by {algorithm}", algorithm)
+        raise ConfigurationError(f"--algorithm {algorithm} cannot learn motion priors: use eim or em", algorithm)
     return DEFAULTS[task, name]
 
 
@@ -366,7 +378,7 @@ def learner_of(settings: FitConfig) -> FitConfig:
 
 
 def _end_with_stdin() -> None:
-    """Wait until the parent process closes its end of the pipe or ends. The result is then not needed any more."""
+    """End this process when the parent ends or closes its end of the pipe, because nobody needs the result then."""
     while os.read(0, 4096):  # not sys.stdin, because its lock must be free when the interpreter exits
         pass
     os._exit(1)

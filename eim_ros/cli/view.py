@@ -25,7 +25,7 @@ class PageFlags:
     """Address of the page."""
 
     host: str = flag("127.0.0.1", "Address to serve on; 0.0.0.0 also serves other machines.")
-    port: int = flag(8080, "Port; 0: any free port.", read=whole(0, 65535))
+    port: int = flag(8080, "Port; 0 selects any free port.", read=whole(0, 65535))
     json: bool = switch("Print the address as one JSON object.")
     no_browser: bool = switch("Print the address without opening a browser.")
 
@@ -60,7 +60,7 @@ class View:
         "Motion prior for --robot, from eim train --task motion. A tab shows its motions.",
         metavar="FILE",
     )
-    data: str | None = flag(None, "Demonstrations, to compare with the motions of the prior.", metavar="FILE")
+    data: str | None = flag(None, "Demonstrations to compare with the motions of the prior.", metavar="FILE")
     pose: tuple[float, ...] | None = flag(
         None,
         "First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace).",
@@ -70,7 +70,7 @@ class View:
     position_only: bool | None = flag(None, "Accept every orientation.")
     tool: tuple[float, ...] | None = flag(
         None,
-        "Tip of a tool, in the frame of the tip link. The tip of the tool then reaches the pose.",
+        "Pose of the tip of a tool in the frame of the tip link. The tip of the tool then reaches the target.",
         metavar="X Y Z [QX QY QZ QW]",
     )
     seed: int = seed_flag()

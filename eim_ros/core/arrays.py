@@ -1,7 +1,7 @@
 """Types of arrays, and matrix algebra that returns the same bits on every processor.
 
-`@`, `np.einsum` and `np.linalg` call libraries that sum in another order, or fuse products and sums, on another
-processor. An answer that depended on them would differ between computers. The functions here use only operations that
+`@`, `np.einsum` and `np.linalg` call libraries whose order of summation, and whose fusing of products and sums, depend
+on the processor. Answers computed with them would differ between computers. The functions here use only operations that
 IEEE 754 rounds exactly. They are for small matrices. `eim_ros.solver` has sin, cos, acos, atan2, exp and log.
 """
 
@@ -36,9 +36,9 @@ def length(vectors: FloatArray) -> FloatArray:
 def orthonormal_rows(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return an orthonormal basis (..., n, m) of the rows of matrices (..., n, m), n <= m, and lengths (..., n).
 
-    A length is what remains of a row after its projection onto the rows above it is subtracted (Gram-Schmidt, twice
-    because of rounding). The product of the lengths is the product of the singular values. A row that depends on those
-    above has the length 0, except for rounding.
+    Each length is that of a row after its projection onto the rows above it is subtracted (Gram-Schmidt, done twice
+    because of rounding). The product of the lengths is the product of the singular values. If a row depends linearly on
+    the rows above it, its length is 0 up to rounding.
     """
     basis, lengths = np.array(matrices, dtype=np.float64), np.empty(matrices.shape[:-1])
     for i in range(matrices.shape[-2]):

@@ -4,7 +4,7 @@ Each check returns the value in its final type, or raises an error of the packag
 the value. Without them a wrong value would fail somewhere deep inside, with an unrelated message. The checks are cheap
 because they run before each call of the solver.
 
-`check_keywords` is for calls with `**changes`; Python itself refuses the wrong keywords of all others.
+`check_keywords` checks calls with `**changes`; Python itself refuses the wrong keywords of all others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from eim_ros.core.errors import ConfigurationError, EimError, KeywordError, Robo
 
 Value = TypeVar("Value")
 
-LONGEST_NAME = 255  # [byte], limit of file systems for a name
+LONGEST_NAME = 255  # [byte], longest file name of common file systems
 LARGEST = 1e100  # squares of larger numbers could overflow
-MAX_COUNT = 1_000_000  # larger counts are mistakes and would exhaust memory
+MAX_COUNT = 1_000_000  # larger counts are surely mistakes and would exhaust memory
 
 
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:
@@ -62,13 +62,15 @@ def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
             return Path(value)
     except (TypeError, UnicodeError):
         pass  # __fspath__ gives no text, or text that cannot be encoded
-    raise error(f"no file can have the name {_told(value)}: it has a null byte, is too long, or no Unicode", value)
+    raise error(
+        f"no file can have the name {_told(value)}: it contains a null byte, is too long, or is not Unicode", value
+    )
 
 
 def checked_flag(value: Any, name: str, error: type[EimError] = ConfigurationError) -> bool:
     """Return a flag, given as True, False, 0 or 1.
 
-    Other values with a truth value are rejected: "no" would be true.
+    Other values are rejected, because the text "no" would count as true.
     """
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, Integral) and int(value) in (0, 1)):
         return bool(value)

@@ -23,17 +23,17 @@ _NOT_FOUND = 127  # exit code of shells for a command that cannot be executed
 def tied(command: Sequence[str]) -> list[str]:
     """Return a command for `subprocess` that runs `command` and ends with this process.
 
-    The process keeps its identifier and arguments when it becomes `command`. SIGINT gets its default action back,
-    because a shell starts background jobs with SIGINT ignored.
+    The process keeps its identifier and arguments when it becomes `command`. The command runs with the default action
+    of SIGINT, because a shell starts background jobs with SIGINT ignored.
 
-    The kernel watches the *thread* that starts the process. That thread must not end before the process does. The
-    process ends with exit code 127 if the program cannot be executed.
+    The kernel watches the *thread* that starts the process. This thread must not end before the process. The process
+    ends with exit code 127 if the program cannot be executed.
     """
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends.
+    """Ask the kernel to kill this process when its parent ends.
 
     If the process with the identifier `parent` has already ended, this process ends at once.
     """

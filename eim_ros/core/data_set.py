@@ -1,8 +1,8 @@
 """Data sets of contexts and samples, and helpers that prepare them from recordings.
 
 A data set is one NumPy archive (.npz) without pickled objects. A JSON description is inside, and the comment of the
-archive holds the checksum of the file. The helpers interpolate positions and poses over time, and put joint values into
-the order of a robot's joints by matching names.
+archive holds the checksum of the file. The helpers interpolate positions and poses over time, and sort joint values by
+the joint names of a robot.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SCHEMA = 1
 CHECKSUM_MARK = b"eim_ros sha256 "
 METHODS = ("linear", "cubic")
 OTHER_JOINTS = "other joints"
-LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged ones may overflow
-OWN_ARRAYS = "for arrays of your own, name columns with eim train --contexts and --samples"
+LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged values may overflow
+OWN_ARRAYS = "to use your own arrays, name columns with eim train --contexts and --samples"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def load_data_set(path: str | Path) -> DataSet:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
     found = described_format(content)
     if found and not found.endswith(".npz)"):
-        cure = "expected one of eim collect or eim import"
+        cure = "expected a data set of eim collect or eim import"
         raise DataError(f"{path} is not a data set (.npz), it is {found}; {cure}", str(path))
     try:
         context, sample, header = _columns(content)
@@ -122,7 +122,7 @@ def load_data_set(path: str | Path) -> DataSet:
     except ARCHIVE_ERRORS as error:
         raise DataError(f"{path} is truncated, or not a data set (.npz): {error}; {OWN_ARRAYS}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
-        raise DataError(f"{path} has a different schema version; collect it again with this version", str(path))
+        raise DataError(f"{path} has a different schema version; collect the data again with this version", str(path))
     if problem := checksum_problem(content, CHECKSUM_MARK):
         raise DataError(f"{path} {problem}", str(path))
     try:
@@ -215,7 +215,7 @@ def interpolated_poses(
 
 
 class JointMatcher:
-    """Selection of wanted joints from joint states."""
+    """Selection of given joints from joint states."""
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self.joint_names = tuple(joint_names)
@@ -224,7 +224,7 @@ class JointMatcher:
         self._problem = ""
 
     def match(self, names: Sequence[str], positions: npt.ArrayLike) -> tuple[npt.NDArray[np.float64] | None, str]:
-        """Return the positions of the wanted joints in a joint state.
+        """Return the positions of the selected joints in a joint state.
 
         Parameters
         ----------
@@ -236,9 +236,9 @@ class JointMatcher:
         Returns
         -------
         positions : (n_joints,) or None
-            None if the joint state does not contain usable positions of all wanted joints.
+            Positions, or None if the joint state lacks usable positions of some of these joints.
         problem : str
-            Why it does not; otherwise empty.
+            Reason why the positions are None; otherwise empty.
         """
         if names != self._names:
             self._names = list(names)

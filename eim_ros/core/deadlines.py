@@ -1,7 +1,7 @@
 """Deadlines of calls.
 
-Some work cannot be interrupted. Its duration is estimated before it begins, and `OutOfTime` is raised if the time left
-is too short. A deadline is a time of `perf_counter` [s]; infinity means that there is no deadline.
+If work cannot be interrupted, its duration is estimated before it begins, and `OutOfTime` is raised if the time left is
+too short. A deadline is a time of `perf_counter` [s]; infinity means that there is no deadline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from eim_ros.core.errors import EimError
 
 NEVER = math.inf
-GRACE = 0.02  # [s] that preparations may always take; enough for small scenes
+GRACE = 0.02  # [s] time that preparations may always take; enough for small scenes
 DOUBT = 1.25  # safety factor of estimates
 
 clock: Callable[[], float] = time.perf_counter
@@ -36,8 +36,8 @@ def with_grace(deadline: float) -> float:
 def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
     """Raise `OutOfTime` if a deadline leaves no time for some work.
 
-    The deadline is a time of `perf_counter` [s]. The error message names the work, an infinitive. Its estimated
-    duration `seconds` is 0 if only the deadline is to be checked.
+    The deadline is a time of `perf_counter` [s]. The error message names the work with the infinitive `what`. The
+    estimated duration of the work is `seconds`, and 0 checks only the deadline.
     """
     if deadline == NEVER:
         return
@@ -45,8 +45,7 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
     if left <= seconds:
         takes = f", which takes about {seconds:.2g} s" if seconds > 0.0 else ""
         raise OutOfTime(
-            f"no time was left to {what}{takes}: give a longer timeout once, what is prepared is kept; or simplify the "
-            "scene",
+            f"no time was left to {what}{takes}: give a longer timeout once (preparations are kept), or simplify the scene",
             max(left, 0.0),
         )
 
@@ -54,7 +53,7 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
 class Effort:
     """Estimate of how long work takes, learned from the work done so far.
 
-    The cost of work of size n is taken to grow as n log n. `seconds` is the initial guess of the factor of n log2(n +
+    The cost of work of size n is assumed to grow as n log n. `seconds` is the initial guess of the factor of n log2(n +
     2) [s].
     """
 
@@ -71,6 +70,6 @@ class Effort:
         return DOUBT * self._seconds
 
     def took(self, size: float, seconds: float) -> None:
-        """Update the estimate with the duration of finished work [s]. Work below 1 ms or of size 0 says nothing."""
+        """Update the estimate with the duration of finished work [s]; ignore work below 1 ms or of size 0."""
         if seconds > 1e-3 and size > 0.0:
             self._seconds = 0.5 * (self._seconds + seconds / (size * math.log2(size + 2.0)))

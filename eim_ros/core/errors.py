@@ -1,7 +1,7 @@
 """Errors of the package.
 
 Each message names the cause and the remedy, and each error carries the offending value. Bad input raises a subclass of
-`EimError`. A numerical outcome (not converged, stalled, non-finite) is never an exception but data, see
+`EimError`. A numerical outcome (not converged, stalled, non-finite) is never an exception. It is data, see
 `eim_ros.learning.run`.
 """
 
@@ -28,16 +28,16 @@ EXTRAS = {
     "trimesh": "view",
     "viser": "view",
 }  # packages that are not needed to solve poses or serve a model, and the extras that install them
-LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
+LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # largest numbers of characters; a path or a list of 30 joints still fits
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _options: ContextVar[Mapping[str, str]] = ContextVar("options", default=MappingProxyType({}))
 
 
 def shortened(text: str) -> str:
-    """Return the text of a message or log line, without the middle of the text and of its words if they are too long.
+    """Return the text of a message or log line. If the text or a word is too long, its middle is left out.
 
-    Messages quote values of requests and files, which may have millions of characters. The beginning names the cause
-    and the end the remedy, so these are kept.
+    Messages quote values of requests and files, which may have millions of characters. The beginning and the end are
+    kept, because they name the cause and the remedy.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class ConfigurationError(EimError):
 
 
 class KeywordError(ConfigurationError, TypeError):
-    """A call does not have a keyword of that name."""
+    """A call was given a keyword that it does not have."""
 
 
 class ConstraintError(EimError):
@@ -120,8 +120,8 @@ class MissingPackageError(EimError, ModuleNotFoundError):
     """A package that some parts of eim_ros need is not installed."""
 
     def __init__(self, what: str, package: str) -> None:
-        remedy = f"eim_ros[{EXTRAS[package]}] brings it, as pip install '.[{EXTRAS[package]}]' in its folder"
-        super().__init__(f"{what} needs {package}, which is not installed; {remedy}", package)
+        remedy = f"run pip install '.[{EXTRAS[package]}]' in the clone of eim_ros"
+        super().__init__(f"{what} needs {package}, which is not installed: {remedy}", package)
         self.name = package
 
 
@@ -134,7 +134,7 @@ class PoseError(EimError):
 
 
 class JointStateError(EimError):
-    """A joint state lacks joints of the robot, names unknown ones, or is not finite."""
+    """A joint state lacks joints of the robot, names unknown joints, or is not finite."""
 
 
 class ServiceError(EimError):
@@ -142,7 +142,7 @@ class ServiceError(EimError):
 
 
 class RobotWarning(UserWarning):
-    """A robot description can be read, but something in it is probably not meant."""
+    """A robot description can be read, but something in it is probably a mistake."""
 
 
 class ResumeWarning(UserWarning):
@@ -151,7 +151,7 @@ class ResumeWarning(UserWarning):
 
 @contextmanager
 def options_named(**names: str) -> Iterator[None]:
-    """Let messages name options as the caller knows them, such as a flag instead of the keyword of a function.
+    """Make messages name options as the user knows them, such as a flag instead of the keyword of a function.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def option_name(keyword: str) -> str:
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Issue a warning at the line outside of this package that led here."""
+    """Issue a warning that points to the line of the caller's code, outside of this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "eim_ros":
         level, frame = level + 1, frame.f_back
@@ -184,7 +184,7 @@ def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
     """Return the end of an error message that suggests known words for one or several unknown ones.
 
     Case, "_" versus "-" and the leading dashes of a flag are ignored. A word may be only the last part or the group of
-    a dotted name, as "patience" or "ratio" for "ratio.patience". The result is empty if no known word is similar.
+    a dotted name, such as "patience" or "ratio" in "ratio.patience". The result is empty if no known word is similar.
     """
     choices = list(known)
     near = dict.fromkeys(n for word in ([words] if isinstance(words, str) else words) for n in _similar(word, choices))

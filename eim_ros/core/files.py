@@ -1,13 +1,13 @@
 """Files that are either complete or absent, and checks that detect damage.
 
-- A file is written to a temporary file, synchronised to disk and renamed, so no reader sees a part of it.
+- A file is written under a temporary name, synchronised to disk and renamed, so no reader sees an incomplete file.
 - Output paths are checked before long work begins: they must be writable and must not be inputs of the same work.
-- Errors about an unexpected file of this package say what it holds.
+- If a file of this package has the wrong kind, the error says what it contains.
 - JSON follows RFC 8259, which has no NaN and no infinity: non-finite numbers become null.
 - Tensor files are safetensors files whose metadata holds a JSON document. They can be read as tensors of torch or as
   NumPy arrays, without torch. Pickles are never loaded.
-- Each file holds its own SHA-256 digest, computed with zeros in the digest's place. The place follows a mark, which
-  must suit the format: readers of the format have to skip the mark and the 64 characters of the digest.
+- Each file holds its own SHA-256 digest, computed with zeros in the digest's place. The digest follows a mark. Readers
+  of the file format must skip the mark and the 64 characters of the digest, so the mark depends on the format.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: th
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write bytes atomically: a reader, or a crash, leaves the old file or the new one, never a part.
+    """Write bytes atomically: a reader, or a crash, finds the old file or the new one, never a part of it.
 
     The folder of the destination is created if it is missing. An existing file keeps its permissions, and a link stays
-    a link. A pipe or a device such as /dev/null is written to, not replaced.
+    a link. A pipe or a device, such as /dev/null, is written to and not replaced.
     """
     destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -106,9 +106,9 @@ def check_outputs(
 ) -> None:
     """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
 
-    Both mappings have the user's name of each file, such as the flag, and its path. Entries without a path are skipped.
-    Inputs that do not exist, such as names, are skipped, too. An input may be a folder of files. Raise
-    `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
+    Both mappings contain the path of each file by the name that the user knows, such as the flag. Entries without a
+    path are skipped. Inputs that do not exist, such as names, are skipped, too. An input may be a folder of files.
+    Raise `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}
@@ -162,12 +162,12 @@ def _check_writable(name: str, path: Path) -> None:
 
 
 def described_format(content: bytes) -> str:
-    """Return what a file of this package holds, such as "a data set (.npz)"; empty for other and truncated files."""
+    """Return what a file of this package contains, such as "a data set (.npz)"; empty for other and truncated files."""
     return described_file(io.BytesIO(content))
 
 
 def described_file(file: BinaryIO) -> str:
-    """Return what an open file holds, as `described_format` does. Only its header or its list of members is read."""
+    """Return what an open file contains, as `described_format` does. Only its header or its list of members is read."""
     start = file.read(9)
     file.seek(0)
     try:
@@ -241,8 +241,10 @@ def checksum_problem(content: bytes, mark: bytes) -> str:
     if any(digest == _digest(content, place) for digest, place in found):
         return ""
     if found:
-        return "is damaged: its content does not match its checksum; use another copy, or make it again"
-    return "has no checksum: it is damaged, or was written before files had one; make it again with this version"
+        return "is damaged: its content does not match its checksum; use another copy, or create the file again"
+    return (
+        "has no checksum: it is damaged, or was written before files had checksums; create it again with this version"
+    )
 
 
 def _digest(content: bytes, place: int) -> bytes:
@@ -258,8 +260,8 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and a JSON document to one file, atomically.
 
-    The tensors have any shape, dtype and device, and the document is JSON-compatible. Readers reject a kind of content
-    that they do not expect, and other versions of the layout, `schema`.
+    The tensors have any shape, dtype and device, and the document is JSON-compatible. Readers reject another kind of
+    content, and another version of the layout, `schema`.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
     import torch

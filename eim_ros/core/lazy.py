@@ -1,7 +1,7 @@
 """Names of a package that are imported on first use (PEP 562).
 
-With them a package can offer both light and slow modules, and users wait only for the modules that they use. The names
-and their modules are written once, as imports under `if TYPE_CHECKING:`. Type checkers read them there, and so does
+A package can thus offer light and slow modules, and users wait only for the modules that they use. The names and their
+modules are listed once, as imports under `if TYPE_CHECKING:`. Type checkers read them there, and so does
 `deferred_names` (compare `attach_stub` of lazy_loader, SPEC 1).
 """
 
@@ -69,7 +69,7 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
 
 
 def _within(package: str, folder: Path, name: str) -> str:
-    """Return the end of an error message for a name that an inner package has; empty if none has it."""
+    """Return the end of an error message that tells which inner package has a name; empty if none has it."""
     for init in sorted(folder.glob("*/__init__.py")):
         statements = ast.walk(ast.parse(init.read_text(encoding="utf-8")))
         imports = (one for one in statements if isinstance(one, ast.ImportFrom))

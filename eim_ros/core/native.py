@@ -4,8 +4,8 @@ The best variant that this processor supports is loaded. A variant that it does 
 illegal instruction would end the process. The environment variable `EIM_ROS_INSTRUCTION_SET` (avx2 or baseline)
 forces a variant, so that tests can run each of them. All of them compute the same bits.
 
-There is no variant for AVX-512: its longer vectors sum in another order. They gained 7 % in the median of twelve kinds
-of calls, and 30 % where self-motion curves are traced.
+There is no variant for AVX-512, because its longer vectors would sum in another order. They saved 7 % of the time in
+the median of twelve kinds of calls, and 30 % when tracing self-motion curves.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     Raises
     ------
     NotBuiltError
-        If the module was not built, was built only for instruction sets that this processor lacks, or lacks a wanted
-        attribute because its sources were older.
+        If the module was not built, was built only for instruction sets that this processor lacks, or lacks one of
+        these attributes because its sources were older.
     ImportError
         If the environment variable names an instruction set that is unknown, not supported here, or not built.
     """
@@ -41,7 +41,7 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     missing = [one for one in wanted if not hasattr(module, one)]
     if missing:
         raise NotBuiltError(
-            f"the compiled module {module.__name__} is older than the Python that uses it, it lacks "
+            f"the compiled module {module.__name__} is older than the Python code that uses it and lacks "
             f"{', '.join(missing)}: {CURE}",
             missing,
         )
@@ -51,7 +51,9 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 def stale_module(error: AttributeError) -> str:
     """Return the cause and the remedy if a compiled module lacks an attribute, else an empty string."""
     found = re.search(rf"\b(eim_ros[\w.]*_(?:{'|'.join(INSTRUCTION_SETS)}))\b.* has no attribute", str(error))
-    return f"the compiled module {found[1]} is older than the Python that uses it ({error}): {CURE}" if found else ""
+    return (
+        f"the compiled module {found[1]} is older than the Python code that uses it ({error}): {CURE}" if found else ""
+    )
 
 
 def _best(name: str) -> ModuleType:
@@ -65,9 +67,11 @@ def _best(name: str) -> ModuleType:
                 return importlib.import_module(f"{name}_{instruction_set}")
             except ModuleNotFoundError as error:
                 if forced:
-                    raise ImportError(f"{VARIABLE} is {forced!r}, for which {name} was not built") from error
+                    raise ImportError(
+                        f"{VARIABLE} is {forced!r}, but {name} was not built for it: unset {VARIABLE}"
+                    ) from error
         elif forced:
-            raise ImportError(f"{VARIABLE} is {forced!r}, which this processor does not have")
+            raise ImportError(f"{VARIABLE} is {forced!r}, which this processor does not support: unset {VARIABLE}")
     built = [one for one in INSTRUCTION_SETS if _is_built(f"{name}_{one}")]
     if built:
         raise NotBuiltError(

@@ -1,10 +1,10 @@
 """Threads, workers, progress and seeds of long computations.
 
-torch runs with one thread by default. Our matrices are small, so several threads mostly wait for each other and cost up
-to five times as much CPU time. With one thread the numbers are also the same on every machine.
+torch runs with one thread by default. The matrices in this package are small, so several threads mostly wait for each
+other and take up to five times as much CPU time. With one thread the numbers are also the same on every machine.
 
-Parts of a long computation run in this process, in other processes of this machine (joblib), or on workers of Dask.
-The same function does the work everywhere, so the results do not depend on the place. They arrive in any order.
+Parts of a long computation run in this process, in other processes of this machine (joblib), or on workers of Dask. The
+same function does the work everywhere, so the results do not depend on where it runs. The results arrive in any order.
 
 Progress is reported to a listener, such as a progress bar, in units of about equal cost. The code that reports does
 not need to know the listener.
@@ -48,8 +48,8 @@ _STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=Non
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Return the number of cores that this process may use.
 
-    `taskset` can limit it, and so can a container: the file `quota` of its control group holds the time that it may use
-    in a period, such as "150000 100000" for one and a half cores, which count as two.
+    `taskset` can limit it, and so can a container. The file `quota` of its control group contains the CPU time that it
+    may use in a period. For example, "150000 100000" means one and a half cores, which count as two.
     """
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
@@ -76,11 +76,11 @@ def checked_threads(n_threads: int | None) -> int:
 def torch_threads(n: int | None = None) -> Iterator[None]:
     """Run a block with n threads of torch, then restore the previous number.
 
-    As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so the caller
-    decides: `with torch_threads(4): EIM(config).fit(data)`. By default it is the number of the enclosing block or of
-    `use_torch_threads`, else `default_threads`.
+    As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so that the
+    caller decides: `with torch_threads(4): EIM(config).fit(data)`. By default it is the number of the enclosing block
+    or of `use_torch_threads`, else `default_threads`.
     """
-    import torch  # slow to import, and not needed to serve a model
+    import torch  # imported here, because it is slow to import and not needed to serve a model
 
     chosen = _chosen.get() if n is None else checked_whole(n, 1, "the number of threads")
     before, token = torch.get_num_threads(), _chosen.set(chosen)
@@ -115,7 +115,7 @@ class Workers(Protocol):
     """Callable that applies a function to tasks."""
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        """Yield the results in the order in which they are finished."""
+        """Yield the results in the order in which the tasks finish."""
         ...
 
 
@@ -141,7 +141,7 @@ class JoblibWorkers:
 
 
 def _done(parent: int, work: Callable[[TaskT], ResultT], task: TaskT) -> ResultT:
-    """Do the work. If joblib started a process for it, make that process end with its parent."""
+    """Do the work. If joblib started a process for the work, make this process end with its parent."""
     if os.getpid() != parent:
         end_with_parent(parent)
     return work(task)
@@ -214,7 +214,7 @@ def part_of(report: Report, before: float, amount: float) -> Report:
 
 
 class SharedProgress:
-    """Progress of parts of some work that run at the same time, reported as one.
+    """Progress of work whose parts run at the same time, reported as a single number.
 
     `amounts` are the costs of the parts.
     """
@@ -234,16 +234,16 @@ class SharedProgress:
 
 
 class Stopped(Exception):
-    """Raised in a thread of `in_threads` whose result is not needed any more, at its next report of progress."""
+    """Raised when a thread of `in_threads` reports progress although its result is not needed any more."""
 
 
 @contextlib.contextmanager
 def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iterator[Iterator[ResultT]]:
     """Apply a function to tasks in threads, and give the results in the order of the tasks.
 
-    There are as many threads as `torch_threads` allows, each with one thread of torch, or as usable cores if neither it
-    nor OMP_NUM_THREADS limits them. With one thread, each task is done when its result is asked for. At the end of the
-    block, tasks that have not begun are dropped, and others end at their next report of progress.
+    The number of threads is that of `torch_threads`, or the number of usable cores if neither it nor OMP_NUM_THREADS is
+    set. Each thread uses one thread of torch. If there is only one thread, a task begins when its result is requested.
+    At the end of the block, tasks that have not begun are dropped, and others end at their next report of progress.
     """
     n = concurrent_threads()
     if n == 1:
@@ -266,9 +266,9 @@ def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iter
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator of a seed >= 0. Without a seed it is a fresh one, made once in each process.
+    """Return a generator for a seed >= 0. Without a seed, return a randomly seeded one that this process shares.
 
-    To make one takes as long as to solve some poses. Threads may share it.
+    It is shared because its construction takes as long as solving some poses. Threads may use it at the same time.
     """
     return _fresh_generator(os.getpid()) if seed is None else np.random.default_rng(seed)
 
@@ -286,8 +286,8 @@ def random_bits() -> int:
 def seed_fraction(seed: int | None) -> float:
     """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1); random bits if the seed is None.
 
-    The compiled code starts its random numbers from it. A NumPy generator would take too long to construct: a request
-    may take only a fraction of a millisecond.
+    The compiled code seeds its random numbers with it. Constructing a NumPy generator would take too long, because a
+    request may take only a fraction of a millisecond.
     """
     if seed is None:
         return (random_bits() >> 11) * 2.0**-53

@@ -1,5 +1,5 @@
-// The instruction sets of this processor as a Python module. It is compiled without any of them, so that it can be used
-// before a module is loaded that would end the process with an illegal instruction.
+// The instruction sets of this processor as a Python module. It is compiled without any of them, so that it runs on
+// every processor. Python asks it before it loads a module that could end the process with an illegal instruction.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -32,7 +32,7 @@ SettingsT = TypeVar("SettingsT", bound="Settings")
 
 @functools.cache
 def _hints(kind: type) -> Mapping[str, Any]:
-    """Return the annotations of a class by name; they take 0.2 ms to resolve, and do not change."""
+    """Return the annotations of a class by name. They are cached, because resolving them takes 0.2 ms."""
     return types.MappingProxyType(typing.get_type_hints(kind))
 
 
@@ -106,10 +106,10 @@ class Settings:
 
     @classmethod
     def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-        """Build settings from a mapping of names to values, nested or dotted; others keep their defaults.
+        """Build settings from a mapping of nested or dotted names to values. Other settings keep their defaults.
 
-        Raise `ConfigurationError` for unknown names, with the nearest known one, for wrong values, and for a setting
-        that is given twice.
+        Raise `ConfigurationError` for unknown names, for wrong values, and for a setting that is given twice. The
+        message suggests the most similar known name.
         """
         return cls().replace(**values)
 
@@ -118,7 +118,7 @@ class Settings:
         return self._with(flattened(type(self), {**(dict([pair]) if pair else {}), **changes}))
 
     def _with(self: SettingsT, values: Mapping[str, Any]) -> SettingsT:
-        """Return a copy with other values of known dotted names."""
+        """Return a copy with other values, given by known dotted names."""
         own: dict[str, Any] = {}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
@@ -178,7 +178,7 @@ def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def unknown_settings(unknown: Sequence[str], kind: str, known: Iterable[str]) -> str:
-    """Return the error message for unknown names, with the known names of their group and the nearest of all."""
+    """Return the error message for unknown names. It lists the known names of their group and similar names."""
     names = list(known)
     group = unknown[0].rpartition(".")[0]
     prefix = f"{group}." if any(name.startswith(f"{group}.") for name in names) else ""
@@ -293,7 +293,7 @@ def assignments(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
         if not name or not equals or not value:
-            raise ConfigurationError(f"a setting is written name=value, got {word!r}", word)
+            raise ConfigurationError(f"a setting must be written name=value, got {word!r}", word)
         if name in values:
             raise ConfigurationError(f"setting {name} is given twice", word)
         values[name] = value
@@ -313,7 +313,7 @@ def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
 
 
 def assigned(values: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert texts to the types of the settings. Unknown names are kept: the settings class rejects them later."""
+    """Convert texts to the types of the settings. Unknown names are kept, because the class reports them later."""
     return {name: _converted_text(value, types.get(name, str)) for name, value in values.items()}
 
 

@@ -24,15 +24,15 @@ def load_columns(path: str | Path, *groups: Sequence[str]) -> tuple[FloatArray, 
     Parameters
     ----------
     path : str or Path
-        A text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). Names of an
-        archive are its arrays; an array (n,) counts as one column, (n, k) as k columns.
+        A text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). In an
+        archive, the arrays are the columns: an array (n,) counts as one column, and (n, k) as k columns.
     *groups : sequence of str
         Names of columns or arrays.
 
     Raises
     ------
     DataError
-        If the file cannot be read, has no column of a name, or if values are not numbers or arrays differ in length.
+        If the file cannot be read or lacks a column, if values are not numbers, or if arrays differ in length.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
         options: dict[str, Any] = {"delimiter": separator, "comments": None, "quotechar": '"', "ndmin": 2}
         rows = io.StringIO(file.read())
     if len(wanted) < sum(map(len, groups)):
-        return _stacked(path, groups, header, lambda name: np.empty((0, 1)))  # names the missing column
+        return _stacked(path, groups, header, lambda name: np.empty((0, 1)))  # the name of the missing column
     if not rows.getvalue().strip():
         raise DataError(f"{path} has no rows below its header", str(path))
     values = np.loadtxt(rows, usecols=chosen, **options)
@@ -90,7 +90,7 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
 def _stacked(
     path: Path, groups: Sequence[Sequence[str]], known: Sequence[str], columns: Callable[[str], FloatArray]
 ) -> tuple[FloatArray, ...]:
-    """Return the columns of each group as one array, after a check of names and lengths."""
+    """Check names and lengths, and return the columns of each group as one array."""
     for name in (name for group in groups for name in group):
         if name not in known:
             what = f"{', '.join(known) or 'nothing'}{did_you_mean(name, known)}"
@@ -98,5 +98,5 @@ def _stacked(
     parts = {name: columns(name) for group in groups for name in group}
     if len(lengths := {len(part) for part in parts.values()}) > 1:
         told = ", ".join(f"{name} {len(part)}" for name, part in parts.items())
-        raise DataError(f"{path}: all arrays must have as many rows, got {told}", sorted(lengths))
+        raise DataError(f"{path}: all arrays must have the same number of rows, got {told}", sorted(lengths))
     return tuple(np.column_stack([parts[name] for name in group]) for group in groups)

@@ -1,4 +1,4 @@
-"""Planar arm that reaches a line or a point around disc obstacles: tasks, an expert, its motions, and a simulator."""
+"""Planar arm that reaches a line or a point and avoids discs: tasks, an expert with its motions, and a simulator."""
 
 from __future__ import annotations
 

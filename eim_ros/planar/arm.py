@@ -79,9 +79,9 @@ def wrapped(angle: Tensor) -> Tensor:
 
 
 def elbow_side(points: Tensor) -> Tensor:
-    """Return on which side of the line from base to tip most of the arm lies, (...): 1 left, -1 right.
+    """Return on which side of the line from base to tip most of the arm lies: 1 for left, -1 for right, (...).
 
-    The sign of the area decides that the points (..., n_links + 1, 2) of base, joints and tip enclose.
+    The side is the sign of the area that the points (..., n_links + 1, 2) of base, joints and tip enclose.
 
     Examples
     --------
@@ -97,10 +97,10 @@ def elbow_side(points: Tensor) -> Tensor:
 
 
 def passing_side(points: Tensor, center: Tensor) -> Tensor:
-    """Return on which side of the arm a disc lies, from base to tip, (...): 1 right, -1 left.
+    """Return on which side of the arm a disc lies, seen from base to tip: 1 for right, -1 for left, (...).
 
-    For an arm that points to the right, 1 means that it passes above the disc. No link may touch its centre (2,). The
-    arm is given by the points (..., n_links + 1, 2) of base, joints and tip.
+    If the arm points to the right, 1 means that it passes above the disc. No link may touch its centre (2,). The arm is
+    given by the points (..., n_links + 1, 2) of base, joints and tip.
 
     Examples
     --------

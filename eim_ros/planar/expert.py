@@ -6,9 +6,9 @@ The posterior is proportional to the product of three factors:
     goal       exp(-distance^2 / (2 goal_deviation^2))
     clearance  exp(-max(0, margin - clearance)^2 / (2 clearance_deviation^2))
 
-It has several modes, one for each way around the obstacles and each side of the elbow. An annealed population of
-Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006). Moves based on
-`closed_loop` change the posture a lot but keep the tip near its goal.
+The posterior has several modes, one for each way around the obstacles and each side of the elbow. An annealed
+population of Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006).
+Moves based on `closed_loop` change the posture a lot but keep the tip near its goal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it th
 def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
     """Take a random step from configurations q (n, n_links) that is reversible under N(0, scale_tril scale_tril').
 
-    The size (n,) is from 0 for no step to 1 for an independent draw.
+    The size (n,) of the step ranges from 0 (no step) to 1 (an independent draw).
     """
     size = size.unsqueeze(-1)
     noise = torch.randn(q.shape, generator=generator, dtype=q.dtype) @ scale_tril.mT
@@ -58,7 +58,7 @@ def closed_loop(
 
     The two joint angles follow in closed form from the intersection of two circles.
 
-    Metropolis moves use this function as follows. A step that leaves the prior unchanged redraws all other joints, and
+    Metropolis moves use this function as follows. A step that leaves the prior invariant redraws all other joints, and
     the tip moves a little. The map (q_i, q_j) -> tip has the determinant J = |p_j - p_i| |p_n - p_j| |sin gamma|. Here
     p_i and p_j are the positions of the two joints, p_n is the tip, and gamma is the bend at joint j. The proposal has
     the density J(q'). With the likelihood f, the move is accepted with probability
@@ -196,7 +196,7 @@ class Chains:
         self._accept(proposed, new - old + before.log() - after.log())
 
     def _move_along_line(self) -> None:
-        """Change the posture, and turn the first joint so that the tip stays about as far from the line."""
+        """Change the posture, and turn the first joint so that the distance of the tip to the line hardly changes."""
         task = self.expert.task
         direction = task.direction
         normal = torch.stack([direction[1], -direction[0]])

@@ -1,9 +1,10 @@
-"""Mixtures of linear experts over configurations that reach a vertical line, given where the line is.
+"""Mixtures of linear experts over configurations that reach a vertical line, given its position.
 
-The configurations of each line lie on a thin curved manifold that a few Gaussians cannot follow. EM covers it, but many
-of its samples miss the line. EIM stays on the line and omits what it cannot represent. Its density ratio estimator also
-sees the tip's coordinate normal to the line (thesis 6.3). All demonstrations reach their line, so this coordinate alone
-would separate the classes. The position of the line is therefore blurred in both classes, less with each iteration.
+The configurations of each line lie on a thin curved manifold that a few Gaussians cannot follow. EM covers the
+manifold, but many of its samples miss the line. EIM stays on the line and omits the parts that it cannot represent. Its
+density ratio estimator also sees the tip's coordinate normal to the line (thesis 6.3). All demonstrations reach their
+line, so this coordinate alone would separate the classes. Noise is therefore added to the position of the line in both
+classes, and it decreases with each iteration.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def fit_line_experts(
 
         inputs = FeatureInputs.from_data(context, q, normal_coordinate, smoothing=SMOOTHING, decay=DECAY, floor=FLOOR)
         settings = {
-            "plateau_window": 0,  # the blur decreases by a fixed schedule
+            "plateau_window": 0,  # the noise decreases by a fixed schedule
             "start.n_starts": 1,
             "ratio.reference.factors": REFERENCE_FACTORS,
             "m_step.gating.entropy_loss_bound": GATING_ENTROPY_LOSS,

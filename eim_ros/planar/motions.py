@@ -6,8 +6,8 @@ m is the minimum-jerk profile. The bumps b_k(s) = 16 s^2 (1 - s)^2 T_k(2 s - 1),
 at both ends together with their first derivatives. Gradient descent on missing clearance and exceeded joint limits
 improves random weights w_k, as in CHOMP (Zucker et al. 2013). Motions that still touch an obstacle are tried again.
 
-A `Trajectory` is checked against the arm once and can be evaluated at any time. Between two points a joint follows a
-line, or a cubic if the points have velocities.
+A `Trajectory` is checked against the arm once and can be evaluated at any time. Between two points a joint moves
+linearly, or along a cubic if the points have velocities.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Trajectory:
         return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
 
     def starting_from(self, q: Array) -> Trajectory:
-        """Return the trajectory with q (n_links,) as an additional first point, unless it already begins at time 0."""
+        """Return the trajectory with q (n_links,) as an additional first point, unless it begins at time 0 anyway."""
         if self.times[0] <= 0.0:
             return self
         still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
@@ -221,8 +221,8 @@ def checked_trajectory(
     """Create a trajectory from the parts of a message.
 
     The names are all joints of the arm, in the order of the columns. Times since the start [s] must ascend and must not
-    be negative. Positions [rad] have one row per time and one column per joint. Velocities [rad/s] have the same shape,
-    or are empty or have empty rows if there are none.
+    be negative. Positions [rad] have one row per time and one column per joint. Velocities [rad/s] have the same shape.
+    If there are none, they are empty or have empty rows.
 
     Raises
     ------

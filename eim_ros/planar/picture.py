@@ -1,6 +1,6 @@
 """Pictures of planar arms with their goal and obstacles.
 
-`draw_planar_demo` shows samples of EM and EIM, and how far from their line they end in the simulator.
+`draw_planar_demo` shows samples of EM and EIM, and their distances to the line in the simulator.
 """
 
 from __future__ import annotations

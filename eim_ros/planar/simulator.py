@@ -5,7 +5,7 @@ trajectory's position at the end of the tick, as far as its velocity limit allow
 independent of the computer's clock, so time does not drift.
 
 `demonstrate` executes motions of the expert and keeps the successful ones. Its data set has the same description as a
-data set from `eim import --task motion`, so motion priors can be learnt from either.
+data set from `eim import --task motion`, so motion priors can learn from both.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Outcome:
     reached : bool
         Whether the distance is within the tolerance of the task.
     clearance : float
-        Smallest distance between the links and the obstacles [m]. Negative inside an obstacle, infinite without
-        obstacles.
+        Smallest distance between the links and the obstacles [m]. It is negative inside an obstacle and infinite
+        without obstacles.
     collision : bool
         Whether a link touches an obstacle.
     success : bool

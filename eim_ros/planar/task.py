@@ -89,7 +89,7 @@ class PlanarTask:
     def normal_coordinate(self, tip: Tensor) -> Tensor:
         """Return the signed distance of tips (..., 2) to the infinite line through the goal's ends, (...) [m].
 
-        For a vertical line this is the tip's x coordinate up to a shift: the feature of thesis 6.3.
+        For a vertical line this is the tip's x coordinate up to a shift, which is the feature of thesis 6.3.
         """
         if not self.is_line:
             raise ConfigurationError("a point has no normal coordinate", self.start.tolist())
@@ -124,8 +124,8 @@ def line_task(
 ) -> PlanarTask:
     """Create the task of reaching any point of a line between two points x, y [m].
 
-    The obstacles are discs, x, y and radius [m] of each in one flat sequence. The goal counts as reached within the
-    tolerance [m].
+    The obstacles are discs, given as one flat sequence with x, y and radius [m] of each. The goal counts as reached
+    within the tolerance [m].
 
     Examples
     --------
@@ -155,7 +155,7 @@ def point_task(goal: Sequence[float], obstacles: Sequence[float] = (), tolerance
 
 def _discs(numbers: Sequence[float]) -> Tensor:
     if len(numbers) % 3:
-        raise ConfigurationError(f"each obstacle takes x, y and radius, got {len(numbers)} numbers", list(numbers))
+        raise ConfigurationError(f"each obstacle needs x, y and radius, got {len(numbers)} numbers", list(numbers))
     return _numbers(numbers).reshape(-1, 3)
 
 

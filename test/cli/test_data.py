@@ -126,7 +126,7 @@ def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
 ) -> None:
     words = "import", *bags, "--task", "lerobot", "--output", tmp_path / "set"
     eim(*words, "--rate", 12.5).refused("--rate: LeRobot needs a whole number of frames per second, got 12.5")
-    eim(*words, "--context", "start").refused("--task lerobot takes neither --context")
+    eim(*words, "--context", "start").refused("--context and --pose-topic do not work with --task lerobot")
     eim("import", *bags, "--output", tmp_path / "d.npz", "--rate", 5).refused("--rate only with --task ik or lerobot")
     if not HAS_LEROBOT:
         eim(*words).refused("needs LeRobot's library", "pip install lerobot")
@@ -163,7 +163,7 @@ def test_motions_of_all_bags_are_written_and_what_was_dropped_is_told(
 ) -> None:
     outcome = eim("import", *bags, "--output", tmp_path / "d.npz", "--points", 20, "--context", "start")
     assert (outcome.code, outcome.err) == (0, "")
-    assert f"wrote 4 motions to {tmp_path / 'd.npz'}\njoint limits: the range of the recording" in outcome.out
+    assert f"wrote 4 motions to {tmp_path / 'd.npz'}\nthe joint limits are the range of the recording" in outcome.out
     assert outcome.out.count("dropped segment 'way 2' of 0.02 s: 3 joint states within 0.020 s") == 2
     data_set = load_data_set(tmp_path / "d.npz")
     assert data_set.sample.shape == (4, 60)

@@ -73,7 +73,7 @@ def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixt
     assert "usage: program [FLAGS] Do something." in short
     assert "-n N, --samples N How many. (default: 5)" in short
     assert "--values X [Y ...]" in short and "a group:" in short and "--link" not in short
-    assert "--help-all explains 1 more." in short
+    assert "--help-all explains 1 more flag." in short
     with pytest.raises(SystemExit):
         read("--help-all")
     assert "--link TEXT" in capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixt
         (("--output", "f", "--samples", "x"), "--samples: expected a whole number, got 'x'"),
         (("--output", "f", "--width", "0"), "--width: must be positive, got 0"),
         (("--output", "f", "--values"), "--values: expected at least one argument"),
-        (("--output", "f", "--values", "[1", "2]"), "got '[1'; separate several by spaces"),
+        (("--output", "f", "--values", "[1", "2]"), "got '[1'; separate several numbers by spaces"),
         (("--output", "f", "--pair", "1"), "--pair: expected 2 arguments"),
         (("--output", "f", "--kind", "c"), "--kind: invalid choice: 'c' (choose from a, b)"),
         (("--outptu", "f"), "there is no flag --outptu; did you mean --output?"),

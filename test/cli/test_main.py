@@ -72,8 +72,8 @@ def test_samples_where_no_more_is_installed_than_serving_needs(source: str) -> N
 def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra: str, line: str) -> None:
     refused = eim_without((package,), line)
     assert refused.code == ExitCode.NOT_INSTALLED
-    expected = f"eim {line.split()[0]}: needs {package}, which is not installed; eim_ros[{extra}] brings it\n"
-    assert refused.err == expected
+    remedy = f"run pip install '.[{extra}]' in the clone of eim_ros"
+    assert refused.err == f"eim {line.split()[0]}: {package} is not installed: {remedy}\n"
 
 
 WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "motion")
@@ -151,7 +151,9 @@ def test_error_of_our_own_is_not_hidden(eim: Command, monkeypatch) -> None:
     monkeypatch.setattr(importlib, "import_module", lambda name: module_that_raises(ZeroDivisionError()))
     outcome = eim("sample")
     assert outcome.code == ExitCode.OWN_ERROR
-    assert outcome.err.endswith("ZeroDivisionError\neim: this is an error of eim_ros itself: please report it\n")
+    assert outcome.err.endswith(
+        "ZeroDivisionError\neim: this is a bug in eim_ros: please report it with the traceback above\n"
+    )
 
 
 def test_python_runs_the_package_as_the_command() -> None:
@@ -186,7 +188,7 @@ def test_a_part_that_a_compiled_module_lacks_is_told_with_the_cure(
     monkeypatch.setattr("eim_ros.cli.map.List.run", lambda args: eval(of_tomorrow, {"robot": robot}))
     outcome = eim("list")
     assert (outcome.code, outcome.err.count("\n")) == (ExitCode.NOT_INSTALLED, 1)
-    assert "is older than the Python that uses it" in outcome.err
+    assert "is older than the Python code that uses it" in outcome.err
     assert "of_tomorrow" in outcome.err and "`make setup`" in outcome.err
 
 

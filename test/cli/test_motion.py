@@ -116,7 +116,7 @@ def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_pat
     )
     save_data_set(tmp_path / "plain.npz", two_ways(5, 0, context=False))
     eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused(
-        "have 0 contexts, but the prior has 1"
+        "have 0 context values, but the prior needs 1"
     )
 
 

@@ -105,7 +105,7 @@ def test_learner_without_torch_names_what_to_install() -> None:
     code = "try:\n from eim_ros import EM\nexcept ImportError as error:\n print(type(error).__name__, error)"
     told = process_without(("torch",), code).out
     assert told.startswith(
-        "MissingPackageError eim_ros.EM needs torch, which is not installed; eim_ros[learning] brings it"
+        "MissingPackageError eim_ros.EM needs torch, which is not installed: run pip install '.[learning]'"
     )
 
 

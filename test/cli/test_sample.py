@@ -199,7 +199,7 @@ def test_no_solution_is_no_table_but_a_warning_of_the_attempt(eim: Command, mode
     assert outcome.code == 1
     lines = outcome.out.splitlines()
     assert lines[0].startswith("0 valid of 0 configurations in ")
-    assert lines[1] == "no solution; the best attempt, which must not be executed:"
+    assert lines[1] == "no solution was found; this is the best attempt, which must not be executed:"
     assert len(lines) == 4
     assert "valid" not in lines[2] + lines[3]
     assert len(lines[3].split()) == 3

@@ -81,7 +81,7 @@ def test_path_has_all_its_poses() -> None:
 
 
 def test_setting_that_the_service_lacks_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="the service has no start"):
+    with pytest.raises(ConfigurationError, match="the service has no setting start"):
         request_of("solve-nearest-pose", *POSE, *sets("start=0 0"))
-    with pytest.raises(ConfigurationError, match="max_spacing is a double, got 'wide'"):
+    with pytest.raises(ConfigurationError, match="max_spacing must be of type double, got 'wide'"):
         request_of("solve-all", *POSE, *sets("max_spacing=wide"))

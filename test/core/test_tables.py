@@ -52,7 +52,7 @@ def test_arrays_of_an_archive_give_one_or_several_columns(tmp_path: Path) -> Non
         ("x,y\n\n", ["x"], "no rows below its header"),
         (b"\xff\xfe\x00", ["x"], "cannot read .*own"),
         (b"PK\x03\x04", ["x"], "cannot read .*own"),
-        ({"x": np.zeros(3), "y": np.zeros(2)}, ["x", "y"], "as many rows, got x 3, y 2"),
+        ({"x": np.zeros(3), "y": np.zeros(2)}, ["x", "y"], "same number of rows, got x 3, y 2"),
         ({"x": np.zeros((3, 2, 2))}, ["x"], r"\(n,\) or \(n, k\) of real numbers, got float64 \(3, 2, 2\)"),
         ({"x": np.array(["a"])}, ["x"], "of real numbers"),
         ({"x": np.array([None])}, ["x"], "cannot read"),  # objects are never unpickled

@@ -184,7 +184,7 @@ def test_import_on_a_processor_without_what_was_compiled_ends_with_the_cure_in_o
 def test_one_that_the_processor_lacks_is_refused(without_avx2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(without_avx2, "avx2", "baseline")
     monkeypatch.setenv(native.VARIABLE, "avx2")
-    with pytest.raises(ImportError, match="EIM_ROS_INSTRUCTION_SET is 'avx2', which this processor does not have"):
+    with pytest.raises(ImportError, match="EIM_ROS_INSTRUCTION_SET is 'avx2', which this processor does not support"):
         load_native("arms._module")
 
 

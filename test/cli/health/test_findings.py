@@ -108,7 +108,7 @@ def test_a_middleware_that_is_not_there_is_a_fault(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_of_nobody")
     found = only(findings_of(doctor.ros))
     assert found.state == FAULT
-    assert "unset RMW_IMPLEMENTATION (it is rmw_of_nobody)" in found.cure
+    assert "unset RMW_IMPLEMENTATION, or install rmw_of_nobody" in found.cure
 
 
 def test_without_ros_nothing_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_outcome_tells_that_eim_changed_nothing(motions: str, tmp_path: Path) ->
     [
         ({"data": "none.npz"}, (), "cannot read none.npz"),
         ({"algorithm": "--help"}, (), "invalid choice: '--help'"),
-        ({}, ("--resume",), "a setting is written name=value"),
+        ({}, ("--resume",), "a setting must be written name=value"),
     ],
 )
 def test_bad_goal_is_refused_in_one_line(
