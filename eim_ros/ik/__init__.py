@@ -1,7 +1,7 @@
 """Inverse kinematics as sampling: models of the configurations that reach a pose, and the sampler that uses them.
 
-Names for answering requests are imported at once. Names for training need torch, and names of components need
-scipy; they are imported on first use.
+Names that answer requests are imported immediately. Names for training need torch, and names for components need scipy.
+These are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What strategies find: candidates for one pose, rows and outcomes for several, and the error codes of answers.
+"""Results of strategies: candidates for one pose, rows and outcomes for several poses, and error codes.
 
 The error codes have the values of moveit_msgs/MoveItErrorCodes.
 """
@@ -60,7 +60,7 @@ class Candidates:
         return self if self.n_valid == len(self) else self.pick(np.flatnonzero(self.valid))
 
     def joined(self, other: Candidates) -> Candidates:
-        """Return these rows, then those of `other`."""
+        """Return these rows, followed by those of `other`."""
         if not len(self) or not len(other):
             return other if len(other) else self
         return Candidates.concatenate([self, other])
@@ -77,7 +77,7 @@ class Candidates:
         )
 
     def best(self) -> Candidates:
-        """Return the row with the smallest sum of errors [m + rad]; no row if there are no rows."""
+        """Return the row with the smallest sum of errors [m + rad], or no row if there are none."""
         if not len(self):
             return self
         return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))
@@ -97,7 +97,7 @@ class ErrorCode(IntEnum):
     SUCCESS = 1
     FAILURE = 99999
     TIMED_OUT = -6
-    BUSY = -7  # MoveIt's PREEMPTED: the request was not served, ask again
+    BUSY = -7  # MoveIt's PREEMPTED: the request was not served and can be sent again
     GOAL_IN_COLLISION = -12
     INVALID_GROUP_NAME = -15
     INVALID_GOAL_CONSTRAINTS = -16
@@ -108,7 +108,7 @@ class ErrorCode(IntEnum):
 
 
 class Outcome:
-    """Outcome of the search for one pose. Its message and report are made when they are read.
+    """Outcome of the search for one pose. Its message and report are created when they are read.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Outcome:
     effective_sample_size : float
         See `Solutions.effective_sample_sizes`.
     attempt : (q, float, float), optional
-        Best attempt (dof,) without a solution, with its errors [m], [rad].
+        Best attempt (dof,) and its errors [m], [rad], if there is no solution.
     """
 
     __slots__ = ("_told", "attempt", "code", "effective_sample_size", "n_total")
@@ -156,11 +156,11 @@ class Outcome:
 
 
 class Batch(NamedTuple):
-    """Poses that are answered in one call, and what they have in common."""
+    """Poses that are answered in one call, and the arguments that they share."""
 
     poses: FloatArray  # (m, 4, 4), checked
-    seeds: Sequence[int | None]  # (m,): seeds of their random numbers; None for fresh ones
-    reference: FloatArray | None  # (dof,): configuration to be near to
+    seeds: Sequence[int | None]  # (m,): random seed of each pose; None selects a new one
+    reference: FloatArray | None  # (dof,): configuration that solutions should be near to
     deadline: float  # time of `perf_counter` [s]
     n_threads: int
 
@@ -168,12 +168,12 @@ class Batch(NamedTuple):
 class Rows(NamedTuple):
     """Solutions of the poses of a batch."""
 
-    q: FloatArray  # (n, dof), of all poses in turn
+    q: FloatArray  # (n, dof), rows of all poses in sequence
     errors: FloatArray  # (2, n) [m], [rad]
-    counts: IntArray | None  # (m,): rows of each pose; None if there is only one pose
-    outcomes: Sequence[Outcome | None]  # (m,); None for a pose that stays open and has no rows
-    valid: BoolArray | None = None  # (n,); None if all are
-    expert: npt.NDArray[np.uint32] | None = None  # (n,); None if there are none
+    counts: IntArray | None  # (m,): number of rows of each pose; None if there is only one pose
+    outcomes: Sequence[Outcome | None]  # (m,); None for a pose that is left open and has no rows
+    valid: BoolArray | None = None  # (n,); None if all rows are valid
+    expert: npt.NDArray[np.uint32] | None = None  # (n,); None if no row comes from an expert
     log_prob: FloatArray | None = None  # (n,) [nat]
 
 
@@ -181,7 +181,7 @@ class Solver(Protocol):
     """Solves many poses in one compiled call, prepared for one request."""
 
     def solve(self, batch: Batch) -> Rows:
-        """Return solutions; poses may stay open for strategies that solve one pose at a time."""
+        """Return solutions. Poses may be left open for strategies that solve one pose at a time."""
         ...
 
 

@@ -43,9 +43,9 @@ MOST_POSES = 10**9
 N_EXTENT = 20000  # number of random configurations for an estimate of the workspace
 FORMAT = "eim_ros capability map 2"
 FIGURES = {"n_solutions": np.uint16, "n_components": np.uint16, "length": np.float32, "manipulability": np.float32}
-PART = 8192  # number of poses of a part
+PART = 8192  # number of poses in a part
 STEP = 0.45  # step length of continuation [rad, m]
-ISOLATED = 0.01  # smallest Euclidean distance between distinct solutions that are points [rad]
+ISOLATED = 0.01  # smallest Euclidean distance between distinct isolated solutions [rad]
 TOLERANCE = 1e-5  # largest position error [m] and orientation error [rad]
 HEADER = "survey.json"
 Progress = Callable[[int, int], None]
@@ -104,14 +104,14 @@ class CapabilityGrid:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 2**32:
                 raise ConfigurationError(f"{name} must be a whole number of at least {lowest}, got {value!r}", value)
-        with np.errstate(over="ignore"):  # an infinite number of cells is refused below
+        with np.errstate(over="ignore"):  # an infinite number of cells is rejected below
             n_cells = float(np.ceil(np.subtract(self.upper, self.lower) / self.spacing).clip(min=1.0).prod())
         if not n_cells * self.n_approaches * self.n_rolls <= MOST_POSES:
             raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", self.spacing)
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
-        """Return a grid around the positions that random configurations of an arm reach, with these attributes."""
+        """Return a grid with these attributes around the positions that random configurations of an arm reach."""
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
         tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
@@ -139,7 +139,7 @@ class CapabilityGrid:
 
     @functools.cached_property
     def rotations(self) -> FloatArray:
-        """Orientations (n_approaches * n_rolls, 3, 3). All rolls of one approach follow each other."""
+        """Orientations (n_approaches * n_rolls, 3, 3). The rolls of one approach are consecutive."""
         z = np.repeat(self.approaches, self.n_rolls, axis=0)
         aside = np.where(np.abs(z[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
         x = aside - (aside * z).sum(axis=1, keepdims=True) * z
@@ -229,7 +229,7 @@ class CapabilityMap:
     grid : CapabilityGrid
     n_solutions : uint16
         Number of verified configurations found. On self-motions they are at least 0.27 rad apart. For an arm without
-        redundancy all distinct solutions count.
+        redundancy, all distinct solutions are counted.
     n_components : uint16
         Number of connected components of the solutions within the limits. The search starts from `n_seeds` random
         seeds, so it may miss small components.
@@ -279,8 +279,8 @@ class CapabilityMap:
         approach : (3,) array_like, optional
             Direction of the tool's z axis in the base frame, of any length. Default: all orientations.
         angle : float
-            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest one always
-            counts.
+            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest approach
+            always counts.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class CapabilityMap:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write an npz file. An interrupted write leaves no partial file."""
+        """Write an npz file. If writing is interrupted, no partial file remains."""
         path = checked_path(path, DataError)
         buffer = io.BytesIO()
         header = json.dumps({"format": FORMAT, "robot": self.robot, "grid": self.grid.to_mapping()})
@@ -327,7 +327,7 @@ class CapabilityMap:
     def load(cls, path: str | Path) -> CapabilityMap:
         """Read a file; `DataError` if it is damaged or no capability map."""
         path = checked_path(path, DataError)
-        wrong = f"{path} is damaged or not a capability map; make one with `eim map`"
+        wrong = f"{path} is damaged or not a capability map; create one with `eim map`"
         try:
             with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
                 header = json.loads(str(file["header"]))
@@ -341,7 +341,7 @@ class CapabilityMap:
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
-            array = arrays[name]  # not an array if the archive contains another file
+            array = arrays[name]  # the entry is not an array if the archive contains another file
             if not isinstance(array, np.ndarray) or array.shape != grid.shape or array.dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
@@ -349,7 +349,7 @@ class CapabilityMap:
 
 @dataclass(frozen=True)
 class PartWork:
-    """Task of a worker: map the number of a part of the grid to that number and the results (n, 4) of its poses."""
+    """Task of a worker: return the number of a part of the grid together with the results (n, 4) of its poses."""
 
     robot: Robot
     grid: CapabilityGrid

@@ -1,8 +1,8 @@
 """Completeness of an answer: its self-motion components, and a bound on missing solutions.
 
-A restart is a random configuration moved onto the pose, without limits for joints that turn. Suppose that more than a
-share eps of all restarts led to components that were not found. Then r restarts in a row would miss all of them with a
-probability of at most (1 - eps)^r. The bound follows from that; see `solver/search/self_motions.hpp`.
+A restart is a random configuration that is moved onto the pose, ignoring the limits of joints that turn. Suppose that
+more than a share eps of all restarts would lead to components that were not found. Then r restarts in a row miss all of
+them with a probability of at most (1 - eps)^r. The bound follows from this; see `solver/search/self_motions.hpp`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Evidence:
     lengths, closed, traced : (n_components,)
         See `CompletenessReport`.
     is_exhaustive : bool
-        Whether these are all components: each case of a closed form was decided, an elimination bounds the number of
-        solutions and as many were verified, or a proof excludes further curves.
+        Whether these are all components. This is known if each case of a closed form was decided, if an elimination
+        bounds the number of solutions and as many were verified, or if a proof excludes further curves.
     is_exact : bool
-        Whether that relies on bounds of all errors, not on a measured noise level.
+        Whether this relies on bounds of all errors instead of a measured noise level.
     missed_share : float
         Bound of a search, see `CompletenessReport`.
     is_singular : bool
@@ -74,7 +74,7 @@ class Evidence:
     is_singular: bool = False
 
     def with_points(self, n: int) -> Evidence:
-        """Return the evidence for these components and n isolated solutions, which come first."""
+        """Return the evidence for n isolated solutions, followed by these components."""
         return replace(
             self,
             lengths=np.concatenate([np.zeros(n), self.lengths]),
@@ -87,17 +87,17 @@ class Evidence:
 class CompletenessReport:
     """Self-motion components of a pose: connected pieces of its solutions within the limits.
 
-    Collisions, branches and conditions on links do not cut components.
+    Collisions, branches and conditions on links do not divide components.
 
     Attributes
     ----------
     lengths : (n_components,)
         Length of each component along its curve [rad, m]; 0 for single solutions.
     closed : (n_components,) of bool
-        Whether it is a closed curve; others end at limits.
+        Whether the component is a closed curve. Other curves end at limits.
     traced : (n_components,) of bool
-        Whether it is known from end to end. A curve that passes too close to a singularity cannot be followed. If a
-        curve touches a limit or runs along it, rounding decides which part is within the limits.
+        Whether the component is known from end to end. A curve that passes too close to a singularity cannot be
+        followed. If a curve touches a limit or runs along it, rounding decides which part is within the limits.
     missed_share : float
         Upper bound of the share of restarts that lead to a component that was not found; 0 for closed forms, 1 if
         nothing is known.
@@ -107,12 +107,12 @@ class CompletenessReport:
         Whether every component was traced, and the components are certified or the requested bound is reached (0.002 by
         default).
     certified : bool
-        Whether it is proven that there are no other components, by a closed form or by elimination with bounds of all
-        errors. Without a request for a certificate, the number of solutions of six revolute joints without special
-        geometry is bounded by a measured noise level. Such answers are complete, but not certified.
+        Whether a closed form, or an elimination with bounds of all errors, proves that there are no other components.
+        Without a request for a certificate, the number of solutions of six revolute joints without special geometry is
+        bounded by a measured noise level. Such answers are complete, but not certified.
     is_singular : bool
-        Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays, so
-        the solutions form surfaces, and any answer is a small part of them.
+        Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays
+        still. The solutions then form surfaces, and any answer is a small part of them.
 
     Examples
     --------
@@ -153,15 +153,15 @@ class CompletenessReport:
                 "tip stays, so there are more solutions than were returned"
             )
         if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are not separate components
-            return f"{components} traced, others not: the arm is near a singularity, or touches a limit"
+            return f"{components} traced, others not traced: the arm is near a singularity, or touches a limit"
         if self.missed_share < 1.0:
             share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"
-            return f"{components}; others in at most {share} of restarts, with {confidence} confidence"
+            return f"{components}; at most {share} of restarts lead to others, with {confidence} confidence"
         return components
 
 
 def grant(evidence: Evidence, wanted: Completeness | None = None) -> CompletenessReport:
-    """Return what follows from evidence. Only this function grants completeness.
+    """Return the report that follows from evidence. Only this function grants completeness.
 
     Parameters
     ----------
@@ -180,5 +180,5 @@ def grant(evidence: Evidence, wanted: Completeness | None = None) -> Completenes
 
 @functools.lru_cache(maxsize=256)
 def grant_points(n: int, wanted: Completeness | None, is_exact: bool) -> CompletenessReport:
-    """Return the report on n isolated solutions that are all. Answers with as many solutions share it."""
+    """Return the report on n isolated solutions that are complete. Answers with equal n share it."""
     return grant(Evidence(is_exhaustive=True, is_exact=is_exact).with_points(n), wanted)

@@ -1,9 +1,9 @@
 """Self-motion components: solutions of one pose between which the arm can move while its tip stays still.
 
-The solutions of an arm with one joint more than a pose needs are curves, its self-motions. Joint limits cut them into
-pieces, and each piece is a component. The components of known solutions are traced from end to end, see
-`solver/search/self_motions.hpp`. The solutions of an arm without redundancy are isolated points. There, a component is
-one solution together with its 2π-equivalent solutions.
+The solutions of an arm with one joint more than a pose needs are curves, its self-motions. Joint limits divide the
+curves into pieces, and each piece is a component. The components of known solutions are traced from end to end, see
+`solver/search/self_motions.hpp`. The solutions of an arm without redundancy are isolated points. For such an arm, a
+component is one solution together with its 2π-equivalent solutions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eim_ros.solver import trace_components
 
 DEFAULT_SPACING = 0.15  # arc length between successive solutions [rad, m]
 SAME_SOLUTION = 1e-3  # solutions with smaller differences in every joint count as one [rad, m]
-MAX_POINTS = 4000  # approximate largest number of solutions on all curves
+MAX_POINTS = 4000  # largest number of solutions on all curves (approximate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +72,13 @@ def self_motion_components(
     robot : Robot
     solutions : (n, dof) array_like
         Configurations that reach the pose within the limits; n may be 0. Only components that contain one of them are
-        found. Configurations that miss the pose are ignored, and so are those within 0.001 rad or m of an earlier one.
+        found. Configurations that miss the pose, or are within 0.001 rad or m of an earlier one, are ignored.
     pose : (4, 4) array_like
         Pose of the tip in the base frame.
     position_only : bool
         Whether any orientation is accepted.
     spacing : float
-        Largest arc length between successive solutions of a curve [rad, m]. It is larger if there would be more than
+        Largest arc length between successive solutions of a curve [rad, m]. It is increased if there would be more than
         4000 solutions.
     seed : int
         Seed of the order in which the directions along curves are followed. If more than one direction is free, the
@@ -91,7 +91,7 @@ def self_motion_components(
 
     Examples
     --------
-    All arms of a Panda that reach a pose belong to a few curves, and each arm to one of them:
+    All configurations of a Panda that reach a pose belong to a few curves:
 
     >>> from eim_ros.ik import Component, Sampler, component_labels, self_motion_components
     >>> sampler, pose = Sampler("panda"), [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
@@ -122,7 +122,7 @@ def self_motion_components(
 
 
 def component_labels(robot: Robot, found: list[Component], solutions: FloatArray) -> IntArray:
-    """Return the index (n,) of the component nearest to each solution (n, dof) in its farthest joint."""
+    """Return the index (n,) of the component nearest to each solution (n, dof), by the largest joint difference."""
     if not found or not len(solutions):
         return np.zeros(0, dtype=np.int64)
     owners = np.repeat(np.arange(len(found)), [len(component) for component in found])
@@ -152,7 +152,7 @@ def _single(robot: Robot, rows: FloatArray) -> list[Component]:
 
 
 def _curves(robot: Robot, rows: FloatArray, owners: IntArray, closed: npt.NDArray[np.bool_]) -> list[Component]:
-    """Return components of ordered points (n, dof), given the component (n,) of each and which are closed (k,)."""
+    """Return components of ordered points (n, dof), given the component (n,) of each, and which (k,) are closed."""
     found = []
     for number, is_closed in enumerate(closed.tolist()):
         places = rows[owners == number]

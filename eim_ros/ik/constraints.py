@@ -1,12 +1,12 @@
 """Constraints on solutions: tolerances per axis, limits, fixed joints, branches, collisions and conditions on links.
 
 `Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
-tip: a point of the link lies in a region, or the rotation of the link is close to a given one. They are checked by
-forward kinematics, after a configuration reaches the pose. The solver does not search for configurations that satisfy
-them.
+tip: a point of the link lies in a region, or the rotation of the link is close to a given one. Conditions on links are
+checked by forward kinematics after a configuration reaches the pose. The solver does not search for configurations that
+satisfy them.
 
-The rotation of a link relative to its target is R_target^T R. It is measured either by intrinsic angles about x, y and
-z, R_x(a) R_y(b) R_z(c), or by its rotation vector.
+The rotation of a link relative to its target is R_target^T R. This rotation is measured either by intrinsic angles
+about x, y and z, R_x(a) R_y(b) R_z(c), or by its rotation vector.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class LinkCheck:
     n_violating : int
         Number of configurations that violated a condition so far.
     n_unchecked : int
-        Number of configurations that were not checked so far, because time was up.
+        Number of configurations that were not checked so far because the deadline had passed.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class LinkCheck:
         return any(check.link in fixed and not check.holds(poses(q[None]))[0] for check, poses in self._checks)
 
     def satisfied(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
-        """Return whether configurations (n, dof) satisfy all conditions; False for those that were not checked.
+        """Return whether configurations (n, dof) satisfy all conditions; False if there was no time to check.
 
         The deadline is a time of `perf_counter` [s]. The first 256 configurations are always checked.
         """
@@ -218,7 +218,7 @@ class BranchCheck:
     Attributes
     ----------
     n_outside : int
-        Number of configurations in other branches so far, or on a boundary.
+        Number of configurations so far that are in other branches or on a boundary.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
 
 
 def _is_empty(value: object) -> bool:
-    """Return whether a value is an empty mapping or tuple, which needs no check."""
+    """Return whether a value is an empty mapping or tuple, so that it needs no check."""
     return type(value) in (dict, tuple) and not value
 
 
@@ -283,19 +283,19 @@ class Constraints:
         Obstacles in the base frame that the moving links must avoid.
     tolerances : (6,) array_like, optional
         Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
-        target pose. An infinite tolerance leaves an axis free, see `refine`. Only the part of an error that
-        exceeds the tolerances then counts as the error of a configuration.
+        target pose. An infinite tolerance leaves an axis free, see `refine`. The error of a configuration is then only
+        the part that exceeds the tolerances.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
         Smallest distance to obstacles [m]. With `self_collision`, it is also the smallest distance between links.
     allowed_collisions : sequence of (str, str)
         Pairs of names that may collide: two links, or a link and an obstacle, such as a gripper and the object that it
-        grasps. An obstacle without a name is called "obstacle 2", counted from 0.
+        grasps. Obstacles without a name are called "obstacle 0", "obstacle 1" and so on.
     branch : mapping of str to str
         Branch of the solutions: "left" or "right" for "shoulder", "up" or "down" for "elbow", and "flip" or "no-flip"
-        for "wrist"; see `Branches`. Defined for arms with six joints and a spherical wrist or three parallel
-        axes, and for arms with a spherical shoulder and wrist. Configurations on a boundary are in no branch.
+        for "wrist"; see `Branches`. Branches are defined for arms with six joints and a spherical wrist or three
+        parallel axes, and for arms with a spherical shoulder and wrist. Configurations on a boundary are in no branch.
     position_only : bool, optional
         Whether any orientation is accepted. Default: True if the pose is a position, or if the model is a model of
         positions and there are no tolerances per axis.
@@ -370,8 +370,8 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no such joint, or if the limits of a joint are empty or exceed the limits of the robot.
-            Also if a joint is fixed outside its limits.
+            If the robot has no such joint, if the limits of a joint are empty or exceed the limits of the robot, or if
+            a joint is fixed outside its limits.
         """
         expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:
@@ -379,7 +379,9 @@ class Constraints:
         index = {name: i for i, name in enumerate(robot.joint_names)}
         if unknown := [name for name in (*self.limits, *self.fixed) if name not in index]:
             known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
-            raise ConstraintError(f"the robot has no joint {unknown[0]!r} to constrain; its joints: {known}", unknown)
+            raise ConstraintError(
+                f"the robot has no joint {unknown[0]!r} to constrain; its joints are {known}", unknown
+            )
         lower, upper = robot.lower.copy(), robot.upper.copy()
         for name, ends in self.limits.items():
             lower[index[name]], upper[index[name]] = _narrowed(
@@ -394,8 +396,8 @@ class Constraints:
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi
             if not lower[i] <= value <= upper[i]:
                 raise ConstraintError(
-                    f"joint {name!r} cannot be fixed at {value:.6g}, outside its limits {lower[i]:.6g} to "
-                    f"{upper[i]:.6g}; fix it within them",
+                    f"joint {name!r} cannot be fixed at {value:.6g}: give a value within its limits {lower[i]:.6g} to "
+                    f"{upper[i]:.6g}",
                     value,
                 )
             lower[i] = upper[i] = value
@@ -413,7 +415,7 @@ class Constraints:
         return box.poses(offsets)
 
     def check(self, robot: Robot, deadline: float = NEVER) -> None:
-        """Check that these constraints can be applied to a robot; return nothing.
+        """Raise an error if these constraints cannot be applied to a robot.
 
         The deadline is a time of `perf_counter` [s].
 
@@ -443,8 +445,8 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no collision shapes, or if the scene is larger than `CollisionOptions` allow. Also if
-            neither name of an allowed pair is a link of the robot.
+            If the robot has no collision shapes, if the scene is larger than `CollisionOptions` allow, or if neither
+            name of an allowed pair is a link of the robot.
         OutOfTime
             If the shapes cannot be prepared before the deadline, a time of `perf_counter` [s].
         """
@@ -475,15 +477,15 @@ class Constraints:
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
-    """Return the limits of a joint, after a check that they lie within its own limits."""
+    """Return the narrowed limits of a joint, after a check that they are within the limits of the robot."""
     low, high = numbers_of(ends, (2,), f"the limits of joint {name!r}", ConstraintError, least=-math.inf, most=math.inf)
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:
         raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)
     if low < lower or high > upper:
         raise ConstraintError(
-            f"the limits of joint {name!r}, {low:.6g} to {high:.6g}, go beyond its own, {lower:.6g} to {upper:.6g}; "
-            "narrow them, or give an infinite end for its own",
+            f"the limits {low:.6g} to {high:.6g} of joint {name!r} exceed the robot's, {lower:.6g} to {upper:.6g}: "
+            "narrow them, or give an infinite limit to keep that of the robot",
             ends,
         )
     return low, high

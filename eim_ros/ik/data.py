@@ -28,10 +28,10 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Draw configurations and compute the contexts that they reach.
 
-    With uniform configurations, poses that few configurations reach are rare in the data, and some solutions of a pose
-    are more frequent than others. `solutions_per_pose` keeps the same poses, but draws the solutions of each pose
-    evenly. They are computed from uniform seeds and by continuation along the self-motions, and are at least 0.3 rad
-    apart.
+    If configurations are uniform, poses that few configurations reach are rare in the data, and some solutions of a
+    pose are more frequent than others. `solutions_per_pose` keeps the same poses, but draws the solutions of each pose
+    evenly. These solutions are computed from uniform seeds and by continuation along the self-motions. They are at
+    least 0.3 rad apart.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _even_solutions(
 
 
 def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
-    """Return the robot of a data set; `DataError` if it differs from the given robot."""
+    """Return the robot of a data set, or raise `DataError` if it differs from the given robot."""
     description = expect(data_set, DataSet, "the data set", DataError).description.get("robot")
     if robot is not None:
         expect(robot, Robot, "robot", DataError)
@@ -129,7 +129,7 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
 
 
 def context_kind_of(data_set: DataSet) -> str:
-    """Return the kind of the contexts of a data set; `DataError` if it does not match the columns."""
+    """Return the kind of the contexts of a data set, or raise `DataError` if it does not match the columns."""
     kind, n_columns = data_set.description.get("context_kind"), data_set.context.shape[1]
     if not isinstance(kind, str) or CONTEXT_KINDS.get(kind) != n_columns:
         expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
@@ -142,7 +142,7 @@ def pair_data_set(
 ) -> DataSet:
     """Return a data set of configurations (n, dof) [rad] or [m] and their tip poses (n, 4, 4) for `eim train`.
 
-    The context kind is "position" or "pose". `about` has further entries of the description, such as "source".
+    The context kind is "position" or "pose". `about` contains further entries of the description, such as "source".
     """
     description = {**about, "robot": describe_robot(robot), "context_kind": context_kind}
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
@@ -154,15 +154,15 @@ class PairCollector:
     Joint states are dropped if they lack a joint, are not finite, exceed the limits, or are too close to the previous
     one.
 
-    The collection of pairs with the context kind "position" or "pose" is full at `n_wanted` pairs. The distance is the
-    smallest change of at least one joint between successive joint states [rad] or [m].
+    Pairs have the context kind "position" or "pose". The collection is full at `n_wanted` pairs. Between successive
+    joint states, at least one joint must change by the distance [rad] or [m].
 
     Attributes
     ----------
     n_dropped : int
         Number of dropped joint states.
     problem : str
-        Reason for which the last joint state was dropped; empty if it was added.
+        Reason why the last joint state was dropped; empty if it was added.
     """
 
     def __init__(self, robot: Robot, context_kind: str, n_wanted: int, min_distance: float) -> None:
@@ -182,7 +182,7 @@ class PairCollector:
         return len(self._rows) >= self.n_wanted
 
     def add_state(self, names: Sequence[str], positions: npt.ArrayLike) -> bool:
-        """Add a joint state. Return False, with the reason in `problem`, if it is dropped."""
+        """Add a joint state, or return False with the reason in `problem` if it is dropped."""
         values, problem = self._matcher.match(names, positions)
         if values is None:
             return self._drop(f"joint state: {problem}")
@@ -203,7 +203,7 @@ class PairCollector:
             self._add(values)
 
     def data_set(self, about: dict[str, Any]) -> DataSet:
-        """Return the collected pairs as a data set; `DataError` if there are none."""
+        """Return the collected pairs as a data set, or raise `DataError` if there are none."""
         if not self._rows:
             raise DataError("there are no pairs to write: every joint state was dropped, or none arrived", 0)
         configurations = np.array(self._rows)

@@ -1,8 +1,8 @@
-"""The engine: answers requests by the strategies, for one pose as for many.
+"""The engine, which answers requests by the strategies, for one pose or for many.
 
-All calls go through `Engine.answer` or `Engine.blocks`. The first strategy that applies may have a solver of many
-poses, which answers all of them in one compiled call. The strategies solve poses that stay open one at a time, and all
-poses if there is no such solver. The i-th of several poses uses `seed + i`, so its row block equals the single answer.
+All calls go through `Engine.answer` or `Engine.blocks`. The first strategy that applies may have a solver that answers
+many poses in one compiled call. If there is no such solver, or if it leaves poses open, the strategies solve these
+poses one at a time. The i-th of several poses uses `seed + i`, so its rows equal those of a call for this pose alone.
 
 Many poses share one timeout, so that a hard pose does not take the time of others. They are answered in blocks on all
 cores. Each pose may use an equal share of the remaining time. If all answers are kept, a second pass gives the unused
@@ -38,12 +38,12 @@ from eim_ros.ik.strategies import STRATEGIES, find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
-# Blocks are this many times larger if all answers are kept: between two blocks, NumPy releases the interpreter's lock
-# several times, and another Python thread may keep it for 5 ms each time.
+# Blocks are this many times larger if all answers are kept. Between two blocks, NumPy releases the interpreter's lock
+# several times, and another Python thread may keep the lock for 5 ms each time.
 KEPT_BLOCKS = 16
 LARGEST_SEED = 2**63
-# [s]: time between two pauses, and their length. Without them, other Python threads starve during collision
-# checks, because these release the lock for only some microseconds.
+# Time between two pauses, and their length [s]. Without pauses, other Python threads starve during collision checks,
+# which release the interpreter's lock for only some microseconds.
 PAUSE_EVERY, PAUSE = 0.01, 1e-4
 NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
@@ -53,8 +53,8 @@ class Poses(NamedTuple):
 
     poses: FloatArray  # (m, 4, 4), checked
     order: Ordering
-    seed: int | None  # of the first pose; the i-th uses seed + i
-    deadline: float  # of all poses together, a time of `perf_counter` [s]
+    seed: int | None  # seed of the first pose; the i-th pose uses seed + i
+    deadline: float  # deadline of all poses together, a time of `perf_counter` [s]
     n_threads: int | None  # default: the number of usable cores
 
 
@@ -67,7 +67,7 @@ class Engine:
     prior : Prior
     aim : Spread, Covering, Draws or Proposals
     order : Ordering
-        An order with the criteria of all requests. Those may have another reference.
+        Order with the criteria of all requests. Requests may have another reference.
     """
 
     def __init__(self, setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> None:
@@ -90,9 +90,9 @@ class Engine:
     ) -> Solutions:
         """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s].
 
-        Whether any orientation is accepted follows from the constraints and the model, unless it is given. An empty
-        answer comes after a number of restarts, or only at the deadline if `until_deadline` is true; or as soon as it
-        is proven.
+        By default, the constraints and the model decide whether any orientation is accepted. An empty answer is
+        returned as soon as it is proven. Without a proof it is returned after a number of restarts, or at the deadline
+        if `until_deadline` is true.
         """
         began, solver = time.perf_counter(), self._solver
         if solver is not None and position_only is None:
@@ -138,7 +138,7 @@ class Engine:
         return min(max(ROWS_PER_BLOCK // self._aim.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
 
     def _some(self, batch: Batch, order: Ordering) -> tuple[Solutions, IntArray]:
-        """Return the answers for a block of poses in one compiled call, and the numbers of those that stay open."""
+        """Return the answers for a block of poses in one compiled call, and the numbers of poses that are left open."""
         assert self._solver is not None
         began, m = time.perf_counter(), len(batch.poses)
         rows = self._within_limits(without_open(self._solver.solve(batch)), order)
@@ -244,10 +244,10 @@ class Engine:
 
 
 def _prepared(setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> Solver | None:
-    """Return the solver of many poses of the first strategy that applies; None if it has none."""
+    """Return the first applicable strategy's solver for many poses, or None if it has no such solver."""
     is_plain = order.criterion in ("", "density", "distance") and order.posture is None
     position_only = setup.is_position_only(prior.kind)
-    is_plain &= not setup.is_checked and not len(setup.robot.unlimited_slides)  # the limits depend on the pose then
+    is_plain &= not setup.is_checked and not len(setup.robot.unlimited_slides)  # the limits then depend on the pose
     if not is_plain or not prior.is_prepared(setup.constraints, position_only):
         return None
     problem = Problem(setup, np.eye(4), position_only, aim, order)
@@ -259,14 +259,14 @@ def _prepared(setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> Solver |
 
 
 class _Work:
-    """Work on several poses; `problem` is the reason for which none can be begun in time, or empty."""
+    """Work on several poses; `problem` is the reason why no pose can be begun in time, or empty."""
 
     def __init__(self, engine: Engine, asked: Poses, seed: int, n_threads: int, problem: str) -> None:
         self._engine, self._asked, self._seed, self._n_threads, self._problem = engine, asked, seed, n_threads, problem
 
     @classmethod
     def of(cls, engine: Engine, asked: Poses) -> _Work:
-        """Return the work; shapes are compared under the interpreter's lock, so with one thread."""
+        """Return the work. Collision checks get one thread, because they run under the interpreter's lock."""
         n_threads, problem, setup = checked_threads(asked.n_threads), "", engine._setup
         if setup.is_checked:
             n_threads = 1
@@ -278,7 +278,7 @@ class _Work:
         return cls(engine, asked, seed, n_threads, problem)
 
     def blocks(self, numbers: IntArray, size: int) -> Iterator[Solutions]:
-        """Answer the poses with numbers (m,), which decide their seeds, in blocks."""
+        """Answer the poses with these numbers (m,) in blocks. The number of a pose decides its seed."""
         engine, asked, m = self._engine, self._asked, len(numbers)
         for first in range(0, m, size):
             if self._problem or is_past(asked.deadline):
@@ -305,7 +305,7 @@ class _Work:
         return Solutions.empty(self._engine._setup.robot.joint_names, n, self._problem or NOT_BEGUN)
 
     def _one_by_one(self, numbers: IntArray, n_left: int) -> Solutions:
-        """Answer poses by the strategies. They are the first of the `n_left` remaining poses."""
+        """Answer poses by the strategies. These poses are the first of the `n_left` remaining poses."""
         asked = self._asked
 
         def answered(place: int) -> Solutions | None:

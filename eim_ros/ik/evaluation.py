@@ -1,9 +1,9 @@
 """Quality of models and of sets of solutions.
 
 `evaluate` reports the errors of samples of a model without numerical refinement, the share of samples within the
-limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by components
-and coverage. The set of all solutions of a redundant arm is approximated by many exact solutions from uniform seeds,
-see `exact_solutions`.
+limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by their
+components and coverage. Many exact solutions from uniform seeds approximate the set of all solutions of a redundant
+arm, see `exact_solutions`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eim_ros.kinematics import Robot, pose_from_context, refine
 
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
-LEAST_MEMBERS = 10  # smaller groups arise by chance, or are thin ends of another component
+LEAST_MEMBERS = 10  # smallest component; smaller groups arise by chance, or are thin ends of another component
 RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 

@@ -1,8 +1,8 @@
 """Gradients of solutions with respect to poses, for torch, by the implicit function theorem.
 
-A configuration remains a solution while the pose moves by dx if its joints move by dq with J dq = dx. If several dq do
-this, the smallest one counts: dq = J^+ dx with the pseudo-inverse J^+ of the Jacobian. A redundant arm therefore does
-not move along its self-motion.
+A configuration remains a solution while the pose moves by dx if its joints move by dq with J dq = dx. If several dq
+satisfy this, the smallest one counts: dq = J^+ dx with the pseudo-inverse J^+ of the Jacobian. A redundant arm
+therefore does not move along its self-motion.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from torch.autograd.function import once_differentiable
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik.setup import Setup
 
-ROWS_PER_BLOCK = 4096  # working memory stays in the cache
+ROWS_PER_BLOCK = 4096  # small enough that the working memory stays in the cache
 SINGULAR = 1e-6  # singular values of a Jacobian count as zero below this part of the largest one
 SAFE_PIVOT = 1e-8  # smallest relative pivot of the normal equations, whose solution then has eight digits or more
 
 
 @dataclass(frozen=True)
 class Linearisation:
-    """What the derivative of solutions depends on."""
+    """Solutions and targets at which the derivative is evaluated."""
 
     setup: Setup
     position_only: bool
     targets: FloatArray  # (n_poses, 4, 4), checked
-    q: FloatArray  # (n, dof), rows of all poses in turn
+    q: FloatArray  # (n, dof), rows of all poses in sequence
     counts: IntArray  # (n_poses,), number of rows of each pose
 
     def vjp(self, cotangents: FloatArray) -> FloatArray:
-        """Return the vector-Jacobian product (n_poses, 6): the gradient by the poses, given the one by `q` (n, dof).
+        """Return the vector-Jacobian product (n_poses, 6): the gradient by the poses, given that by `q` (n, dof).
 
         Its columns belong to translations [1/m] along the axes of the base, and to rotations [1/rad] about these axes,
         moved to the target position.
@@ -70,15 +70,15 @@ class Linearisation:
 def pinv_transposed_times(jacobians: FloatArray, cotangents: FloatArray) -> FloatArray:
     """Return the products (n, m) of the transposed pseudo-inverses of Jacobians (n, m, dof) and cotangents (n, dof).
 
-    They follow from the normal equations, which is faster than `pinv`. Near singularities, where the normal equations
-    lose digits, they follow from the singular values.
+    They are computed by the normal equations, which is faster than `pinv`. Near singularities, where the normal
+    equations lose digits, they are computed by a singular value decomposition.
     """
     m, dof = jacobians.shape[1:]
     gram = jacobians @ jacobians.mT if m <= dof else jacobians.mT @ jacobians
     known = (jacobians @ cotangents[:, :, None])[:, :, 0] if m <= dof else cotangents
     factors, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram))
     parts = torch.cholesky_solve(torch.from_numpy(known)[:, :, None], factors).numpy()
-    with np.errstate(invalid="ignore"):  # of singular rows, which are replaced below
+    with np.errstate(invalid="ignore"):  # warnings of singular rows, which are replaced below
         solved = (parts if m <= dof else jacobians @ parts)[:, :, 0]
     diagonals = torch.diagonal(factors, dim1=1, dim2=2).numpy()
     is_safe = (failed.numpy() == 0) & (diagonals.min(axis=1) ** 2 > SAFE_PIVOT * diagonals.max(axis=1) ** 2)
@@ -94,7 +94,7 @@ def offset_rates(targets: FloatArray, tips: FloatArray, twist_axis: int) -> Floa
     Offsets are those of `eim_ros.kinematics.tolerances`: a swing about two axes, then a twist about the third one.
     """
     k, frames = twist_axis - 3, targets[:, :3, :3].mT
-    direction = (frames @ tips[:, :3, k, None])[:, :, 0]  # of the twist's axis, seen from the target
+    direction = (frames @ tips[:, :3, k, None])[:, :, 0]  # direction of the twist's axis, seen from the target
     axis = np.cross(np.eye(3)[k], direction)
     sine, cosine = np.linalg.norm(axis, axis=1), direction[:, k]
     angle, is_small = np.arctan2(sine, cosine), sine < 1e-8
@@ -132,7 +132,7 @@ class _Solution(torch.autograd.Function):
 
 
 def _by_quaternions(pulled: FloatArray, poses: FloatArray) -> FloatArray:
-    """Return the gradient (n, 7) by positions and quaternions xyzw, which are normalised before use."""
+    """Return the gradient (n, 7) by positions and quaternions xyzw. The quaternions are normalised before use."""
     vector, scalar, turn = poses[:, 3:6], poses[:, 6:], pulled[:, 3:]
     parts = scalar * turn + np.cross(turn, vector), -(vector * turn).sum(axis=1, keepdims=True)
     scale = 2.0 / (poses[:, 3:] ** 2).sum(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
 """The answer for a path of poses: configurations, the steps between them, and time stamps.
 
-With limits of velocities alone, joints move at constant velocity between two configurations, and the largest
-|dq| / velocity is the time of a step. Accelerations need the library toppra, which moves along a spline.
+If only velocities are limited, joints move at constant velocity between two configurations. The duration of a step is
+then the largest |dq| / velocity. Limits of accelerations need the library toppra, which times a motion along a spline.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from eim_ros.ik.candidates import ErrorCode
 from eim_ros.kinematics import Robot
 
 MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
-MAX_SLIDE = 0.05  # the same of a prismatic joint [m]
+MAX_SLIDE = 0.05  # default of the largest change of a prismatic joint [m]
 GRID = 8  # number of intervals between two configurations in which toppra checks the limits
-SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum; keeps equal rows apart
+SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum, so that equal rows stay apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +39,16 @@ class JointPath:
     ----------
     joint_names : tuple of str
     q : (n_poses, dof)
-        Configurations [rad] or [m]; NaN for poses without one. Continuous joints are unrolled and may exceed -π and π.
-        For other joints with more than one revolution, those 2π-equivalent values are chosen that make the path jump
-        least.
+        Configurations [rad] or [m]; NaN for poses without a configuration. Continuous joints are unrolled and may
+        exceed -π and π. If the limits of another joint allow more than one revolution, the 2π-equivalent values with
+        the fewest jumps are chosen.
     position_error, orientation_error : (n_poses,)
         Errors by forward kinematics [m], [rad]; infinite for poses without a configuration.
     valid : (n_poses,) of bool
         Whether the configuration satisfies the tolerances, the limits and the collision checks.
     examined : (n_poses,) of bool
         Whether the pose was examined in time. An examined pose that is not valid has no known solution. A pose that was
-        not examined may have one.
+        not examined may have a solution.
     max_step : float
         Largest change of a joint between successive rows of `q`, including the step from `near` [rad] or [m]. Poses
         without a configuration are skipped.
@@ -98,7 +98,7 @@ class JointPath:
 
     @classmethod
     def not_begun(cls, joint_names: tuple[str, ...], n_poses: int, message: str, elapsed: float) -> JointPath:
-        """Return the answer if no pose was examined in time."""
+        """Return the answer for the case that no pose was examined in time."""
         errors, none = np.full(n_poses, np.inf), np.zeros(n_poses, dtype=np.bool_)
         found = (joint_names, np.full((n_poses, len(joint_names)), np.nan), errors, errors, none, none)
         return cls(*found, 0.0, 0, math.inf, np.empty(0, dtype=np.int64), ErrorCode.TIMED_OUT, message, elapsed)
@@ -118,7 +118,7 @@ class JointPath:
         Parameters
         ----------
         velocities : float or (dof,) array_like
-            Largest velocity of all joints or of each [rad/s] or [m/s], such as `Robot.velocity_limits`.
+            Largest velocity, one for all joints or one for each [rad/s] or [m/s], such as `Robot.velocity_limits`.
         accelerations : float or (dof,) array_like, optional
             Largest accelerations [rad/s^2] or [m/s^2]. They need the library toppra.
         near : (dof,) array_like, optional
@@ -171,7 +171,7 @@ class JointPath:
         return "\n".join([f"JointPath: {self.message}", *ends])
 
     def __len__(self) -> int:
-        """Return the number of configurations of a successful path, else 0."""
+        """Return the number of configurations of a successful path, otherwise 0."""
         return len(self.q) if self else 0
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -180,7 +180,7 @@ class JointPath:
 
 
 def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = None) -> FloatArray:
-    """Return the value of each joint (n_joints,), from one for all joints or one for each; messages show `given`."""
+    """Return the value of each joint (n_joints,), given one value for all or one for each; messages show `given`."""
     is_one = is_number(values) or getattr(values, "shape", None) == ()
     found = numbers_of(values, () if is_one else (n_joints,), name)
     if not (found > 0.0).all():
@@ -256,7 +256,7 @@ def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robo
 
 
 def _durations(times: npt.ArrayLike, n_poses: int, near: FloatArray | None) -> FloatArray:
-    """Return the duration (n_poses,) of the step to each pose [s]; infinite for the first one without `near`."""
+    """Return the duration (n_poses,) of the step to each pose [s]; infinite for the first pose without `near`."""
     stamps = numbers_of(times, (n_poses,), "times")
     durations = np.diff(stamps, prepend=-math.inf if near is None else 0.0)
     if not (durations > 0.0).all():

@@ -1,7 +1,8 @@
 """Kinematics for the processors of LeRobot, such as `InverseKinematicsEEToJoints` of SO-100 and SO-101.
 
-`LeRobotKinematics` has the methods of `lerobot.model.RobotKinematics` and replaces it. It needs no placo. Each call
-descends until it reaches the nearest pose within the joint limits, where LeRobot's takes a single step.
+`LeRobotKinematics` has the methods of `lerobot.model.RobotKinematics` and replaces it. The library placo is not needed.
+Each call descends until it reaches the nearest pose within the joint limits, whereas LeRobot's class takes a single
+step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from eim_ros.kinematics import Robot
 
 
 class LeRobotKinematics:
-    """Forward kinematics and the nearest configuration of an arm, in degrees as LeRobot's motors.
+    """Forward kinematics and nearest configuration of an arm, in degrees like the motors of LeRobot.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class LeRobotKinematics:
         self._sampler, self._timeout = Sampler(self.robot), timeout
 
     def forward_kinematics(self, joint_pos_deg: npt.ArrayLike) -> FloatArray:
-        """Return the pose (4, 4) of the tip for joint positions [deg]; a gripper's values after them are ignored."""
+        """Return the pose (4, 4) of the tip for joint positions [deg]; ignore further values, such as a gripper's."""
         return np.asarray(self.robot.fk(self._configuration(joint_pos_deg)))
 
     def inverse_kinematics(
@@ -82,7 +83,8 @@ class LeRobotKinematics:
             Current joint positions [deg]. Further values, such as a gripper's, are returned unchanged.
         desired_ee_pose : (4, 4)
         position_weight, orientation_weight : float
-            Weights of the errors [1/m, 1/rad]. The default lets an arm of five joints give up orientation.
+            Weights of the errors [1/m, 1/rad]. By default, an arm with five joints reaches the position at the expense
+            of the orientation.
         """
         current = np.array(current_joint_pos, dtype=np.float64)
         weights = position_weight, orientation_weight

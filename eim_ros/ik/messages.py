@@ -61,11 +61,13 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         if found.n_distinct is not None and found.n_distinct < found.n_total:
             remarks.append(f"; {found.n_distinct} apart from revolutions")
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
-        remarks.append("; the search ended at max_solutions, there may be more")
+        remarks.append("; the search ended at max_solutions, so there may be more")
     elif n_valid < n and not timed_out:
-        remarks.append("; samples of the model lead to few others" if is_sampled else "; the search found no more")
+        remarks.append(
+            "; samples of the model lead to few other solutions" if is_sampled else "; the search found no more"
+        )
     if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
-        remarks.append("; samples of the model lead to none, so these are from uniform seeds")
+        remarks.append("; samples of the model lead to no solution, so these come from uniform seeds")
     if found.free_joints:
         remarks.append(f"; {' and '.join(found.free_joints)} can turn there while the tip stays")
     if found.is_singular:
@@ -79,7 +81,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if problem.n_unchecked:
         remarks.append(f"; there was no time to check {problem.n_unchecked} more")
     if is_cut_short:
-        remarks.append("; there was no time to optimize and compare all")
+        remarks.append("; there was no time to optimize and compare all solutions")
     if found.effective_sample_size is not None and found.effective_sample_size < n:
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
@@ -87,7 +89,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if problem.is_certified and not (found.n_total is not None if report is None else report.certified):
         why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"
         if found.n_total is not None:
-            why = "that nothing is missing relies on a measured noise level"
+            why = "completeness relies on a measured noise level"
         remarks.append(f"; not certified, because {why}")
     return remarks
 
@@ -115,11 +117,13 @@ def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, 
     if is_proven:
         known = f"there is no solution, {OUT_OF_REACH if not problem.is_within_reach else 'as a closed form shows'}"
     best = kept.best()
-    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad" if len(best) else "nothing tried"
-    far = too_far(problem.setup.robot, best.position_error[0]) if len(best) else ""
+    if not len(best):
+        return code, f"{reason}{known}; no configuration was tried"
+    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
+    far = too_far(problem.setup.robot, best.position_error[0])
     return code, f"{reason}{known}; the best attempt is off by {error}{far}"
 
 
 def too_far(robot: Robot, distance: float) -> str:
-    """Return a remark on the unit of a position that is missed by a distance [m], if it is far out of reach."""
+    """Return a remark on the unit of positions if the distance [m] by which a position is missed is very large."""
     return "; positions are in metres" if distance > 10.0 * robot.reach else ""

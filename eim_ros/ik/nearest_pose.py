@@ -4,12 +4,12 @@ The distance of a configuration from the target is
 
     sqrt((w_p e_p)^2 + (w_o e_o)^2)
 
-with the position error e_p [m], the orientation error e_o [rad], and two weights. A priority makes one weight so much
-larger that the other error is only minimised among the configurations whose first error is the smallest.
+with the position error e_p [m], the orientation error e_o [rad], and two weights. A priority makes one weight much
+larger than the other. The other error is then only minimised among the configurations with the smallest first error.
 
-Uniform configurations descend by the method of Levenberg and Marquardt, with joints fixed at limits that they would
-leave. The best ones continue by Newton's method. For a priority, the weight grows in stages, so that steps need not
-follow a narrow valley from the start.
+Uniformly drawn configurations descend by the method of Levenberg and Marquardt. Joints that would leave their limits
+are fixed there. The best configurations continue by Newton's method. For a priority, the weight grows in stages, so
+that steps need not follow a narrow valley from the start.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Priority = Literal["position", "orientation"] | tuple[float, float]
 
 N_STARTS, N_KEPT = 256, 48
 FEW_STEPS, MANY_STEPS = 15, 30
-FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # of the error that has priority [1/m, 1/rad]
+FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # weight of the error that has priority [1/m, 1/rad]
 LONGEST_STEP = 0.5  # [rad, m]
 SHORTEST_STEP = 1e-9  # [rad, m]: the descent has converged
-STEP = 1e-6  # [rad, m] of finite differences
+STEP = 1e-6  # [rad, m] step of finite differences
 EQUAL = 1e-5  # [m, rad]: errors with priority that count as equal
 DISTINCT = 0.01  # [rad, m]: configurations closer than this in every joint are one
 
@@ -49,11 +49,11 @@ class NearestPose:
     ----------
     joint_names : tuple of str
     q : (dof,)
-        Configuration within the limits [rad, m]; NaN if there was no valid one.
+        Configuration within the limits [rad, m]; NaN if no valid configuration was found.
     pose : (4, 4)
         Pose that it reaches.
     position_error : float
-        Distance from the target [m]; beyond the tolerances, if there are some.
+        Distance from the target [m], or the part of it beyond the tolerances.
     orientation_error : float
         Angle to the target [rad].
     is_exact : bool
@@ -126,7 +126,7 @@ def checked_priority(priority: Priority) -> tuple[float, float, str]:
 def nearest_pose(problem: Problem, priority: Priority, start: FloatArray | None = None) -> NearestPose:
     """Search for the configuration whose pose is nearest to the target of a problem.
 
-    With a `start` (dof,), the answer is the local minimum that a descent from there ends in.
+    With a `start` (dof,), the answer is the local minimum that a descent from there leads to.
     """
     position_weight, orientation_weight, first = checked_priority(priority)
     search = Descent(problem)
@@ -148,7 +148,7 @@ def nearest_pose(problem: Problem, priority: Priority, start: FloatArray | None 
 
 
 def _chosen(problem: Problem, search: Descent, q: FloatArray, weights: tuple[float, float], first: str) -> NearestPose:
-    """Return the best of some configurations that are free of collisions, with the others behind it."""
+    """Return the best collision-free configuration, with the others behind it."""
     robot, constraints = problem.robot, problem.setup.constraints
     if problem.is_checked:
         q = q[problem.allowed(q)]

@@ -35,7 +35,7 @@ ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERE
 
 
 def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return the Euclidean distance (n,) [rad, m] of configurations (n, dof) from one (dof,).
+    """Return the Euclidean distance (n,) [rad, m] of configurations (n, dof) from a configuration (dof,).
 
     Continuous joints are compared on the circle.
     """
@@ -57,7 +57,7 @@ def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[
 def distinct_in_time(
     robot: Robot, q: FloatArray, tolerance: float, deadline: float
 ) -> tuple[npt.NDArray[np.int64], bool]:
-    """Return the result of `distinct_rows` for the rows that can be compared in time, and whether these are all.
+    """Return the result of `distinct_rows` for the rows that can be compared in time, and whether these are all rows.
 
     The deadline is a time of `perf_counter` [s]. The time grows with the square of the number of rows.
     """
@@ -68,10 +68,10 @@ def distinct_in_time(
 def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
     """Return the indices of n configurations that are spread evenly over all (n_all, dof), in Euclidean distance.
 
-    Each one is the farthest from those chosen before it, so gaps are at most twice as large as with the best choice
-    (Gonzalez 1985). Then each is replaced by the configuration closest to the mean of those that are nearest to it. The
-    result is shorter if all other configurations are duplicates. After the deadline, a time of `perf_counter` [s], the
-    first configurations not chosen yet fill the rest.
+    Each choice is the configuration farthest from all previous choices, so gaps are at most twice as large as with the
+    best choice (Gonzalez 1985). Each chosen configuration is then replaced by the one closest to the mean of its
+    cluster. The result is shorter if all other configurations are duplicates. After the deadline, a time of
+    `perf_counter` [s], the rest is filled with the first configurations that are not chosen yet.
     """
     return solver.farthest_rows(robot.bounds, q, n, deadline)
 
@@ -79,7 +79,8 @@ def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.in
 def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return points (n, dof) and periods (dof,) for a periodic `cKDTree`.
 
-    Continuous joints are in [0, 2 pi). The other joints are shifted to begin at 0, and their period 0 stands for none.
+    Continuous joints are in [0, 2 pi). The other joints are shifted to begin at 0, and their period 0 means that they
+    are not periodic.
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
     points = np.where(robot.continuous, np.mod(q, 2.0 * np.pi), q)
@@ -115,7 +116,7 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     """
     if not len(q) or not len(others):
         return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)
-    from scipy.spatial import cKDTree  # its import takes a third of a second, and most answers need none
+    from scipy.spatial import cKDTree  # imported here: it takes a third of a second, and most answers do not need it
 
     points, period = on_torus(robot, np.concatenate([q, others]))
     tree = cKDTree(points[len(q) :], boxsize=period)
@@ -130,7 +131,7 @@ class Posture:
     Attributes
     ----------
     positions : mapping of str to float
-        Preferred values of joints by name [rad] or [m]. They may lie outside the limits. Other joints have no
+        Preferred values of joints by name [rad] or [m]. They may be outside the limits. Other joints have no
         preference.
     weights : mapping of str to float
         Weights of these joints, at least 0 and not all 0. The default of a joint is 1.
@@ -229,7 +230,7 @@ class Ordering:
     weights : mapping of str to float
         Weight of each criterion that has one.
     criterion : str or None
-        The only criterion; an empty text if there is none, None if there are several.
+        Name of the only criterion; empty if there is none, and None if there are several.
     is_fair : bool
         Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample.
     """
@@ -249,10 +250,10 @@ class Ordering:
             check_order(self.order)
             given, derived = _of_weights(dict(self.order))
         if self.reference is None and "distance" in given:
-            raise ConfigurationError("ordering by distance needs a configuration near", self.order)
+            raise ConfigurationError("ordering by distance needs a reference configuration: give near", self.order)
         if self.posture is None and "posture" in given:
-            raise ConfigurationError("ordering by posture needs a preferred posture", self.order)
-        self.__dict__.update(derived)  # frozen: a third of the time of three calls of object.__setattr__
+            raise ConfigurationError("ordering by posture needs a preferred posture: give posture", self.order)
+        self.__dict__.update(derived)  # faster than three calls of object.__setattr__, which the frozen class needs
 
     @property
     def needs_density(self) -> bool:
@@ -334,7 +335,7 @@ def check_order(order: Order) -> None:
     if isinstance(order, str) and order in ORDERS:
         return
     if not isinstance(order, str | Mapping):
-        raise ConfigurationError(f"an order is a name or a mapping of names to weights, got {order!r}", order)
+        raise ConfigurationError(f"an order must be a name or a mapping of names to weights, got {order!r}", order)
     for name, weight in ({order: 1.0} if isinstance(order, str) else order).items():
         if name not in ORDERS:
             known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)

@@ -81,7 +81,7 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     )
     assert late.error_code == ErrorCode.TIMED_OUT
     assert late and late.valid.all()
-    assert late.message.endswith("there was no time to optimize and compare all")
+    assert late.message.endswith("there was no time to optimize and compare all solutions")
 
 
 def test_constraints_stay_kept() -> None:

@@ -46,7 +46,7 @@ def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
         first = math.atan2(wrist[1], wrist[0]) - 0.5 * second
         expected.append([first, second, heading - first - second])
     assert samples.error_code == ErrorCode.SUCCESS
-    assert samples.message == "2 of 100 distinct solutions; samples of the model lead to few others"
+    assert samples.message == "2 of 100 distinct solutions; samples of the model lead to few other solutions"
     assert len(samples) == 2
     order = np.argsort(-samples.q[:, 1])
     assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # the tolerances, amplified by the arm

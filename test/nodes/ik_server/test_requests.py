@@ -330,7 +330,7 @@ ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "negative position tolerance": ({"position_tolerance": -1e-6}, GOAL, "position_tolerance"),
     "infinite orientation tolerance": ({"orientation_tolerance": math.inf}, GOAL, "orientation_tolerance"),
     "unknown order": ({"order": ["beauty"]}, GOAL, "unknown order 'beauty'; known: density"),
-    "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a configuration"),
+    "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a reference configuration"),
     "order named twice": ({"order": ["limits", "limits"]}, GOAL, "each name once"),
     "no posture for the order": ({"order": ["posture"]}, GOAL, "ordering by posture needs a preferred posture"),
     "weights without order": (order_of(["limits"], 1.0, 2.0), GOAL, "order has 1 names and order_weights 2 numbers"),
