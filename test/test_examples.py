@@ -39,7 +39,7 @@ RUNS = {
         [],
         r"pose by pose: from ([2-9]|1\d) of 20 starts the arm jumps, by up to [1-6]\.(.|\n)*"
         r"follow: 60 poses, no joint steps farther than 0\.[0-2](.|\n)*"
-        r"none can be without",
+        r"no path without jumps exists",
     ),
     "replace_ikfast.py": (
         [],

@@ -1,11 +1,11 @@
-"""Repeated searches for a path until there is one without jumps, a proof that there is none, or no more time.
+"""Repeated searches for a path, until it has no jumps, or is proven to be impossible, or time is up.
 
-If some poses have no path without jumps, `PathSearch` searches again. The density of the layers is doubled, with new
-samples. After a few times, the search begins again with other random numbers.
+If some poses have no path without jumps, `PathSearch` searches again. Each time, the density of the layers is doubled,
+with new samples. After a few times, the search begins again with other random numbers.
 
-With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves.
-With more, or if that fails, single solutions are moved along all poses. The best path is then smoothed with all joints,
-see `PathSmoother`.
+If two or three directions are free, the extra joints are first fixed at several values, so that solutions are curves.
+If more directions are free, or if this fails, single solutions are moved along all poses. The best path is then
+smoothed with all joints, see `PathSmoother`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from eim_ros.ik.setup import Setup
 DOUBLINGS = 4  # number of times that the density of the layers is doubled before a search begins again
 MOST_EXTRA = 2  # largest number of extra joints that are fixed at several values
 SLICES = (0.5, 0.25, 0.75, 0.05, 0.95)  # values of one extra joint, as shares of its range
-FEWER_SLICES = (0.5, 0.2, 0.8)  # the same for each of two extra joints
+FEWER_SLICES = (0.5, 0.2, 0.8)  # values of each of two extra joints, as shares of its range
 SLICED_SHARE = 0.6  # share of the time for paths along which the extra joints do not move
 
 
@@ -79,7 +79,7 @@ def follow_path(
 
 @dataclass(eq=False)
 class PathRefinement:
-    """Searches for the best path of one request, each with more solutions than the one before."""
+    """Searches for the best path of one request. Each search has more solutions than the previous one."""
 
     search: PathSearch  # the search with the best path so far
     smoother: PathSmoother
@@ -130,7 +130,7 @@ class PathRefinement:
     def _is_impossible_without_checks(self, search: PathSearch) -> bool:
         """Return whether it is proven that there is no path without jumps even if configurations may collide.
 
-        Collisions and other checks cut self-motions into small pieces, about which nothing can be proven.
+        Collisions and other checks divide self-motions into small pieces, about which nothing can be proven.
         """
         if not search.problem.is_checked or search.has_gaps or not search.is_covered or search.out_of_time:
             return False
@@ -140,10 +140,11 @@ class PathRefinement:
         return part.run()[1]
 
     def _sliced(self, search: PathSearch, at_random: bool = False) -> FloatArray | None:
-        """Return the best path along which the extra joints do not move; None if there is no path without jumps.
+        """Return the best path along which the extra joints do not move, or None if no path without jumps is found.
 
         With more than one free direction, solutions of a pose form surfaces that samples cover badly. If extra joints
-        are fixed until one direction is left, they form curves, and the layers cover them. Several values are tried.
+        are fixed until one direction is left, the solutions form curves, which the layers cover. Several values of the
+        extra joints are tried.
         """
         if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
             return None
@@ -153,7 +154,7 @@ class PathRefinement:
             left = until - search.clock()
             if left <= 0.0 or (at_random and search.out_of_time):
                 break
-            share = left if number == len(slices) - 1 else 0.5 * left  # one path matters more than the best one
+            share = left if number == len(slices) - 1 else 0.5 * left  # one path matters more than the best path
             try:
                 part = search.with_constraints(share, fixed={**search.setup.constraints.fixed, **values})
             except OutOfTime:
@@ -165,9 +166,9 @@ class PathRefinement:
         return min(found, key=self.smoother.cost, default=None)
 
     def _slices(self, search: PathSearch, at_random: bool) -> list[dict[str, float]]:
-        """Return the values of the extra joints to try; sliding joints come first, then those near the base.
+        """Return the values of the extra joints to try. Sliding joints come first, then joints near the base.
 
-        Random values are tried after the fixed ones, unless the first configuration decides.
+        Random values are tried after the fixed values, unless the first configuration determines the values.
         """
         robot, (low, high, _) = search.problem.robot, search.problem.bounds
         movable = np.flatnonzero(low < high).tolist()
@@ -185,11 +186,11 @@ class PathRefinement:
         return [dict(zip(names, each, strict=True)) for each in values.tolist()]
 
     def _carried(self, search: PathSearch) -> FloatArray | None:
-        """Return the best path along which one solution moves from pose to pose; None if there is none without jumps.
+        """Return the best path without jumps along which one solution moves from pose to pose, or None.
 
-        With more than one free direction, layers are random samples, and a long path loses the solutions that lead on.
-        Here each sample of one pose is moved along the whole path. All joints take part, so a mobile base drives along.
-        The samples belong to the first, the middle or the last pose.
+        If more than one direction is free, layers are random samples, and a long path loses the solutions that lead
+        further. Here each sample of one pose is moved along the complete path. All joints take part, so a mobile base
+        drives along. The samples belong to the first, the middle or the last pose.
         """
         if search.redundancy < 2:
             return None
@@ -218,7 +219,7 @@ class PathRefinement:
         faults = np.union1d(jumps, colliding)
         is_all = bool(valid.all()) and not len(faults)
         reach = Reach(n_poses) if is_all else search.final_reach(chosen)
-        if len(colliding) and reach.n_poses == n_poses:  # time was up, or limits end the revolutions
+        if len(colliding) and reach.n_poses == n_poses:  # time was up, or joint limits prevent further revolutions
             at = int(colliding[0])
             reach = Reach(at, float(search.steps(chosen)[at - search.first_step]))
         code = ErrorCode.SUCCESS if is_all else ErrorCode.NO_IK_SOLUTION if is_proven else ErrorCode.TIMED_OUT
@@ -228,7 +229,7 @@ class PathRefinement:
             message = self._gaps(valid)
         elif len(colliding):
             reason = "collide or were not checked" if search.problem.n_unchecked else "collide"
-            message = f"{len(colliding)} motions between poses {reason}, the first of them to pose {colliding[0]}"
+            message = f"{len(colliding)} motions between poses {reason}, the first of them leads to pose {colliding[0]}"
         else:
             message = f"the path jumps {len(jumps)} times, by up to {largest:.3g}{self._break(reach, is_proven)}"
         if code == ErrorCode.TIMED_OUT:
@@ -239,7 +240,7 @@ class PathRefinement:
         return JointPath(*found, faults, code, message, time.perf_counter() - began)
 
     def _verified(self, chosen: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return errors (2, n_poses) [m], [rad], infinite without a solution, and which rows reach their poses."""
+        """Return errors (2, n_poses) [m], [rad], infinite without a solution, and whether rows reach their poses."""
         search, problem = self.search, self.search.problem
         errors, valid = np.full((2, len(chosen)), np.inf), np.zeros(len(chosen), dtype=np.bool_)
         within_limits = search.revolutions.on_circles(chosen, of_limited=False)
@@ -267,8 +268,8 @@ class PathRefinement:
         if pose == len(self.search.poses):
             return ""
         start = "the start" if pose == 0 else f"pose {pose - 1}"
-        found = "none can be without" if is_proven else "none was found without"
+        found = "no path without jumps exists" if is_proven else "no path without jumps was found"
         return (
-            f"; {found}: steps of at most {self.search.largest_step:.3g} lead as far as {start}, and from there to "
-            f"pose {pose} one of at least {reach.nearest_miss:.3g}"
+            f"; {found}: steps of at most {self.search.largest_step:.3g} lead as far as {start}, and the step from "
+            f"there to pose {pose} is at least {reach.nearest_miss:.3g}"
         )

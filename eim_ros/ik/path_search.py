@@ -2,9 +2,9 @@
 
 Every pose has a layer of solutions. Moving the solutions of the previous layer onto the pose follows their self-motion
 components along the path. Samples of some poses find components that begin later. If solutions are points or curves,
-continuation fills gaps. Then every solution of a known component is within `cover` of a solution in the layer.
+continuation fills gaps. Every solution of a known component is then within `cover` of a solution in the layer.
 
-The layers form a graph. Its shortest path minimises
+The layers form a graph. The shortest path through the graph minimises
 
     sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed].
 
@@ -19,9 +19,9 @@ A search has three stages, and `PathRefinement` repeats them:
 
 Stage 3 is a proof if closed forms certify the components, or list all solutions and all steps between them were
 checked. Further proofs are poses that no configuration reaches, and bounds of the motion in a step. A joint that turns
-by an angle a moves the tip along an arc, so by at most a L, where L is the largest distance of the tip from the joint.
-It turns the tip by at most a. A slide moves the tip by its travel s. Hence a step in which no joint moves farther than
-allowed moves and turns the tip by at most
+by an angle a turns the tip by at most a and moves it along an arc by at most a L, where L is the largest distance of
+the tip from the joint. A slide moves the tip by its travel s. Suppose that no joint moves farther than allowed in a
+step. Then the step moves and turns the tip by at most
 
     sum over the joints of a_j L_j + sum over the slides of s_j,    sum over the joints of a_j.
 """
@@ -56,27 +56,27 @@ from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions
 NO_EDGES = np.empty((0, 2), dtype=np.int64)
 NO_POSES = np.empty(0, dtype=np.int64)
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
-SPACING = 1.0 / 6.0  # distance of neighbours in a layer, as a share of the largest step
-COARSER = 4.0  # factor on the spacing with collision checks, which take a hundred times as long as a solution
+SPACING = 1.0 / 6.0  # distance between neighbours in a layer, as a share of the largest step
+COARSER = 4.0  # factor on the spacing if collisions are checked; a check takes a hundred times as long as a solution
 COVER = 1.25  # largest distance to the nearest solution in the layer, in any joint, in spacings
 FINER = 4.0  # factor on the density of layers near places where the graph almost has a path
 STEP = 0.45  # step length of continuation [rad, m]
 STRIDE = 8  # every pose with a multiple of this index is sampled first
 WINDOW = 24  # number of poses before and after a jump where solutions are added
 MOST = 4000  # largest number of solutions of a layer
-ISOLATED = 0.01  # smallest difference between distinct solutions that are points [rad or m]
-MOST_ROOTS = 16  # largest number of single solutions of six joints, without those that differ by revolutions
-LAYER = 2**20  # larger than any layer
-FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # solutions at both ends of a colliding step whose steps are checked, too
-STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two looks at the clock
+ISOLATED = 0.01  # smallest difference between distinct isolated solutions [rad or m]
+MOST_ROOTS = 16  # largest number of isolated solutions of six joints, apart from 2π-equivalent ones
+LAYER = 2**20  # number larger than the size of any layer
+FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of solutions near the ends of a colliding step to check, too
+STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two checks of the deadline
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
-SEARCH_SHARE = 0.9  # share of the time for the search; after it, one solution follows the rest of the path
+SEARCH_SHARE = 0.9  # share of the time for the search; afterwards only one solution follows the rest of the path
 ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
-MEASURED_AT = 16  # index of the pose at which this time is measured
+MEASURED_AT = 16  # index of the pose at which the time for an edge is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
 FARTHER = 1e-9  # distance or rotation beyond the bound of a step that counts as impossible [m, rad]
-ARCCOS_ROUNDING = 1e-7  # error of the arccosine near an angle of 0 [rad]
+ARCCOS_ROUNDING = 1e-7  # rounding error of the arccosine near an angle of 0 [rad]
 
 
 @dataclass(eq=False)
@@ -88,9 +88,9 @@ class PathSearch:
 
     setup: Setup
     prior: Prior
-    problem: Problem  # of the first pose
+    problem: Problem  # problem of the first pose
     poses: FloatArray  # (n_poses, 4, 4)
-    max_steps: FloatArray  # (n_poses, dof), largest change of each joint from the previous pose to each [rad] or [m]
+    max_steps: FloatArray  # (n_poses, dof), largest change of each joint from the previous pose [rad] or [m]
     rng: np.random.Generator
     n: int  # number of samples of a pose, and of solutions moved to the next one if several directions are free
     timeout: float  # [s]
@@ -103,27 +103,29 @@ class PathSearch:
         nothing = np.empty((0, problem.robot.dof))
         self.layers = [nothing] * n_poses  # solutions (n_k, dof) of each pose, on circles in [-π, π)
         self.examined = np.zeros(n_poses, dtype=np.bool_)  # whether the search for solutions was finished in time
-        self.misses = dict[int, tuple[float, float]]()  # errors [m], [rad] of the best attempt at poses without samples
-        self.refuted = set[int]()  # poses that no configuration reaches, which is proven
-        self.listed = set[int]()  # poses whose layer contains all solutions, which are single points
+        self.misses = dict[int, tuple[float, float]]()  # errors [m], [rad] of the best attempt, by pose without samples
+        self.refuted = set[int]()  # poses for which it is proven that no configuration reaches them
+        self.listed = set[int]()  # poses whose solutions are isolated and all in the layer
         self.impossible = impossible_steps(problem, self.poses, self.max_steps, self.origin)
         self.largest_step = float(self.max_steps.min())
-        self.scale = self.largest_step / self.max_steps  # makes the largest step of all joints equal
+        self.scale = self.largest_step / self.max_steps  # factors that make the largest step of all joints equal
         self.spacing = SPACING * self.largest_step * (COARSER if problem.is_checked else 1.0)
         self.revolutions = Revolutions.of(problem.robot, problem.bounds)
         self.redundancy = problem.redundancy if problem.tolerances is None else problem.robot.dof
         self.before = nothing if self.origin is None else self.origin[None]
-        self.first_step = 1 - len(self.before)  # pose that the first step leads to
+        self.first_step = 1 - len(self.before)  # index of the pose that the first step leads to
         self._limit = self.largest_step * (1.0 + ROUNDING)
         self._bounds = self.revolutions.bounds(problem.bounds)
         self._problems, self._engines = dict[int, Problem](), dict[Aim, Engine]()
         self._carried: FloatArray | None = None
         self._counts, self._pair = np.zeros(n_poses), PAIR
-        self._blocked = [NO_EDGES] * n_poses  # steps that collide: indices in the layers before and of a pose
-        self._checked = [NO_POSES] * n_poses  # all checked steps, as one number each
+        self._blocked = [
+            NO_EDGES
+        ] * n_poses  # steps to each pose that collide: indices in the previous layer and in its own
+        self._checked = [NO_POSES] * n_poses  # all checked steps, each encoded as one number
         self._attempts = dict[int, FloatArray]()
-        self._merged = 0.0  # largest change of a step if its ends are exchanged for merged solutions [rad] or [m]
-        self._certified = set[int]()  # poses whose components are all known, which is proven
+        self._merged = 0.0  # largest change of a step if merged solutions replace its ends [rad] or [m]
+        self._certified = set[int]()  # poses for which it is proven that all components are known
         self._is_free = dict[bytes, bool]()  # by the two configurations of a motion
 
     def with_constraints(self, timeout: float, **changes: Any) -> PathSearch:
@@ -135,7 +137,7 @@ class PathSearch:
 
     @property
     def deadline(self) -> float:
-        """Time of the clock at which the search ends [s]. The rest is for the shortest path and its verification."""
+        """Time of the clock at which the search ends, to leave time for the shortest path and its verification [s]."""
         verifying = VERIFIED * float(np.count_nonzero(self._counts))
         return self.began + SEARCH_SHARE * self.timeout - self._choosing - verifying
 
@@ -179,7 +181,7 @@ class PathSearch:
     # The stages of the search
 
     def run(self) -> tuple[FloatArray, bool]:
-        """Return the best path, and whether it is proven that each path jumps or has gaps."""
+        """Return the best path, and whether it is proven that every path jumps or has gaps."""
         n_poses = len(self.poses)
         self.follow(range(0, n_poses, STRIDE))
         chosen = self.best()
@@ -190,7 +192,7 @@ class PathSearch:
         return self.judged(chosen)
 
     def judged(self, chosen: FloatArray) -> tuple[FloatArray, bool]:
-        """Return a path with solutions added near its jumps, and whether it is proven that each path has a fault."""
+        """Return a path with solutions added near its jumps, and whether it is proven that every path has a fault."""
         if self.is_found(chosen) or self.out_of_time:
             return chosen, False
         if len(self.impossible) or self.has_gaps:
@@ -203,13 +205,13 @@ class PathSearch:
         return chosen, self._is_certified_cut(cut) if self.redundancy == 1 else self._lists_no_path()
 
     def densify(self) -> None:
-        """Double the number of solutions of each pose that the next stages look for."""
+        """Double the number of solutions that the next stages look for at each pose."""
         self.spacing *= 0.5
         if not self.is_covered:
             self.n = min(2 * self.n, MOST)
 
     def _refined(self, chosen: FloatArray) -> tuple[FloatArray, range]:
-        """Return a path with fewer jumps, and poses that no path along the components found leads through."""
+        """Return a path with fewer jumps, and the poses that no path along the known components leads through."""
         refined = set[int]()
         relaxed, on_path = self._reach(2.0 * self.cover)
         if relaxed.n_poses < len(self.poses):
@@ -266,7 +268,7 @@ class PathSearch:
             self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
 
     def follow_back(self) -> None:
-        """Follow components from last to first, because some were found after the path had passed."""
+        """Follow components from the last pose to the first, because some are found only at later poses."""
         for index in range(len(self.poses) - 2, -1, -1):
             if self.out_of_time:
                 return
@@ -278,10 +280,10 @@ class PathSearch:
                 self._put(index, self._completed(index, np.concatenate([known, new])))
 
     def moved_along(self, rows: FloatArray, indices: range) -> FloatArray:
-        """Return configurations (n_indices, n, dof) that rows (n, dof) lead to, each moved from pose to pose.
+        """Return configurations (n_indices, n, dof), which rows (n, dof) become when they move from pose to pose.
 
-        They are NaN from the first pose on that a row does not reach within the limits and the largest step. A step to
-        the first pose counts only if it comes from the configuration before the path.
+        Where a row does not reach a pose within the limits and the largest step, they are NaN from this pose on. A step
+        to the first pose counts only if it comes from the configuration before the path.
         """
         found = np.full((len(indices), *rows.shape), np.nan)
         left = np.arange(len(rows))
@@ -396,8 +398,8 @@ class PathSearch:
         """Return the shortest path (n_poses, dof) on circles whose motions between poses do not collide.
 
         Steps of the shortest path that collide are blocked, until no other path has fewer jumps, or time is up. More
-        and more of their neighbours are checked at the same time, because the next path often takes one of those, and
-        because a search for a path takes longer than the check of a step.
+        and more neighbouring steps are checked at the same time. The next path often takes one of them, and searching
+        for a path takes longer than checking a step.
         """
         poses, widths = range(len(self.poses)), np.full(len(self.poses), FEWEST_NEIGHBOURS)
         while True:
@@ -455,13 +457,13 @@ class PathSearch:
         return np.argpartition(away, n)[:n]
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
-        """Return whether the path has no jumps on circles, but jumps because limits end the revolutions."""
+        """Return whether the path has no jumps on circles, but jumps because joint limits end the revolutions."""
         rows = np.concatenate([self.before, chosen])
         on_circles = self.revolutions.steps(rows, self.scale[self.first_step :])
         return not (on_circles > self._limit).any() and len(self.jumps(found)) > 0
 
     def _unrolled(self, slack: float = 0.0) -> Reach | None:
-        """Search among all 2π-equivalent values; return None if time is up or if there are too many.
+        """Search among all 2π-equivalent values, or return None if time is up or there are too many values.
 
         Steps may exceed the limit by `slack` [rad] or [m].
         """
@@ -505,7 +507,7 @@ class PathSearch:
         return there[self.first_step :][self.steps(rows) > self._limit]
 
     def colliding(self, rows: FloatArray) -> IntArray:
-        """Return the poses that a path leads to by steps that collide between two poses, though they are small."""
+        """Return the poses that a path leads to by small steps that collide between two poses."""
         if not self.problem.avoids_collisions:
             return NO_POSES
         path = np.concatenate([self.before, rows])
@@ -530,7 +532,7 @@ class PathSearch:
     def final_reach(self, chosen: FloatArray) -> Reach:
         """Return the extent of the best path without large steps; if time is up, the extent of the chosen path.
 
-        A search that was not cut short in its first round leaves time to compute the extent.
+        If the first round of the search was complete, there is time to compute the extent.
         """
         has_time = self._carried is None and self.clock() + self._choosing < self.began + self.timeout
         if has_time:
@@ -565,7 +567,7 @@ class PathSearch:
         """
         reach: Reach | None = self._reach(self._merged)[0]
         if reach is not None and reach.n_poses == len(self.poses):
-            # a path exists modulo whole revolutions, but the joint limits may not allow these
+            # a path exists apart from full revolutions, which the joint limits may prevent
             reach = self._unrolled(self._merged)
         if reach is None or reach.rows is not None:
             return False
@@ -574,8 +576,8 @@ class PathSearch:
     def _is_certified_cut(self, poses: range) -> bool:
         """Return whether no path leads through some poses, because a closed form finds no other self-motions there.
 
-        No path must lead along the components in their layers. Collisions and other checks may leave parts of a
-        component that are smaller than the spacing of the layer, so nothing is proven with them.
+        No path must lead along the components in their layers. If there are collision checks or other checks, nothing
+        is proven, because they may leave parts of a component that are smaller than the spacing of the layer.
         """
         if not poses or self.problem.is_checked:
             return False
@@ -594,7 +596,7 @@ class PathSearch:
         return not self.out_of_time
 
     def _is_cut(self, poses: range) -> bool:
-        """Return whether no path leads through a range of poses. All their layers must have been refined."""
+        """Return whether no path leads through a range of poses. All layers of these poses must have been refined."""
         graph = self._graph(poses)
         largest = self.largest_step + 2.0 * self.cover / FINER
         return bool(path_reach(*graph, largest, NO_EDGES)[1] < len(graph[1]))
@@ -602,8 +604,8 @@ class PathSearch:
     def _reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
         """Return the extent of paths with steps that may exceed the limit by `slack` [rad] or [m].
 
-        With a slack, steps that collide are allowed too, because steps near them may be free. The second value marks
-        which solutions (n,) of all layers in sequence are on such a path from the first to the last pose.
+        If the slack is positive, steps that collide are allowed too, because steps near them may be free. The second
+        value marks which solutions (n,) of all layers in sequence are on such a path from the first to the last pose.
         """
         poses, n_before = range(len(self.poses)), len(self.before)
         graph = self._graph(poses)
@@ -616,8 +618,8 @@ class PathSearch:
 def impossible_steps(problem: Problem, poses: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> IntArray:
     """Return the poses that no configuration of the pose before leads to, because they are too far away.
 
-    The poses (n_poses, 4, 4) follow the configuration `origin` (dof,), if there is one. `max_steps` (n_poses, dof) are
-    the largest changes of each joint from the previous pose to each [rad] or [m].
+    The poses (n_poses, 4, 4) follow the configuration `origin` (dof,), if there is one. `max_steps` (n_poses, dof)
+    contains the largest change of each joint from the previous pose to each pose [rad] or [m].
     """
     constraints, setup = problem.setup.constraints, problem.setup
     first = 1 if origin is None else 0

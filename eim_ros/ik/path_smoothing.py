@@ -1,16 +1,17 @@
 """Shorten a path of configurations along the self-motions of its poses.
 
 The search for a path chooses among samples of each pose, so its result is rough. Smoothing moves all configurations at
-once. Each one may move along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton step minimises
+once. Each configuration may move along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton step minimises
 
     sum over steps k and joints j of w_kj (dq_kj)^2,
 
-whose matrix is block tridiagonal. Weights w are 1 for the sum of squares. For the L1 length they are 1 / |dq_kj|, which
-is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps. For the time, a
-step takes max_j |dq_kj| / v_j with the largest velocities v, and a norm of high order approximates this maximum.
+and its matrix is block tridiagonal. The weights w are 1 for the sum of squares. For the L1 length they are 1 / |dq_kj|,
+so the method is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps. For
+the time, a step takes max_j |dq_kj| / v_j with the largest velocities v, and a norm of high order approximates this
+maximum.
 
 Then the poses are solved again. A step is accepted if the cost falls, and if limits, largest steps and collision checks
-still hold. Configurations that would violate them stay where they are in that step.
+are still satisfied. Configurations that would violate them do not move in this step.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ Objective: TypeAlias = Literal["squares", "length", "largest_step", "time"]
 OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step", "time")
 ENOUGH = 1e-3  # relative decrease of the cost below which a round ends
 MOST_ITERATIONS = 80
-MOST_TRIES = 6  # attempts of one iteration, each with more configurations held or a shorter motion
-MOST_RELEASES = 3  # number of times that held configurations are released
+MOST_TRIES = 6  # attempts of one iteration; each holds more configurations fixed, or shortens the motion
+MOST_RELEASES = 3  # number of times that fixed configurations are released
 TRUST = 0.3  # largest motion of a joint in one iteration [rad or m]
-HELD = 1e8  # weight that holds a configuration
-DAMPING = 1e-7  # weight of the motion, keeps the matrix definite if the arm is singular
+HELD = 1e8  # weight that keeps a configuration fixed
+DAMPING = 1e-7  # weight of the motion, which keeps the matrix definite if the arm is singular
 STRICTER = 8.0  # factor on the weight of a step that became too large
 POWER = 10  # order of the norm that approximates the largest step and the slowest joint
-ROUNDNESS = 0.02  # part of the mean motion below which the L1 length and the time are smoothed
+ROUNDNESS = 0.02  # share of the mean motion below which the L1 length and the time are smoothed
 MARGIN = 1e-9  # relative margin of largest steps
 FIRST_ESTIMATE = 1e-4  # time for one pose in the first iteration [s]
 
@@ -78,7 +79,7 @@ class PathSmoother:
         self._upper = np.where(self.revolutions.unlimited, np.inf, self.revolutions.upper)
         self._movable = self.revolutions.lower < self.revolutions.upper
         slides = problem.robot.prismatic
-        self._units = np.ones(problem.robot.dof)  # makes a metre comparable with radians
+        self._units = np.ones(problem.robot.dof)  # factors that make metres comparable with radians
         if slides.any() and not slides.all():
             largest = np.median(self.max_steps, axis=0)
             self._units[slides] = np.median(largest[~slides]) / largest[slides]
@@ -102,7 +103,7 @@ class PathSmoother:
         return float((np.abs(self._steps(rows)) / self._largest).max(initial=0.0))
 
     def smoothed(self, rows: FloatArray, deadline: float) -> FloatArray:
-        """Return a path (n_poses, dof) of lower cost, or the same; the deadline is a time of `perf_counter` [s]."""
+        """Return a path (n_poses, dof) of lower or equal cost; the deadline is a time of `perf_counter` [s]."""
         if not self.n_free or len(rows) < 2:
             return rows
         best, extra = rows, np.ones_like(self._steps(rows))
@@ -129,7 +130,7 @@ class PathSmoother:
         return np.diff(np.concatenate([self._before, rows]), axis=0)
 
     def _measured(self, rows: FloatArray) -> FloatArray:
-        """Return the changes with metres weighted as radians."""
+        """Return the changes with metres scaled to be comparable with radians."""
         return self._units * self._steps(rows)
 
     def _durations(self, rows: FloatArray) -> FloatArray:
@@ -245,7 +246,7 @@ class PathSmoother:
 
     def _solved(self, diagonal: FloatArray, beyond: FloatArray, right: FloatArray) -> FloatArray:
         """Return the solution (n, r) of a symmetric block tridiagonal system with blocks (n, r, r), (n - 1, r, r)."""
-        from scipy.linalg import solveh_banded  # doubles the import time of the package
+        from scipy.linalg import solveh_banded  # imported here, because it doubles the import time of the package
 
         n, r = right.shape
         banded = np.zeros((2 * r, n * r))  # lower form: banded[i - j, j]
@@ -271,7 +272,7 @@ class PathSmoother:
         return found, is_valid
 
     def _colliding(self, rows: FloatArray, goal: FloatArray) -> BoolArray:
-        """Return which configurations (n,) moved and violate the checks, also on the way to their neighbours."""
+        """Return which configurations (n,) moved and violate the checks, including on the way to their neighbours."""
         found = np.zeros(len(rows), dtype=np.bool_)
         has_moved = (goal != rows).any(axis=1)
         if self.problem.is_checked:

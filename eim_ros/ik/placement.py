@@ -1,9 +1,10 @@
 """Base placement: where the base of an arm must stand so that poses in the world can be reached.
 
-Each candidate base is rated by the solution sets of all poses, see `Sampler.solve_all`. An arm with closed forms
-therefore gives proven numbers of solutions; other sets are traced from random restarts. The best candidates are then
-refined by a compass search (Kolda, Lewis and Torczon 2003), since reachability is a step function of the base and has
-no gradient. Vahrenkamp, Asfour and Dillmann (2013) invert a capability map instead, whose cells limit the accuracy.
+Each candidate base is rated by the solution sets of all poses, see `Sampler.solve_all`. For an arm with closed forms,
+the numbers of solutions are therefore proven. For other arms, the sets are traced from random restarts. A compass
+search (Kolda, Lewis and Torczon 2003) then refines the best candidates. It needs no gradient, and reachability has
+none, because it is a step function of the base. Vahrenkamp, Asfour and Dillmann (2013) invert a capability map instead,
+whose cells limit the accuracy.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Progress = Callable[[int, int], None]
 
 MOST_BASES = 10**6
 N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction of the joints is free
-MAX_SPACING = 0.5  # distance of solutions along self-motions [rad, m]
-PATIENCE = 1e6  # time limit [s]; ratings that depended on the load of the machine could not be compared
+MAX_SPACING = 0.5  # distance between solutions along self-motions [rad, m]
+PATIENCE = 1e6  # time limit [s], so large that ratings do not depend on the load of the machine
 AT_ONCE = 4096  # number of poses between two reports of progress
 N_HALVINGS, MOST_ROUNDS = 5, 30  # how often the compass search halves its step, and its maximum number of rounds
 
@@ -48,7 +49,7 @@ class BasePlacements:
         Number of verified solutions found for each pose. On self-motions they are samples.
     n_components : (n, n_poses) of int
         Number of connected components of the solutions within the limits: single solutions, or self-motions. Obstacles
-        remove solutions, but do not cut self-motions. 1 if more than one direction of the joints is free.
+        remove solutions, but do not cut self-motions. The number is 1 if more than one direction of the joints is free.
     length : (n, n_poses)
         Total length of the self-motions of each pose [rad, m]; 0 for single solutions.
     manipulability : (n, n_poses)
@@ -109,7 +110,7 @@ class BasePlacements:
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def best_first(self, criterion: Criterion) -> BasePlacements:
-        """Return the same bases, best first; equal ones keep their order."""
+        """Return the same bases, best first. Equally good bases keep their order."""
         return self.rows(np.lexsort(tuple(-column for column in reversed(self.keys(criterion)))))
 
     def keys(self, criterion: Criterion) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -125,11 +126,11 @@ def base_grid(
     Parameters
     ----------
     x, y : (float, float)
-        Smallest and largest coordinates in the world [m]. Equal ones give one column or row.
+        Smallest and largest coordinates in the world [m]. Equal coordinates give one column or row.
     spacing : float
         Largest distance between neighbours [m].
     n_yaws : int
-        Number of equal steps of a revolution about the vertical axis.
+        Number of equal steps in a revolution about the vertical axis.
     z : float
         Height of the base link [m].
 
@@ -175,7 +176,8 @@ def place_base(
 ) -> BasePlacements:
     """Rate candidate bases by the poses that the arm reaches from them, and refine the best ones.
 
-    A base that reaches more poses is better. Among equal ones, the criterion of the worst pose decides.
+    A base that reaches more poses is better. Among bases that reach equally many, the criterion at the worst pose
+    decides.
 
     Parameters
     ----------
@@ -195,7 +197,7 @@ def place_base(
     seed : int
         Seed of the restarts.
     progress : callable, optional
-        Function of the number of finished candidates and the number of all. Refinement does not count.
+        Function of the number of finished candidates and the number of all candidates. Refinement does not count.
 
     Returns
     -------
@@ -243,7 +245,7 @@ def place_base(
 
 
 def _refined(rater: _Rater, best: BasePlacements, steps: FloatArray, criterion: Criterion) -> BasePlacements:
-    """Move a base to the best of its neighbours until none is better, with smaller and smaller steps (4,)."""
+    """Move a base to its best neighbour until no neighbour is better, with smaller and smaller steps (4,)."""
     n_halvings = 0
     for _ in range(MOST_ROUNDS):
         moves = np.diag(steps)[steps > 0.0]
@@ -313,7 +315,7 @@ def _n_free(sampler: Sampler, position_only: bool) -> int:
 
 
 def _most_manipulable(answers: Solutions, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest value (n_poses,) of each pose, 0 without solutions, and its row (n_poses, dof)."""
+    """Return the largest value (n_poses,) of each pose, 0 without solutions, and the row (n_poses, dof) that has it."""
     best, q = np.zeros(answers.n_poses), np.full((answers.n_poses, answers.q.shape[1]), np.nan)
     owners = np.repeat(np.arange(answers.n_poses), answers.n_per_pose)
     order = np.lexsort((values, owners))  # the last row of each pose has its largest value

@@ -1,12 +1,12 @@
-"""Inverse kinematics models, and the density that they give to configurations of a pose.
+"""Inverse kinematics models, and their density of the configurations for a pose.
 
 `IKModel` is a mixture of experts with its robot, stored in one file. `MixtureEvaluator` evaluates the mixture at
 contexts. Mixtures with linear parts are evaluated by compiled code, because requests are small and a call of torch
 costs more than the arithmetic. Networks need torch, see `_of_networks`.
 
-`Prior` combines a model with the offset of the robot from the robot that the model was trained for. A model of
-positions gets the position of a pose, a model of poses gets the complete pose. If the request leaves a part of the pose
-free, the mixture is averaged over a few poses that satisfy the request.
+`Prior` combines a model with the offset of the robot from the robot that the model was trained for. The context of a
+position model is the position of a pose, and that of a pose model is the complete pose. If the request leaves a part of
+the pose free, the mixture is averaged over a few poses that satisfy the request.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ DEFAULT_MODEL = "iiwa14_pose"
 
 UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
 EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
-"""Sources of data sets without a preference. Models trained on them have no preference either."""
+"""Sources of data sets without a preference. Models trained on such data have no preference either."""
 
-TERM = 4e-9  # largest time for the density of one configuration under one component [s]
+TERM = 4e-9  # upper estimate of the time for the density of one configuration under one component [s]
 NO_CONTEXT = np.empty((1, 0))
 FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
 
@@ -96,10 +96,10 @@ class IKModel:
         """
         if not self.offset.is_none:
             raise ModelFileError(
-                "the model was trained for a robot with another base or tip; save it as it is loaded without a robot",
+                "the model was trained for a robot with another base or tip: load it without a robot to save it",
                 self.robot.name,
             )
-        from eim_ros.learning.models import save_mixture_of_experts  # imported here because it needs torch
+        from eim_ros.learning.models import save_mixture_of_experts  # imported here, because it needs torch
 
         document = {
             "robot": describe_robot(self.robot),
@@ -125,8 +125,8 @@ class IKModel:
         path : str or Path
             Path of the file, or the name of an included model, see `SHIPPED_MODELS`.
         robot : Robot, str or Path, optional
-            Robot, or a description that contains it, see `matched_urdf`. It may have other names, limits, and base and
-            tip links, see `kinematics_check`. Answers satisfy its limits. Default: the robot in the file.
+            Robot, or a description that contains it, see `matched_urdf`. It may have other joint names, limits, and
+            base and tip links, see `kinematics_check`. Answers satisfy its limits. Default: the robot in the file.
         tip, base : str, optional
             Links of the robot, if it is given by a description. Default: the links of the model.
         package_paths : sequence of str or Path
@@ -174,8 +174,8 @@ class IKModel:
         Parameters
         ----------
         robot : Robot, str or Path, optional
-            It may have other names, narrower limits, and other base and tip links, see `kinematics_check`. Default: the
-            robot of the model.
+            It may have other joint names, narrower limits, and other base and tip links, see `kinematics_check`.
+            Default: the robot of the model.
         tip, base : str, optional
             Links of the robot, if it is given by a description. Default: the links of the model.
         source : str or Path
@@ -222,7 +222,7 @@ def _served(
 
 
 def _offset(robot: Robot, stored: Robot, path: str | Path) -> Offset:
-    """Return the offset of a robot from the robot of a model; `ModelFileError` if their kinematics differ."""
+    """Return the offset of a robot from the robot of a model, or raise `ModelFileError` if their kinematics differ."""
     if robot.fingerprint == stored.fingerprint:
         return Offset.none()
     try:
@@ -243,8 +243,8 @@ def model_path(name_or_path: str | Path) -> Path:
         path = checked_path(name_or_path, ModelFileError)
         if name.isidentifier() and not os.path.exists(path):
             raise ModelFileError(
-                f"no included model {name!r}: there are {', '.join(SHIPPED_MODELS)}; give any other by the path "
-                f"of its file{did_you_mean(name, SHIPPED_MODELS)}",
+                f"no included model {name!r}: there are {', '.join(SHIPPED_MODELS)}; give the path of its file "
+                f"for any other model{did_you_mean(name, SHIPPED_MODELS)}",
                 name,
             )
         return path
@@ -297,7 +297,7 @@ class ConditionalMixture:
     experts: Experts
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Draw samples (n_samples, n_dims); return them and the expert (n_samples,) of each."""
+        """Draw samples (n_samples, n_dims), and return them with the expert (n_samples,) of each sample."""
         return self.experts.draw(self.log_weights, self.contexts, n_samples, rng.random())
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
@@ -318,7 +318,7 @@ def _of_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], Conditiona
 
     It returns the mixture averaged over contexts (n_contexts, n_context), as experts at these contexts.
     """
-    import torch  # takes a second, and only networks need it
+    import torch  # imported here: it takes a second, and only networks need it
 
     prepared = mixture.to(device="cpu", dtype=torch.float64)
 
@@ -372,7 +372,7 @@ class MixtureEvaluator:
 
     @classmethod
     def none(cls, n_dims: int) -> MixtureEvaluator:
-        """Return an evaluator without experts. It has no samples, and its densities are NaN."""
+        """Return an evaluator without experts. It cannot draw samples, and its densities are NaN."""
         evaluator = cls.__new__(cls)
         evaluator._model = None
         evaluator.n_experts, evaluator.n_dims, evaluator.n_context = 0, n_dims, 0
@@ -383,7 +383,7 @@ class MixtureEvaluator:
         return evaluator
 
     def __reduce__(self) -> tuple[Callable[..., MixtureEvaluator], tuple[Any]]:
-        """Pickle the model; the compiled experts are built again."""
+        """Pickle the model. Unpickling builds the compiled experts again."""
         return (MixtureEvaluator.none, (self.n_dims,)) if self._model is None else (MixtureEvaluator, (self._model,))
 
 
@@ -477,13 +477,13 @@ class Prior:
         return context_from_pose(known, self.kind)
 
     def is_prepared(self, constraints: Constraints, position_only: bool) -> bool:
-        """Return whether `conditionals` gives the mixtures of a request: of linear parts, each with one context."""
+        """Return whether `conditionals` can give the mixtures of a request, which need linear parts and one context."""
         is_turned = position_only and (self.kind == "pose" or self.offset.is_off_tip)
         is_plain = constraints.tolerances is None and not is_turned
         return not self.evaluator.n_experts or (self.evaluator.gating is not None and is_plain)
 
     def conditionals(self, poses: FloatArray) -> tuple[Experts, FloatArray, FloatArray]:
-        """Return experts, log weights (m, n_experts) and contexts (m, 1, n_context) for each of some poses."""
+        """Return experts, log weights (m, n_experts) and contexts (m, 1, n_context) of m poses."""
         gating, m = self.evaluator.gating, len(poses)
         assert gating is not None
         experts, weights, biases = gating
@@ -498,7 +498,7 @@ class Prior:
 
 
 class Densities(Sequence[ConditionalDensity]):
-    """Densities of a prior given poses (m, 4, 4) of the tip [m]. Each is made when it is read."""
+    """Densities of a prior given poses (m, 4, 4) of the tip [m]. Each density is created when it is read."""
 
     def __init__(self, prior: Prior, poses: FloatArray) -> None:
         self.prior, self.poses = prior, poses
@@ -507,7 +507,7 @@ class Densities(Sequence[ConditionalDensity]):
         return len(self.poses)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return the density of one pose for an integer, else those of several."""
+        """Return the density of one pose for an integer index, otherwise the densities of several poses."""
         poses = self.poses[index]
         if poses.ndim == 3:
             return Densities(self.prior, poses)

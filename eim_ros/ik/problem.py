@@ -26,8 +26,10 @@ from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import StepOptions
 
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
-HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
-MOVED_AT_ONCE = 16  # configurations moved between two checks of the deadline; with tolerances one may take 3 ms
+HALVINGS = 8  # number of bisections on the way to an obstacle, so that the last step is below 1/100 of the motion
+MOVED_AT_ONCE = (
+    16  # number of configurations moved between two checks of the deadline; with tolerances, one may take 3 ms
+)
 FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip is not a proof for all configurations
 
 
@@ -47,12 +49,12 @@ class Problem:
     conditional : ConditionalMixture
         The model given the pose; without components if there is no model.
     seed : int, optional
-        Seed of random numbers. Default: a fresh one.
+        Seed of random numbers. Default: a new seed.
     deadline : float
         A time of `perf_counter` [s]. Configurations that were not checked in time do not count as valid.
     until_deadline : bool
         Whether the search continues until the deadline while there is no solution, and no proof that there is none.
-        Otherwise it ends after a number of restarts.
+        Otherwise the search ends after a number of restarts.
 
     Attributes
     ----------
@@ -159,7 +161,7 @@ class Problem:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether solutions are samples of the model: its experts supply the seeds, and nothing else is requested."""
+        """Whether solutions are samples of the model: its experts supply the seeds, without another preference."""
         aim = self.aim
         return self.has_model and isinstance(aim, Spread) and aim.diversity == 0.0 and self.order.reference is None
 
@@ -218,15 +220,15 @@ class Problem:
     def unwound(self, q: FloatArray) -> FloatArray:
         """Return configurations (n, dof) with continuous joints moved between -pi and pi if limits are narrowed.
 
-        The solver treats a joint with narrowed limits as a joint with limits. It would clamp a value of another
-        revolution.
+        The solver treats a joint with narrowed limits as a joint with limits. It would therefore clamp a value of
+        another revolution.
         """
         if not self.setup.is_narrowed:
             return q
         return np.where(self.robot.continuous, (q + np.pi) % (2.0 * np.pi) - np.pi, q)
 
     def optimized(self, found: Candidates, posture: Posture, deadline: float) -> tuple[Candidates, bool]:
-        """Move solutions along the null space towards a posture; also return whether time ended before the last.
+        """Move solutions along the null space towards a posture, and return whether time ended before the last one.
 
         A solution stops at the first obstacle. It is not moved if its cost would increase. The deadline is a time of
         `perf_counter` [s].
@@ -254,7 +256,7 @@ class Problem:
         return moved.joined(found).pick(rows), n_moved < len(valid)
 
     def _as_far_as_valid(self, start: Candidates, goal: FloatArray) -> Candidates:
-        """Move valid configurations towards invalid ones (n, dof) by bisection, as far as they stay valid."""
+        """Move valid configurations towards invalid ones (n, dof) by bisection, as far as they remain valid."""
         reached, stopped, rows = start, goal, np.arange(len(start))
         for _ in range(HALVINGS):
             if is_past(self.deadline):
@@ -265,7 +267,7 @@ class Problem:
         return reached
 
     def verified(self, q: FloatArray, expert: npt.NDArray[np.uint32]) -> Candidates:
-        """Return configurations (n, dof) as they are, with errors by forward kinematics and all checks."""
+        """Return configurations (n, dof) unchanged, with errors by forward kinematics and all checks."""
         found = self.measured(q, expert)
         if self.is_checked:
             reaching = np.flatnonzero(found.valid)
@@ -291,8 +293,8 @@ class Problem:
     def is_excluded_at_tip(self, q: FloatArray) -> bool:
         """Return whether links fixed to the tip collide or violate conditions, in every configuration at the pose.
 
-        The configuration (dof,) is an attempt to reach the pose. The answer is False if it misses the pose, or if the
-        tolerances leave room for the pose of the tip.
+        The configuration (dof,) is an attempt to reach the pose. The answer is False if the configuration misses the
+        pose, or if the tolerances allow different poses of the tip.
         """
         scene, links, constraints = self._scene, self._links, self.setup.constraints
         if self.position_only or self.tolerances is not None:
@@ -315,7 +317,7 @@ class Problem:
             motion = np.repeat(np.arange(len(q)), np.maximum(n_parts - 1, 0))
             part = 1 + np.arange(len(motion)) - np.searchsorted(motion, motion)
             is_middle = part == n_parts[motion] // 2
-            for some in (is_middle, ~is_middle):  # most motions that collide do so in the middle
+            for some in (is_middle, ~is_middle):  # the middle first, because most colliding motions collide there
                 rows = np.flatnonzero(some & found[motion])
                 between = q[motion[rows]] + (part[rows] / n_parts[motion[rows]])[:, None] * motions[motion[rows]]
                 if len(rows):
@@ -334,7 +336,7 @@ class Found(NamedTuple):
     timed_out : bool
         Whether time ended in the search.
     is_exhausted : bool
-        Whether all solutions are known. A search then only looks for the best attempt.
+        Whether all solutions are known. Further searches then only look for the best attempt.
     is_minor : bool
         Whether solutions of the next strategy come first.
     n_total : float, optional
@@ -352,7 +354,7 @@ class Found(NamedTuple):
     n_restarts : int
         Number of seeds of the search.
     n_distinct : int, optional
-        Number of solutions of which no two are 2π-equivalent, if it is known.
+        Number of solutions if 2π-equivalent solutions count once, if it is known.
     """
 
     candidates: Candidates

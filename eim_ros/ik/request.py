@@ -1,4 +1,4 @@
-"""What a call asks for: the aim of the search and the order of the answer. Arguments are checked here, once."""
+"""Requests: the aim of the search and the order of the answer. Arguments are checked here, once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Spread:
     diversity : float, optional
         From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
     among : int
-        Number of solutions to choose the best `n` from. It has no effect if it is not larger than `n`.
+        Number of solutions to choose the best `n` from. It only has an effect if it is larger than `n`.
     from_model : bool
         Whether the seeds come from the model, if there is one.
     revolutions : "all" or "one"
@@ -139,12 +139,15 @@ class Arguments:
     ) -> tuple[Spread, Ordering]:
         """Return the request for several solutions.
 
-        By default, a model without a preference gives no seeds: they would only take time and cover less of the set.
+        By default, a model without a preference supplies no seeds, because they would take time and cover less of the
+        set.
         """
         n = checked_count(n, "n")
         is_partial = near is not None and self.is_partial(near)
         if is_partial and posture is not None:
-            raise ConfigurationError("give near for all joints, or posture, but not both for some joints", near)
+            raise ConfigurationError(
+                "near for some joints is a posture: give near for all joints, or leave out near or posture", near
+            )
         if is_partial:
             ordering = replace(self._ordering(order, None, near), moves=False)
         else:
@@ -272,6 +275,6 @@ def checked_timeout(value: Any) -> float:
     """Return a timeout [s]; raise `ConfigurationError` if it is not a number from 0 on."""
     if not is_number(value):
         raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
-    if not value >= 0.0:  # also refuses NaN
+    if not value >= 0.0:  # also rejects NaN
         raise ConfigurationError(f"timeout must not be negative, got {value}", value)
     return float(value)

@@ -1,8 +1,8 @@
 """Choice among 2π-equivalent joint values, so that a path does not jump.
 
-A turning joint without limits has infinitely many 2π-equivalent values. A joint with limits of more than one revolution
-has several. The search for a path treats both kinds as circles, on which equivalent values are one point. Then it
-unrolls the path. Without limits this always succeeds. If limits prevent it, the graph of all equivalent values is
+A revolute joint without limits has infinitely many 2π-equivalent values. If its limits allow more than one revolution,
+it has several. The search for a path treats both kinds as circles, on which equivalent values are one point. Then it
+unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent values is
 searched.
 """
 
@@ -25,29 +25,31 @@ from eim_ros.kinematics import Robot
 TURN = 2.0 * math.pi
 MORE_THAN_A_TURN = TURN + 1e-9  # [rad]
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
-TOWARDS_MIDDLE = 1e-6  # weight of the first row's distance from the middle of the limits; decides between equal paths
-MOST_STATES = 200_000  # largest number of states of one pose; they take about 20 MB
+TOWARDS_MIDDLE = (
+    1e-6  # weight of the first row's distance from the middle of the limits, which decides between equal paths
+)
+MOST_STATES = 200_000  # largest number of states of one pose, which take about 20 MB
 BLOCK = 256  # number of rows that are compared with the next pose at once
 
 
 def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> FloatArray:
     """Return configurations (n, dof) with the joints that wrap in the revolution nearest to a reference (dof,).
 
-    A controller that is given the answer then takes the short way.
+    A controller that receives the answer then takes the short way.
     """
     return solver.in_revolution_of(reference, q, wraps)
 
 
 @dataclass(frozen=True, eq=False)
 class OneRevolution:
-    """Search for solutions that lists one of each set of 2π-equivalent solutions.
+    """Search that lists one solution of each set of 2π-equivalent solutions.
 
     A search treats the joints that have 2π-equivalent values as continuous. Its results are then moved back into the
     limits, which contain every angle of such a joint at least once.
     """
 
-    setup: Setup  # of the search
-    repeating: BoolArray  # (dof,), whether the limits of a joint have at least one revolution
+    setup: Setup  # setup of the search
+    repeating: BoolArray  # (dof,), whether the limits of a joint allow at least one revolution
     lower: FloatArray  # (dof,) [rad] or [m]
     upper: FloatArray
 
@@ -77,16 +79,20 @@ class OneRevolution:
         turned = q + TURN * np.round((preferred - q) / TURN)
         turned += TURN * np.ceil((self.lower - turned) / TURN).clip(min=0.0)
         turned -= TURN * np.ceil((turned - self.upper) / TURN).clip(min=0.0)
-        # limits of exactly one revolution: rounding may leave an end outside
+        # if the limits allow exactly one revolution, rounding may leave a value outside
         return np.where(self.repeating, np.clip(turned, self.lower, self.upper), q)
 
 
 class Reach(NamedTuple):
-    """Extent of a path from the first pose on without steps that are too large."""
+    """Number of poses that a path reaches from the first pose on without steps that are too large."""
 
     n_poses: int  # number of poses reached
-    nearest_miss: float = 0.0  # smallest step to a solution of the next pose [rad] or [m]; infinite if it has none
-    rows: FloatArray | None = None  # (n_poses, dof), path with the smallest sum of squared steps, if all are reached
+    nearest_miss: float = (
+        0.0  # smallest step to a solution of the next pose [rad] or [m]; infinite if it has no solution
+    )
+    rows: FloatArray | None = (
+        None  # (n_poses, dof), path with the smallest sum of squared steps, if all poses are reached
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,7 @@ class Revolutions:
     lower: FloatArray  # (dof,) [rad] or [m]
     upper: FloatArray
     unlimited: BoolArray  # (dof,), whether a joint is continuous and its limits were not narrowed
-    repeating: BoolArray  # (dof,), whether a turning joint has limits of more than one revolution
+    repeating: BoolArray  # (dof,), whether the limits of a revolute joint allow more than one revolution
 
     @classmethod
     def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
@@ -134,7 +140,7 @@ class Revolutions:
         return np.where(which & (np.abs(rows) > math.pi), turned, rows)
 
     def steps(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return the largest scaled motion (n - 1,) between successive configurations, the short way on circles."""
+        """Return the largest scaled motion (n - 1,) between successive configurations, the short way around circles."""
         return np.asarray((scale * np.abs(self.differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
 
     def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
@@ -255,7 +261,7 @@ class Revolutions:
             ends.append(end)
             steps.append(away[start, end])
         start, end, step = np.concatenate(starts), np.concatenate(ends), np.concatenate(steps)
-        # each state takes all steps of its solution; they are adjacent, because `start` is sorted
+        # each state has all steps of its solution, which are adjacent because `start` is sorted
         first, last = np.searchsorted(start, states.solution), np.searchsorted(start, states.solution, side="right")
         n_steps = last - first
         state = np.repeat(np.arange(len(n_steps)), n_steps)

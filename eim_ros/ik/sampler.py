@@ -1,7 +1,7 @@
 """`Sampler`: the operations of inverse kinematics on one robot, its constraints and, optionally, a model.
 
-Every row of an answer was verified by forward kinematics against the pose, the limits and the constraints. Only
-`Sampler.propose` returns rows that may be invalid, and marks them.
+Every row of an answer is verified by forward kinematics against the pose, the limits and the constraints. Only
+`Sampler.propose` returns rows that may be invalid, and it marks them.
 """
 
 from __future__ import annotations
@@ -52,29 +52,28 @@ from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_
 
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
-MOST_ENGINES = 64  # number of different requests that are prepared
+MOST_ENGINES = 64  # number of different kinds of requests whose engines are kept
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
-MOST_CONSTRAINED = 16  # the same for constraints
+MOST_CONSTRAINED = 16  # number of constraints with a cached sampler
 
 
 class Sampler:
     """Computes configurations that reach a pose.
 
     Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
-    model all solutions have equal weight; a model adds a density and an order. Samplers are immutable: `with_*` returns
-    changed copies, which share prepared shapes.
+    model, all solutions have equal weight. A model adds a density and an order. Samplers are immutable: `with_*`
+    returns changed copies, which share prepared shapes.
 
     Parameters
     ----------
     robot : Robot, str or Path, optional
-        A robot, or an argument of `Robot`: a name, a file or the text of a description. Default: the robot of the
-        model.
+        Robot, or an argument of `Robot`: a name, a file or the text of a description. Default: the robot of the model.
     tip, base : str, optional
         Tip and base link of the arm, if the robot is given by its name or file.
     package_paths : sequence of str or Path
         Folders of ROS packages that the description names, see `Robot`.
     model : IKModel, str or Path, optional
-        A model, its file, or the name of an included one.
+        Model, its file, or the name of an included model.
     constraints : Constraints
         Conditions that every configuration satisfies.
 
@@ -137,7 +136,7 @@ class Sampler:
 
     def _set(self, robot: Robot, constraints: Constraints, model: IKModel | None, prior: Prior) -> None:
         self._robot, self._constraints, self._model, self._prior = robot, constraints, model, prior
-        self._setup = Setup(robot, constraints)  # checks them against each other
+        self._setup = Setup(robot, constraints)  # raises an error if they do not fit each other
         self._arguments = Arguments(self._setup, prior.evaluator.n_experts > 0, self.has_preference)
         self._engines = dict[Hashable, Engine]()
         self._with_tools, self._constrained = OrderedDict[bytes, Sampler](), OrderedDict[int, Sampler]()
@@ -154,7 +153,7 @@ class Sampler:
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the sampler without what is derived from robot, constraints and model."""
+        """Pickle only the robot, the constraints and the model, because the rest is derived from them."""
         return _restored, (type(self), self._robot, self._constraints, self._model, self._prior)
 
     @property
@@ -187,7 +186,7 @@ class Sampler:
         base: str | None = None,
         package_paths: Sequence[str | Path] = (),
     ) -> Sampler:
-        """Read a model file; `ModelFileError` if it is damaged, of another schema, or for other kinematics.
+        """Read a model file, or raise `ModelFileError` if it is damaged, has another schema or is for other kinematics.
 
         Requests are served on the CPU, because a request takes less time than a transfer to a GPU.
 
@@ -210,7 +209,7 @@ class Sampler:
         return cls(robot, tip, base=base, model=model, package_paths=package_paths)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file; raise `ConfigurationError` without a model."""
+        """Write the model to a file, or raise `ConfigurationError` without a model."""
         if self.model is None:
             raise ConfigurationError(
                 "this sampler has no model to save; pickle saves the sampler itself",
@@ -224,7 +223,8 @@ class Sampler:
         Parameters
         ----------
         tool : array_like
-            Pose of the tool's tip in the frame of the tip link, in any form; three numbers are a position [m].
+            Pose of the tool's tip in the frame of the tip link, in any form of a pose. Three numbers are a position
+            [m].
 
         Examples
         --------
@@ -252,7 +252,7 @@ class Sampler:
         5
         """
         if self.n_experts:
-            raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
+            raise ConfigurationError("a model is for one tip link: give Sampler.load a model for this tip link", link)
         robot = self._robot.with_tip(link)
         return self._replace(robot, prior=Prior.none(robot.dof))
 
@@ -281,12 +281,12 @@ class Sampler:
         kept = self._constrained.get(id(base))
         if kept is None or kept._constraints is not base:
             kept = self._replace(constraints=base)
-            if not base.obstacles:  # these may be large
+            if not base.obstacles:  # samplers with obstacles are not kept, because obstacles may be large
                 _keep(self._constrained, id(base), kept, MOST_CONSTRAINED)
         return kept
 
     def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
-        """Return a sampler that avoids these obstacles (base frame) instead of its present ones.
+        """Return a sampler that avoids these obstacles (in the base frame) instead of its current obstacles.
 
         Parameters
         ----------
@@ -322,11 +322,11 @@ class Sampler:
         return self._prior.kind
 
     def prepare(self) -> None:
-        """Read collision shapes and prepare obstacles now, so that the first call does not have to.
+        """Read collision shapes and prepare obstacles now, so that the first call is as fast as later calls.
 
-        The result serves the calling thread. Other threads prepare the tree of the obstacles again.
+        This prepares the calling thread only. Other threads prepare the tree of the obstacles again.
         """
-        with contextlib.suppress(RobotError):  # a shape that cannot be read is an error only for collision checks
+        with contextlib.suppress(RobotError):  # a shape that cannot be read matters only if collisions are checked
             collision_model(self.robot).prepare()
             if self.constraints.obstacles:
                 self.constraints.scene(self.robot)
@@ -347,12 +347,12 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution, or none if it is proven that there is none, or if time is up.
+        """Return one solution, or an empty answer if it is proven that there is no solution, or if time is up.
 
-        Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
-        minimum if solutions are points or curves, and `near` itself if that is a solution. Continuous joints are then
-        in the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is the best
-        of 128 solutions after null-space optimisation.
+        Without `near` this is the fastest call. If `near` is a configuration, the result is the closest solution. It is
+        the global minimum if solutions are points or curves, and `near` itself if this is a solution. Continuous joints
+        are then in the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is
+        the best of 128 solutions after null-space optimisation.
 
         Parameters
         ----------
@@ -362,11 +362,11 @@ class Sampler:
             Preferred configuration [rad] or [m]. A mapping contains values by joint name.
         seed : int, optional
             The same seed gives the same answer on every x86 processor, bit for bit, unless the timeout ends the search.
-            Exceptions are listed in docs/explanation/sampling.md, "Reproducibility". Default: a fresh one.
+            Exceptions are listed in docs/explanation/sampling.md, "Reproducibility". Default: a new seed.
         timeout : float
-            Time for the complete call [s]. While there is no solution, and no proof that there is none, the search
-            continues until it has passed. The message says which of them ended it. If it is infinite, the search ends
-            after a number of restarts without a solution.
+            Time for the complete call [s]. While there is neither a solution nor a proof that there is none, the search
+            continues until this time has passed. The message says what ended the search. If the timeout is infinite,
+            the search ends after a number of restarts without a solution.
 
         Raises
         ------
@@ -398,10 +398,11 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
-        From n = 16 on, they are spread over the set of solutions. With a model that was learned from demonstrations, or
-        with `diversity=0`, they are samples of the model that were moved onto the pose, and `Solutions.expert` is the
-        component that each of them came from. If the model supplies few others, the answer has fewer than `n`. Any
-        other model only adds `Solutions.log_prob`: its seeds would cover less.
+        From n = 16 on, the solutions are spread over the set of all solutions. With a model that was learned from
+        demonstrations, or with `diversity=0`, they are samples of the model that were moved onto the pose, and
+        `Solutions.expert` is the component that each of them came from. If the model supplies only few distinct
+        solutions, the answer has fewer than `n`. Any other model only adds `Solutions.log_prob`: its seeds would cover
+        less.
 
         Parameters
         ----------
@@ -411,7 +412,7 @@ class Sampler:
             Number of solutions, 1 to 1000000.
         near : (dof,) array_like or mapping of str to float, optional
             Configuration, or values of some joints by name; the nearest solutions come first. The distance is Euclidean
-            [rad, m], as the length of a straight path. Continuous joints take the short way around.
+            [rad, m], like the length of a straight path. Continuous joints take the short way around.
         posture : Posture, or mapping of str to float, optional
             Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
         order : str or mapping of str to float, optional
@@ -455,8 +456,8 @@ class Sampler:
     ) -> Solutions:
         """Return all solutions, so that neighbours along a self-motion are at most `max_spacing` apart.
 
-        `Solutions.completeness` reports the self-motion components. A set of two or more dimensions is covered by
-        restarts; the answer then claims nothing about completeness.
+        `Solutions.completeness` reports the self-motion components. If the set has two or more dimensions, restarts
+        cover it, and the answer claims nothing about completeness.
 
         Parameters
         ----------
@@ -470,12 +471,12 @@ class Sampler:
         near, order
             See `sample`.
         max_solutions : int
-            Largest number of solutions. If curves need more, an error is raised. On sets of more dimensions the search
-            stops at this number.
+            Largest number of solutions. If curves need more solutions, an error is raised. On sets of more dimensions
+            the search stops at this number.
         revolutions : "all" or "one"
             "all" lists every 2π-equivalent solution within the limits: each joint with limits of ±2π doubles the
             number. "one" lists one of each set of them, in the revolution nearest to `near`, or else to the middle of
-            the limits. It is enough to see in which ways the arm reaches the pose, such as elbow up or down. A robot
+            the limits. This is enough to see in which ways the arm reaches the pose, such as elbow up or down. A robot
             driver may still need "all", because a solution that is 2π away takes longer to reach.
         seed, timeout
             See `solve`.
@@ -483,7 +484,7 @@ class Sampler:
         Raises
         ------
         ConfigurationError
-            Also if the guarantee is not available for the arm.
+            If an argument is malformed, or if the guarantee is not available for the arm.
 
         Examples
         --------
@@ -520,18 +521,20 @@ class Sampler:
         pose : array_like
             See `solve`.
         priority : "position", "orientation", or (float, float)
-            "position" minimises the position error, and among equal ones the orientation error. "orientation" does the
+            "position" minimises the position error first and then the orientation error. "orientation" does the
             reverse. Two weights [1/m, 1/rad] minimise the root of the sum of squared weighted errors.
         start : (dof,) or mapping, optional
             Configuration to descend from, in the joint order or by joint names. The answer is then the local minimum
-            there instead of the best of all. Nearby targets thus get nearby answers, as teleoperation needs.
+            that the descent leads to, instead of the best minimum. Nearby targets thus have nearby answers, as
+            teleoperation needs.
         seed, timeout
             See `solve`.
 
         Returns
         -------
         NearestPose
-            The best of the local minima that 256 random configurations lead to. An exact solution, if there is one.
+            The best of the local minima that 256 random configurations lead to. It is an exact solution, if there is
+            one.
 
         Examples
         --------
@@ -570,8 +573,8 @@ class Sampler:
     ) -> Solutions:
         """Return independent random draws from the set of solutions; equal draws may occur.
 
-        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` is
-        the equivalent number of independent draws.
+        `Solutions.log_prob` is the log density of each draw, normalised on the set, and
+        `Solutions.effective_sample_size` is the equivalent number of independent draws.
 
         Parameters
         ----------
@@ -593,7 +596,7 @@ class Sampler:
         Raises
         ------
         ConfigurationError
-            Also if more than six directions of the joints are free.
+            If an argument is malformed, or if more than six directions of the joints are free.
 
         Examples
         --------
@@ -623,7 +626,7 @@ class Sampler:
         """
         if not self.n_experts:
             raise ConfigurationError(
-                "proposals are draws from a model, and this sampler has none: give one by Sampler.load", None
+                "proposals are draws from a model, and this sampler has no model: create it by Sampler.load", None
             )
         return self._answer(pose, Proposals(checked_count(n, "n")), AS_FOUND, seed, LONGEST)
 
@@ -641,10 +644,10 @@ class Sampler:
     ) -> JointPath:
         """Return one configuration for each pose, without jumps of joints if a path without jumps is found.
 
-        Joint values are continuous along the path. The search continues with more and more solutions of each pose,
-        until there is a path, or a proof that there is none, or the timeout has passed. The message names the first
-        jump, and whether it was proven to be unavoidable. If the constraints exclude collisions, the straight motions
-        between poses are checked too. No joint moves more than 0.02 rad or 0.02 m between two checks.
+        Joint values are continuous along the path. The search continues with more and more solutions of each pose until
+        a path is found, until it is proven that there is no path, or until the timeout has passed. The message names
+        the first jump, and whether it was proven to be unavoidable. If the constraints exclude collisions, the straight
+        motions between poses are checked too. No joint moves more than 0.02 rad or 0.02 m between two checks.
 
         Parameters
         ----------
@@ -665,7 +668,7 @@ class Sampler:
             joints at their velocity limits. None returns the path of the search, which is the best one for "squares"
             among the solutions found.
         n_candidates : int
-            Solutions of a pose, if solutions are neither points nor curves.
+            Number of solutions of each pose, if solutions are neither points nor curves.
         seed, timeout
             See `solve`.
 
@@ -695,10 +698,10 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution of each pose, or none, as `solve` does; one timeout [s] is for all poses.
+        """Return at most one solution of each pose, as `solve` does; one timeout [s] is for all poses.
 
-        A pose is given up after 3000 restarts without a solution, so that it does not take the time of the others. The
-        i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
+        The search for a pose ends after 3000 restarts without a solution, so that other poses have time. The i-th pose
+        uses `seed + i`. Default of `n_threads`: one for each core.
 
         If the poses are a torch tensor, (n_poses, 4, 4) or (n_poses, 7), so is `Solutions.q`, with their dtype and
         device. Its gradient belongs to the smallest motion of the joints that follows the pose, dq = J^+ dx, where one
@@ -740,8 +743,8 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
 
-        A pose is given up after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that were
-        not started in time have the code TIMED_OUT and no best attempt. A torch tensor of poses gives a tensor of
+        The search for a pose ends after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that
+        were not started in time have the code TIMED_OUT and no best attempt. A torch tensor of poses gives a tensor of
         solutions with gradient, see `solve_batch`.
 
         Raises
@@ -828,7 +831,7 @@ class Sampler:
         pose, position_only = unstamped(pose, self._robot.base_link), None
         if is_position(pose):
             if self._constraints.position_only is False:
-                raise PoseError("a position has no orientation, which position_only=False asks for", pose)
+                raise PoseError("a position has no orientation, but position_only=False needs one: give a pose", pose)
             checked, position_only = pose_from(pose), True
         else:
             checked = check_pose(pose)
@@ -843,7 +846,7 @@ class Sampler:
         seed: int | None,
         timeout: float,
     ) -> Solutions:
-        """Return the answers for several poses; a torch tensor of poses gives them a gradient."""
+        """Return the answers for several poses. If the poses are a torch tensor, the answers have a gradient."""
         began, tensor = time.perf_counter(), _tensor(poses)
         targets = check_poses(poses if tensor is None else tensor.detach().cpu().numpy(), self._robot.base_link)
         aim, order = asked()
@@ -858,7 +861,7 @@ class Sampler:
         return found._replace(tensor=differentiable(tensor, derivative))
 
     def _engine(self, aim: Aim, order: Ordering) -> Engine:
-        """Return the engine for requests with an aim and an order, which is kept for the most frequent kinds."""
+        """Return the engine for requests with an aim and an order. Engines of common kinds of requests are kept."""
         if order.posture is not None or order.criterion is None or isinstance(aim, Draws):
             return Engine(self._setup, self._prior, aim, order)
         kind = aim, order.criterion, order.reference is None
@@ -871,7 +874,7 @@ class Sampler:
 
 
 def _tensor(poses: Any) -> Any:
-    """Return poses that are a torch tensor, else None, without an import of torch."""
+    """Return the poses if they are a torch tensor, otherwise None, without importing torch."""
     return poses if isinstance(poses, getattr(sys.modules.get("torch"), "Tensor", ())) else None
 
 

@@ -24,7 +24,7 @@ NO_TOLERANCES = np.empty(0)
 
 
 class Setup:
-    """A robot and constraints, checked against each other once; immutable, so threads may share it.
+    """A robot and constraints, checked against each other once. It is immutable, so threads may share it.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class Setup:
     slack : float
         Farthest distance of the tip from the target that the tolerances allow [m].
     first_joint : (3,)
-        Position of the first joint, which stays where it is [m].
+        Position of the first joint, which never moves [m].
     length : float
         Largest distance of the tip from the first joint [m].
     is_narrowed : bool
         Whether the limits are narrower than the robot's.
     plausible : list of (float, float)
-        Range of each joint beyond which a configuration is refused, because it seems to be in degrees [rad] or [m].
+        Range of each joint [rad] or [m]. A configuration beyond it is rejected, because it seems to be in degrees.
     redundancies : (int, int)
         Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
     is_checked : bool
@@ -129,11 +129,11 @@ class Setup:
     def is_within_reach(self, pose: FloatArray) -> bool:
         """Return whether a pose (4, 4) is no farther from the first joint than the arm is long.
 
-        No configuration reaches others. Those within may be out of reach nevertheless.
+        No configuration reaches poses farther away. Poses within this distance may be out of reach, too.
         """
         (x, y, z), (x0, y0, z0) = pose[:3, 3].tolist(), self._first_joint
         square = (x - x0) * (x - x0) + (y - y0) * (y - y0) + (z - z0) * (z - z0)
-        return math.sqrt(square) <= self.farthest  # a tenth of the time of NumPy
+        return math.sqrt(square) <= self.farthest  # takes a tenth of the time of NumPy
 
     def are_within_reach(self, poses: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which poses (n, 4, 4) are within reach."""
@@ -152,7 +152,7 @@ class Setup:
         return chosen if chosen is not None else context_kind == "position" and self.tolerances is None
 
     def configuration(self, near: npt.ArrayLike) -> FloatArray:
-        """Return a configuration (dof,); raise `JointStateError` if it has another shape or is not finite."""
+        """Return a configuration (dof,), or raise `JointStateError` if it has another shape or is not finite."""
         cause: Exception | None = None
         try:
             q = as_numbers(near)
@@ -166,7 +166,7 @@ class Setup:
                 for name, value, (least, most) in zip(self.robot.joint_names, q.tolist(), self.plausible, strict=True):
                     if not least <= value <= most:
                         raise JointStateError(
-                            f"near is {value:g} at {name}, beyond its limits; angles are in radians", q
+                            f"near is {value:g} at {name}, far beyond its limits: give angles in radians", q
                         )
                 return q
         except (TypeError, ValueError) as error:

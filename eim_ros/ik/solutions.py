@@ -121,15 +121,15 @@ class Solutions:
         densities: Sequence[ConditionalDensity | None] | None = None,
         robot: Robot | None = None,
     ) -> None:
-        """Make an answer from rows (n, dof) and outcomes of poses.
+        """Create an answer from rows (n, dof) and outcomes of poses.
 
         Errors are (2, n), times (n_poses,), and counts the number of rows of each pose. By default all rows belong to
-        one pose, are valid, and come from no expert. See the attributes for the others.
+        one pose, are valid, and come from no expert. See the attributes for the other arguments.
         """
         self._joint_names, self._q, self._errors, self._outcomes, self._times = joint_names, q, errors, outcomes, times
         self._counts, self._valid, self._expert, self._log_prob = counts, valid, expert, log_prob
         self._densities, self._robot = densities, robot
-        self._tensor: Any = None  # `q` as a torch tensor with gradient, if the poses were one
+        self._tensor: Any = None  # `q` as a torch tensor with gradient, if the poses were a tensor
 
     def _replace(self, **changes: Any) -> Solutions:
         """Return an answer with other slots, named without underscore."""
@@ -184,7 +184,7 @@ class Solutions:
             robot=next((part.robot for part in parts if part.robot is not None), None),
         )
         if all(part._tensor is not None for part in parts):
-            import torch  # already imported by the caller, because there are tensors
+            import torch  # already imported by the caller, because some answers are tensors
 
             answer._tensor = torch.cat([part._tensor for part in parts])
         return answer
@@ -266,14 +266,14 @@ class Solutions:
 
     @property
     def n_totals(self) -> FloatArray:
-        """Number of solutions (n_poses,) that exist, with revolutions of joints; NaN if it is unknown."""
+        """Number of solutions (n_poses,) that exist, including 2π-equivalent ones; NaN if it is unknown."""
         return np.array([each.n_total for each in self._outcomes], np.float64)
 
     @property
     def reports(self) -> tuple[CompletenessReport | None, ...]:
         """Self-motion components of each pose, if they are known from curves or a closed form.
 
-        Collisions and branches do not count, except for single solutions.
+        Collisions and branches are ignored, except for isolated solutions.
         """
         return tuple([each.report for each in self._outcomes])
 
@@ -284,7 +284,7 @@ class Solutions:
 
     @property
     def best_attempts(self) -> FloatArray:
-        """Configurations (n_poses, dof) that came closest to poses without a solution [rad] or [m]; else NaN.
+        """Configurations (n_poses, dof) that came closest to poses without a solution [rad] or [m]; otherwise NaN.
 
         They are not solutions: they miss the pose, collide, or violate a condition on a link.
         """
@@ -296,7 +296,7 @@ class Solutions:
 
     @property
     def best_attempt_errors(self) -> FloatArray:
-        """Errors (n_poses, 2) of the best attempts [m], [rad]; NaN if there is none."""
+        """Errors (n_poses, 2) of the best attempts [m], [rad]; NaN without a best attempt."""
         nothing = math.nan, math.nan
         errors = [nothing if each.attempt is None else each.attempt[1:] for each in self._outcomes]
         return np.array(errors, np.float64).reshape(-1, 2)
@@ -323,12 +323,14 @@ class Solutions:
         return np.array(self._q, dtype=dtype) if copy is not False else np.asarray(self._q, dtype=dtype)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a configuration (dof,) for an integer, else the `Solutions` of a slice, mask or array of indices."""
+        """Return a configuration (dof,) for an integer, and `Solutions` for a slice, mask or array of indices."""
         if isinstance(index, (int, np.integer)):
             return self.q[index]
         rows = np.arange(len(self)) if isinstance(index, str) else np.arange(len(self))[index]
         if rows.ndim != 1 or isinstance(index, str):
-            raise ConfigurationError(f"rows are chosen by an integer, a slice, a mask or indices, got {index!r}", index)
+            raise ConfigurationError(
+                f"rows must be chosen by an integer, a slice, a mask or indices, got {index!r}", index
+            )
         counts = np.full(1, len(rows), np.int64)
         if self.n_poses != 1:
             owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)[rows]
@@ -344,7 +346,7 @@ class Solutions:
         return {"q": self._q[rows], "errors": self._errors[:, rows], **taken}
 
     def spread(self, n: int) -> Solutions:
-        """Return n rows that are far from each other. Each row is the farthest from those before it (Gonzalez 1985)."""
+        """Return n rows that are far apart: each is the one farthest from all previous rows (Gonzalez 1985)."""
         if n >= len(self):
             return self
         bounds = np.stack([self._q.min(axis=0), self._q.max(axis=0), np.zeros(len(self.joint_names))])
@@ -371,8 +373,8 @@ class Solutions:
     def branches(self) -> dict[str, npt.NDArray[np.str_]]:
         """Labels (n,) of each row by name: "left" or "right" for "shoulder", and so on; see `Constraints.branch`.
 
-        Empty labels are boundaries between branches. Names that are not defined for the arm are missing. The labels are
-        computed at each call.
+        Empty labels are boundaries between branches. Branches that are not defined for the arm are missing. The labels
+        are computed at each call.
         """
         if self.robot is None:
             raise ConfigurationError(
@@ -386,7 +388,7 @@ class Solutions:
 
     @property
     def seconds_of_log_prob(self) -> float:
-        """Upper estimate of the time for `log_prob` [s]; 0 if it is known or there is no model."""
+        """Upper estimate of the time to compute `log_prob` [s]; 0 if it is known or there is no model."""
         if self._densities is None or self._log_prob is not None:
             return 0.0
         counts = zip(self._densities, self.n_per_pose.tolist(), strict=True)
@@ -440,7 +442,7 @@ class Solutions:
 
     @property
     def error_code(self) -> ErrorCode:
-        """SUCCESS if all poses have solutions, else the code of the first pose without one."""
+        """SUCCESS if all poses have solutions, otherwise the code of the first pose without a solution."""
         return ErrorCode(next((code for code in self.error_codes.tolist() if code != _SUCCESS), _SUCCESS))
 
     @property
@@ -472,7 +474,8 @@ class Solutions:
     def certified(self) -> bool:
         """Whether a closed form shows that nothing is missing; for a single pose.
 
-        Single solutions are then all solutions that exist. For curves, all components are known, ignoring collisions.
+        Isolated solutions are then all solutions that exist. If solutions form curves, all components are known,
+        ignoring collisions.
         """
         report = self.completeness
         if not np.isnan(self.n_total):
@@ -481,7 +484,7 @@ class Solutions:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing, as far as the completeness report says; for a single pose.
+        """Whether nothing is missing according to the completeness report; for a single pose.
 
         Unlike `certified`, this includes bounds that hold with a confidence or rely on a measured noise level.
         """
@@ -491,7 +494,7 @@ class Solutions:
 
     @property
     def effective_sample_size(self) -> float:
-        """Effective sample size of draws, else NaN; for a single pose."""
+        """Effective sample size of draws, otherwise NaN; for a single pose."""
         return self._outcomes[self._only].effective_sample_size
 
     @property
@@ -515,7 +518,7 @@ class Solutions:
     # Conversion
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return a table by columns: one for each joint, and one for each property of rows; for pandas.DataFrame."""
+        """Return a table for pandas.DataFrame, with one column for each joint and one for each property of rows."""
         table: dict[str, list[Any]] = dict(zip(self.joint_names, self._q.T.tolist(), strict=True))
         if self.n_poses != 1:
             table["pose"] = np.repeat(np.arange(self.n_poses), self.n_per_pose).tolist()
@@ -640,7 +643,7 @@ class Solutions:
         return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the columns, without robot, model and gradient; log densities that were not read become NaN."""
+        """Pickle the columns without robot, model and gradient. Log densities that were not read become NaN."""
         state = {name[1:]: getattr(self, name) for name in self.__slots__}
         return _restored, (state | {"densities": None, "robot": None, "tensor": None},)
 

@@ -97,7 +97,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert path.n_reached == 1
     assert 0.3 < path.nearest_miss <= path.max_step
     assert path.jumps is not None and path.jumps.tolist() == [1]
-    assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
+    assert "lead as far as pose 0, and the step from there to pose 1 is at least" in path.message
 
 
 def test_continuous_joints_step_across_pi() -> None:

@@ -43,7 +43,7 @@ def test_poses_that_are_too_far_apart_are_refused_with_a_proof(kind: str) -> Non
         poses[2:, :3, :3] = poses[2:, :3, :3] @ np.diag([-1.0, -1.0, 1.0])
     path = Sampler(robot).follow(poses, max_step=SMALL, seed=0, timeout=ENOUGH)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION, path.message
-    assert "none can be without" in path.message
+    assert "no path without jumps exists" in path.message
     assert path.n_reached == 2
     problem = Problem(Sampler(robot)._setup, np.eye(4), False)
     assert impossible_steps(problem, poses, np.full((4, 7), SMALL), None).tolist() == [2]

@@ -61,7 +61,7 @@ def test_what_is_no_pose_is_refused_with_what_would_be_one(pose: Any, words: str
 
 
 def test_a_position_with_a_whole_pose_asked_is_refused() -> None:
-    with pytest.raises(PoseError, match="position_only=False asks for"):
+    with pytest.raises(PoseError, match="position_only=False needs one"):
         Sampler("panda").with_constraints(position_only=False).sample(POSITION)
 
 

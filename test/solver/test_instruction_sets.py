@@ -194,7 +194,7 @@ def test_one_that_was_not_built_is_refused_only_where_it_is_forced(
     build(package, "baseline")
     assert load_native("arms._module").__name__ == "arms._module_baseline"
     monkeypatch.setenv(native.VARIABLE, "avx2")
-    with pytest.raises(ImportError, match=r"EIM_ROS_INSTRUCTION_SET is 'avx2', for which arms\._module was not built"):
+    with pytest.raises(ImportError, match=r"EIM_ROS_INSTRUCTION_SET is 'avx2', but arms\._module was not built"):
         load_native("arms._module")
 
 

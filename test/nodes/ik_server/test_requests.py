@@ -382,7 +382,7 @@ def test_bad_pose_of_a_path_is_named() -> None:
     ("kind", "fields", "reason"),
     [
         (SampleIK, {"order": ["density"]}, "ordering by density needs a model"),
-        (DrawIK, {"density": "proposal"}, "proposals are draws from a model, and this sampler has none"),
+        (DrawIK, {"density": "proposal"}, "proposals are draws from a model, and this sampler has no model"),
     ],
 )
 def test_what_needs_a_model_is_refused_without_one(kind: Any, fields: dict[str, Any], reason: str) -> None:
