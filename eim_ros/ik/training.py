@@ -5,15 +5,15 @@
 **EIM with kinematic inputs** (thesis 4.3.1, extra features theta(x)). The samples of an arm satisfy FK(q) = y exactly.
 A classifier with the input FK(q) - y would separate the classes perfectly, and its density ratio would be meaningless.
 Therefore the contexts of both classes are smoothed, y~ = y + sigma n with n ~ N(0, I), and sigma is annealed. The
-density of the smoothing is known, p(q, y~) = p(q) N(y~; FK(q), sigma^2 I). So the network only needs to learn p(q) from
-the samples.
+smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I) has a known second factor, so the network only needs to learn
+p(q) from the samples.
 
 **Inference with known kinematics** (thesis 5.5) fits a model to the target
 
     log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q | y)
 
-up to a constant. It needs contexts y that can be reached, but no solutions. Sigma decreases in each iteration: a wide
-target is easy to cover, and each narrower target is close to the previous one.
+up to a constant. It needs contexts y that can be reached, but no solutions. Sigma decreases in each iteration, because
+a wide target is easy to cover, and each narrower target is close to the previous one.
 
 `forward_context` is a differentiable torch function around the compiled forward kinematics, in float64. Its gradient is
 exact: the position uses the linear Jacobian, and a column r of the rotation uses dr = omega x r.
@@ -89,7 +89,7 @@ class SmoothingConfig(Settings):
 
     Examples
     --------
-    EIM with known kinematics, which ends with narrower smoothing than by default:
+    Train EIM with known kinematics, so that the smoothing becomes narrower than by default:
 
     >>> from eim_ros.ik import SmoothingConfig, Training
     >>> from eim_ros.learning import EIMConfig
@@ -124,7 +124,7 @@ class KinematicInputs:
         Standardisation of the contexts.
     spread : float
         Root mean square standard deviation of the positions [m]. Errors are divided by it, so that they do not depend
-        on the size of the robot. A difference of rotation columns by one counts as one spread.
+        on the size of the robot. A difference of 1 between rotation columns counts as one spread.
     config : SmoothingConfig
     """
 
@@ -261,8 +261,8 @@ class Training:
     device : str
         Torch device of EIM: "cpu", "cuda".
     smoothing : SmoothingConfig, optional
-        Shows the forward kinematics to the density ratio of EIM; `EIMConfig.kinematic()` has suitable settings. EIM
-        learns from the samples only if it is missing.
+        Shows the forward kinematics to the density ratio of EIM; `EIMConfig.kinematic()` has suitable settings. Without
+        it, EIM learns from the samples alone.
     known : bool
         Whether the kinematics are the target, so that only contexts are needed; `EIMConfig.known_kinematics()` has
         suitable settings. The smoothing is `KNOWN_SMOOTHING` if it is missing.
@@ -319,10 +319,10 @@ class Training:
         robot : Robot, optional
             Robot of the data set, if it is loaded already.
         initial : IKModel, optional
-            Start of the training, a model of the same robot and context. Default: the start of the learner.
+            Model of the same robot and context from which the training starts. Default: the start of the learner.
         prior : IKModel, optional
             Model of demonstrations, of the same robot and context. The target is multiplied by its density, so that
-            solutions are both accurate and preferred. Only for known kinematics.
+            solutions are both accurate and preferred. This is only possible with known kinematics.
         run : RunOptions
             Callbacks and checkpoints.
 
@@ -338,7 +338,9 @@ class Training:
         sample = torch.from_numpy(data_set.sample).to(self.device)
         start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)
         if prior is not None and not self.known:
-            raise ConfigurationError(f"a prior is for known-density, not for {self.algorithm}", self.algorithm)
+            raise ConfigurationError(
+                f"a prior works only with known-density, not with {self.algorithm}: leave it out", self.algorithm
+            )
         inputs = target = None
         if self.smoothing is not None:
             inputs = KinematicInputs.from_data(robot, kind, context, self.smoothing)
@@ -359,7 +361,7 @@ class Training:
         return TrainingRun(IKModel(mixture, robot, kind, record), result)
 
     def _learner(self, inputs: KinematicInputs | None, target: KinematicTarget | None) -> Learner[Any, Any]:
-        """Return the learner that the settings are for."""
+        """Return the learner for the settings."""
         if isinstance(self.learner, EMConfig):
             return EM(self.learner)
         if isinstance(self.learner, TruncatedEMConfig):
@@ -380,7 +382,7 @@ class Training:
 
 
 def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
-    """Return the mixture of a model, after a check that it has the robot and context of the data."""
+    """Return the mixture of a model, after checking that it has the robot and context of the data."""
     expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(

@@ -180,7 +180,7 @@ def test_model_of_demonstrations_is_a_prior_of_known_kinematics_alone(
     assert eim(*words, "--algorithm", "known-density", *sets("start.em_iterations=2")).code == 0
     refused = eim(*words, "--algorithm", "em")
     assert refused.code == 2
-    assert "prior is for known-density" in refused.err
+    assert "prior works only with known-density" in refused.err
 
 
 @pytest.mark.parametrize("algorithm", ["em", "eim"])

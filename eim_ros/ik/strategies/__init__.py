@@ -1,9 +1,9 @@
-"""Strategies that solve a problem, in one list: those that apply are tried in turn until a result is final.
+"""Strategies that solve a problem. Those that apply are tried in order until a result is final.
 
 closed_form   all roots of arms with a closed form
 manifold      self-motion curves, traced from end to end, of arms with one redundant direction
 slices        draws from sets of two to six dimensions
-restarts      proposals of the model; and a search from seeds, for every arm and task
+restarts      proposals of the model, and a search from seeds for every arm and task
 
 A new strategy is a class with the methods of `Strategy` and an entry in `STRATEGIES`.
 """
@@ -29,14 +29,14 @@ MAX_SPACING = 0.3  # [rad, m]; has no effect on the proof that there is no solut
 
 
 class Strategy(Protocol):
-    """A way to solve problems."""
+    """Strategy for solving problems."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the strategy suits the arm, the task and the aim, whatever the pose is."""
         ...
 
     def prepare(self, problem: Problem, prior: Prior) -> Solver | None:
-        """Return a solver of many poses for the request of a problem, or None."""
+        """Return a solver for many poses with the request of a problem, or None."""
         ...
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
@@ -71,11 +71,11 @@ def find(problem: Problem) -> Found:
 def is_refuted(problem: Problem, attempt: FloatArray | None) -> bool:
     """Return whether it is proven that no configuration reaches the pose, given the best attempt (dof,).
 
-    This is decided for targets beyond the length of the arm, if links at the tip collide or violate conditions, for
+    A proof is possible for targets beyond the length of the arm, if links at the tip collide or violate conditions, for
     arms with a closed form, and for arms with one redundant joint whose self-motions can be certified. For a pose
     without any self-motion, the proof takes less than a millisecond with spherical shoulders and wrists, and 10 to 200
-    ms otherwise. There is no proof for tolerances, or if configurations on self-motions reach the pose but violate
-    other constraints.
+    ms otherwise. There is no proof if the request has tolerances, or if configurations on self-motions reach the pose
+    but violate other constraints.
     """
     if not problem.is_within_reach or (attempt is not None and problem.is_excluded_at_tip(attempt)):
         return True

@@ -1,13 +1,13 @@
-"""Solutions of an arm with a closed form, without a search; their number is known.
+"""Solutions of an arm with a closed form. No search is needed, and the number of solutions is known.
 
-Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
-otherwise the general one, by elimination. One joint may slide. Virtual joints complete arms with fewer joints. The
-number of solutions of the general one is bounded by a measured noise level, so that answers are complete, but not
-certified. If a certificate is requested, the elimination is repeated with twice the precision, which bounds all errors.
-This is impossible for arms whose eliminations are all degenerate.
+Every arm with six revolute joints has a closed form, and one of the joints may slide. The form is certified if axes
+intersect or are parallel in the usual ways. Otherwise it is the general form, by elimination. Virtual joints complete
+arms with fewer joints. A measured noise level bounds the number of solutions of the general form, so its answers are
+complete, but not certified. If a certificate is requested, the elimination is repeated with twice the precision, which
+bounds all errors. This is impossible for arms whose eliminations are all degenerate.
 
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
-they can be numerous, only the requested number is enumerated, starting with the preferred ones.
+there can be many of them, only the requested number is enumerated, starting with the preferred solutions.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from eim_ros.solver import ClosedForm as Form
 from eim_ros.solver import revolutions, swept_self_motions
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
-FINEST = 1e-6  # difference below which roots are equal up to rounding: poses of double roots differ by its square [rad]
-LINE = 8 * 8  # octets of a line of the table of `ClosedForm.solutions`
-MOST_OUTCOMES = 256  # number of different outcomes that are kept
+FINEST = 1e-6  # [rad] roots that differ less are equal up to rounding: poses of double roots differ by its square
+LINE = 8 * 8  # octets in a line of the table of `ClosedForm.solutions`
+MOST_OUTCOMES = 256  # number of different outcomes that are cached
 NO_CHOICES = np.empty(0)
 UNSEEN = Outcome(0, ("", None))
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
@@ -59,18 +59,18 @@ class Roots(NamedTuple):
         Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
         contain one solution of each such self-motion.
     is_complete : bool
-        Whether it is known that there are no other solutions, except for more of a self-motion. It is unknown if a form
-        left a case undecided, and if no elimination bounds the number of solutions.
+        Whether it is known that there are no other solutions, apart from further solutions on a self-motion. It is
+        unknown if a form left a case undecided, or if no elimination bounds the number of solutions.
     is_certified : bool
         Whether completeness does not rely on the measured noise of an elimination.
     is_swept : bool
         Whether all self-motions are curves in closed form.
     has_near_duplicates : bool
-        Whether some differ by less than DISTINCT_TOLERANCE in every joint.
+        Whether some solutions differ by less than DISTINCT_TOLERANCE in every joint.
     in_time : bool
         Whether there was time to enumerate the requested number.
     n_distinct : int, optional
-        Number of solutions of which no two are 2π-equivalent, if it is known.
+        Number of solutions if 2π-equivalent solutions count once, if it is known.
     """
 
     candidates: Candidates
@@ -94,7 +94,7 @@ class ClosedForm:
         return not isinstance(problem.aim, Proposals) and not problem.is_sampled and has_closed_form(problem)
 
     def prepare(self, problem: Problem, prior: Prior) -> Points | None:
-        """Return the solver of many poses, unless roots alone do not give the answer."""
+        """Return the solver for many poses, or None if roots alone do not give the answer."""
         if isinstance(problem.aim, Draws) or closed_form(problem) is None:
             return None
         if problem.order.needs_density or (problem.order.reference is not None and isinstance(problem.aim, Covering)):
@@ -131,7 +131,7 @@ class Points:
         self._outcomes = dict[bytes, Outcome | None]()
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses; those with free angles or undecided cases stay open."""
+        """Return the solutions of poses. Poses with free angles or undecided cases are left open."""
         problem, n, reference = self._problem, self._problem.n, batch.reference
         fractions = [seed_fraction(seed) for seed in batch.seeds] if n == 1 and reference is None else NO_CHOICES
         options = FINEST, problem.is_certified, reference, None, n, batch.deadline, batch.n_threads, fractions
@@ -169,7 +169,7 @@ class Points:
         return *taken(q, errors, rows), counts
 
     def _outcome(self, key: bytes, line: list[float]) -> Outcome | None:
-        """Return the outcome of a line of the table; None if the pose stays open. Few lines differ."""
+        """Return the outcome for a line of the table, or None if the pose is left open. Few lines differ."""
         if key not in self._outcomes:
             if len(self._outcomes) >= MOST_OUTCOMES:
                 self._outcomes.clear()
@@ -208,7 +208,7 @@ class Points:
 def found_by_roots(problem: Problem, roots: Roots) -> Found:
     """Return the result of a closed form; it is final unless the arm is singular in a root, or there is none."""
     found = roots.candidates
-    if math.isinf(roots.n_total):  # the reference is a solution
+    if math.isinf(roots.n_total):  # the reference itself is a solution
         return Found(found)
     is_certain = roots.is_complete and not roots.is_singular
     if not roots.in_time and len(found):
@@ -242,7 +242,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
     else:
         members, has_all = curves.even(deadline)
     found = points.joined(members)
-    if not is_covering:  # in random order, so that the first ones are a fair choice
+    if not is_covering:  # in random order, so that the first solutions are a fair choice
         found = found.pick(generator(problem.seed).permutation(len(found)))
         found = found.pick(distinct_rows(problem.robot, found.q, DISTINCT_TOLERANCE))
     evidence = curves.evidence.with_points(n_points) if n_points <= MAX_SOLUTIONS else curves.evidence
@@ -264,7 +264,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
 
 
 def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, int, bool]:
-    """Return the requested number of allowed 2π-equivalents of roots, the number of all, and whether time sufficed."""
+    """Return the requested number of allowed 2π-equivalents of roots, their total number, and whether time sufficed."""
     chain, task = problem.robot.chain, problem.task
     if problem.is_checked:  # revolutions do not change collisions
         first, _, sources, _ = revolutions(chain, task, roots, None, None, len(roots), NEVER)
@@ -277,7 +277,7 @@ def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, in
 
 
 def has_closed_form(problem: Problem) -> bool:
-    """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
+    """Return whether the arm and the task have a closed form, which is certified if the request needs this."""
     form = closed_form(problem) or virtual_form(problem)
     return form is not None and (not problem.is_certified or form.certifies)
 
@@ -286,7 +286,8 @@ def all_roots(problem: Problem) -> Roots | None:
     """Return the requested number of solutions; None if there is no closed form.
 
     They are ordered by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without
-    either, each root first appears in the revolution nearest to the middle of the limits, then in further ones.
+    either, each root first appears in the revolution nearest to the middle of the limits, and then in further
+    revolutions.
     """
     form = closed_form(problem)
     if form is None:
@@ -329,10 +330,10 @@ def _n_distinct(n_rows: float, n_roots: float, n_total: float, reference: FloatA
 def chosen_rows(
     problem: Problem, n_roots: int, most: int, seed: int | None, reference: FloatArray | None
 ) -> IntArray | slice:
-    """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
+    """Return the rows of solutions to keep. Without a preference, draw different roots with equal probabilities."""
     n = problem.n
     if n < n_roots and problem.order.is_fair and reference is None:
-        if n == 1:  # takes less time than an index
+        if n == 1:  # faster than an index
             first = int(seed_fraction(seed) * n_roots)
             return slice(first, first + 1)
         return generator(seed).permutation(n_roots)[:n]
@@ -343,11 +344,11 @@ def taken(q: FloatArray, errors: FloatArray, rows: IntArray | slice) -> tuple[Fl
     """Return some of the configurations (n, dof) and of their errors (2, n)."""
     if isinstance(rows, slice):
         return q[rows], errors[:, rows]
-    return q.take(rows, axis=0), errors.take(rows, axis=1)  # a third of the time of an index
+    return q.take(rows, axis=0), errors.take(rows, axis=1)  # takes a third of the time of an index
 
 
 def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | None:
-    """Return the report of single solutions that are all known; None if there are too many to list."""
+    """Return the report on isolated solutions that are all known, or None if there are too many to list."""
     if roots.n_total > MAX_SOLUTIONS:
         return None
     return grant_points(int(roots.n_total), problem.until, roots.is_certified)
@@ -360,7 +361,7 @@ def _all_points(problem: Problem) -> FloatArray:
     if roots is None or not is_certain or roots.is_singular or len(roots.candidates) < roots.n_total:
         raise ConfigurationError(
             "draw needs solutions that form curves or surfaces, or points in closed form that are all known; for this "
-            "arm and pose call sample instead",
+            "arm and pose, call sample instead",
             None,
         )
     return roots.candidates.q
@@ -407,7 +408,7 @@ def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
 
 
 def free_axes(problem: Problem) -> str | None:
-    """Return the axes of the tip about which any angle is allowed, such as "z"; None with other tolerances."""
+    """Return the axes of the tip about which any angle is allowed, such as "z", or None for other tolerances."""
     tolerances = problem.setup.tolerances
     if tolerances is None:
         return "xyz" if problem.position_only else ""

@@ -1,16 +1,17 @@
 """Densities on the exact set of solutions: uniform, of the model, or of a cost and a temperature.
 
-The density "uniform" is constant by length, area or volume with joints scaled by their ranges; points have equal
-probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised on it,
+The density "uniform" is constant by length, area or volume, if joints are scaled by their ranges. Isolated points have
+equal probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised on
+it,
 
     p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
 
-so exact solutions keep the learned proportions, such as elbow up to elbow down. Samples of the model that are moved
-onto the pose do not. A cost c and a temperature T have the density exp(-c(q) / T), normalised in the same
-way; a `Posture` is such a cost.
+so exact solutions keep the learned proportions, such as the ratio of elbow up to elbow down. Samples of the model that
+are moved onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised in
+the same way. A `Posture` is such a cost.
 
-The set is represented by weighted points. Curves are divided completely, points are all known, and sets of more
-dimensions are sampled by slices (`slices.py`).
+The set is represented by weighted points. Curves are divided completely, isolated points are all known, and sets of
+more dimensions are sampled by slices (`slices.py`).
 
 Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the set is the dimension of
 the null space of J_u. If joints H are fixed, curves remain. Each piece of a curve represents a part of the set (co-area
@@ -47,9 +48,9 @@ LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
 
 DRAWN_AT_ONCE = 65_536  # draws between two checks of the deadline
 FEWEST_PIECES, MOST_PIECES = 4000, 200_000
-PIECES_EACH = 20  # pieces for each draw; two draws from one piece are equal
+PIECES_EACH = 20  # number of pieces for each draw; two draws from one piece are equal
 
-_effort = Effort(1e-7)  # [s] for each piece of a curve
+_effort = Effort(1e-7)  # initial estimate of the time for each piece of a curve [s]
 
 POSITION_ROWS, POSE_ROWS = 3, 6
 
@@ -62,7 +63,7 @@ class ScaledMeasure:
     ----------
     problem : Problem
     ranges : (dof,)
-        Ranges of the robot's joints [rad, m], whatever narrower limits the problem has.
+        Ranges of the robot's joints [rad, m], without the narrower limits of the problem.
     moving : (dof,) of bool
         Joints that can move within the limits.
     n_rows : int
@@ -93,7 +94,7 @@ class ScaledMeasure:
         return np.asarray((of * self.ranges)[:, :, self.moving])
 
     def log_length(self, q: FloatArray) -> FloatArray:
-        """Return the log (n,) of the scaled length per rad or m of curves that are the complete set."""
+        """Return the log (n,) of the scaled length per rad or m of curves, if the curves are the complete set."""
         return self._log_length(q, np.zeros(q.shape, np.bool_))
 
     def log_share(self, q: FloatArray, held: BoolArray) -> FloatArray:
@@ -148,7 +149,7 @@ def n_pieces(n: int, seconds: float = math.inf) -> int:
 
 
 def took_pieces(n: int, seconds: float) -> None:
-    """Learn from the time that the division into n pieces took [s]."""
+    """Update the estimate with the time that the division into n pieces took [s]."""
     _effort.took(n, seconds)
 
 
@@ -164,7 +165,9 @@ def log_density_of(problem: Problem) -> LogDensity:
         return lambda q: np.zeros(len(q))
     if density == "model":
         if not len(problem.conditional.log_weights):
-            raise ConfigurationError("density 'model' needs a model; 'uniform' needs none", density)
+            raise ConfigurationError(
+                "density 'model' needs a model: give one by Sampler.load, or use 'uniform'", density
+            )
         return problem.conditional.log_prob
     assert callable(density)
     cost = density
@@ -204,7 +207,7 @@ class WeightedPoints:
     is_late : bool
         Whether time ended before the sample had the requested size.
     is_fair : bool
-        Whether the points represent the set. They do not if time ended before it was divided completely.
+        Whether the points represent the set. They do not represent it if time ended before it was divided completely.
     """
 
     q: FloatArray
@@ -217,7 +220,7 @@ class WeightedPoints:
     def draw(
         self, log_density: FloatArray, n: int, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, float] | None:
-        """Draw n points by log densities (n_points,) on the set, which need not be normalised; None if there are none.
+        """Draw n points by log densities (n_points,) on the set, which need not be normalised; None without points.
 
         Draws from a set that was divided completely are independent, and some may be equal. Draws from a sample are
         spread over it by systematic resampling (Kitagawa 1996), so that no point is drawn much more often than its
@@ -285,7 +288,7 @@ def _size_of_more(size: float, n: int, n_more: int) -> float:
 def log_sum_exp(values: FloatArray) -> float:
     """Return the log of the sum of the exponentials of values (n,); minus infinity without values.
 
-    Unlike NumPy's and SciPy's, the result has the same bits on every processor.
+    Unlike the functions of NumPy and SciPy, it returns the same bits on every processor.
     """
     most = float(values.max(initial=-np.inf))
     return most + float(log(exp(values - most).sum())) if math.isfinite(most) else most

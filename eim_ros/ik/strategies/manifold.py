@@ -1,8 +1,8 @@
 """Solutions of an arm with one redundant direction: self-motion curves, traced from end to end.
 
-A few restarts find the curves, continuation follows each to its ends, and limits cut them into components. The answer
-divides the components evenly, or contains the point of each component that is nearest to a configuration. If only the
-nearest solution is requested and the arm has a closed form, no curve is traced.
+A few restarts find the curves, continuation follows each curve to its ends, and limits divide the curves into
+components. The answer divides the components evenly, or contains the point of each component that is nearest to a
+configuration. If only the nearest solution is requested and the arm has a closed form, no curve is traced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from eim_ros.solver import (
 
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
-NEARBY = 0.2  # [rad, m]: largest distance of a solution next to the reference that is looked for first
+NEARBY = 0.2  # [rad, m]: distance from the reference within which a solution is looked for first
 MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
 FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10  # spacing in the search for short arcs [rad, m], and effort
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions checked for the nearest, in all and between deadline checks
@@ -74,7 +74,7 @@ class Manifold:
         return True
 
     def prepare(self, problem: Problem, prior: Prior) -> CurveSolver | None:
-        """Return the solver of many poses, unless there is a guarantee, or too many configurations to compare."""
+        """Return the solver for many poses, or None with a guarantee or too many configurations to compare."""
         aim = problem.aim
         if isinstance(aim, Draws) or aim.guarantee is not None or problem.order.needs_density:
             return None
@@ -137,7 +137,7 @@ class CurveSolver:
         self._nearest = Outcome(*_told(problem, Found(nearest)))
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses; those out of reach, or with curves that could not be traced, stay open."""
+        """Return the solutions of poses. Poses out of reach, or with curves that could not be traced, are left open."""
         problem, near, m = self._problem, batch.reference, len(batch.poses)
         if m > 1 or not problem.setup.is_within_reach(batch.poses[0]):
             reached = problem.setup.are_within_reach(batch.poses)
@@ -176,7 +176,7 @@ class CurveSolver:
         return Rows(q, errors, counts, outcomes)
 
     def _of_some(self, batch: Batch, which: IntArray) -> Rows:
-        """Return the solutions of some of the poses; the others stay open."""
+        """Return the solutions of some of the poses. The other poses are left open."""
         m, outcomes = len(batch.poses), list[Outcome | None]()
         counts, dof = np.zeros(m, np.int64), self._problem.robot.dof
         if not len(which):
@@ -189,7 +189,7 @@ class CurveSolver:
         return some._replace(counts=counts, outcomes=outcomes)
 
     def _outcome(self, line: list[float], components: FloatArray, is_late: bool) -> Outcome | None:
-        """Return the outcome of a line of the table; None if the pose stays open."""
+        """Return the outcome for a line of the table, or None if the pose is left open."""
         n_rows, n_components, missed_share, is_nearest, has_searched, in_time, is_too_fine = line
         if is_nearest:
             return self._nearest
@@ -219,7 +219,7 @@ def _told(problem: Problem, found: Found) -> tuple[ErrorCode, Told]:
 
 
 def check_spacing(spacing: float, n_parts: float, max_solutions: int) -> None:
-    """Raise `ConfigurationError` if a spacing [rad, m] takes more configurations than allowed."""
+    """Raise `ConfigurationError` if a spacing [rad, m] needs more configurations than allowed."""
     if n_parts > max_solutions:
         raise ConfigurationError(
             f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
@@ -235,14 +235,14 @@ def components_of(motions: SelfMotions, is_exhaustive: bool, is_exact: bool, mis
 
 
 def certified_form(problem: Problem) -> ParameterisedForm | None:
-    """Return the closed form with one joint as parameter, which yields all components; None if there is none."""
+    """Return the closed form with one joint as parameter, which yields all components, or None without such a form."""
     if problem.position_only or not problem.is_curve or joints_of_a_revolution(problem):
         return None
     return problem.robot.parameterised_form
 
 
 def forms_of_curves(problem: Problem) -> Iterator[ParameterisedForm | General7R]:
-    """Yield the forms that prove which self-motion curves there are, without limits: the faster one first."""
+    """Yield the forms that prove which self-motion curves exist without limits, the fastest first."""
     if problem.position_only or not problem.is_curve:
         return
     for form in (problem.robot.parameterised_form, problem.robot.general_7r):
@@ -277,11 +277,11 @@ class Curves:
 
     @classmethod
     def of(cls, problem: Problem) -> Curves:
-        """Search until the requested bound is reached, or without one until missing components are unlikely.
+        """Search until the requested bound is reached. Without a bound, search until missing components are unlikely.
 
-        If a certificate is requested, components come from a closed form. There is a search only if the closed form
-        cannot decide about some components, or if there is none; a proof then shows that the search missed nothing. The
-        closed form also decides if a bound is requested and the arm is too close to a singularity to trace every curve.
+        If a certificate is requested, components come from a closed form. If there is no closed form, or if it cannot
+        decide about some components, a search finds them, and a proof shows that the search missed nothing. The closed
+        form also decides if a bound is requested and the arm is too close to a singularity to trace every curve.
         """
         until, deadline, chain = problem.until, problem.deadline, problem.robot.chain
         wanted = until or Completeness()
@@ -305,7 +305,7 @@ class Curves:
 
     @functools.cached_property
     def report(self) -> CompletenessReport:
-        """What follows from the evidence."""
+        """Report that follows from the evidence."""
         return grant(self.evidence, self.problem.until)
 
     @property
@@ -343,8 +343,8 @@ class Curves:
     def covering(self, n: int, deadline: float) -> tuple[Candidates, bool]:
         """Return at most n solutions on all components, and whether they are as close as requested.
 
-        Users of an arm with single solutions do not expect curves, and choose no spacing for them. So if n is too
-        small, the solutions are farther apart.
+        Users of an arm with isolated solutions do not expect curves and choose no spacing for them. The solutions are
+        therefore farther apart if n is too small.
         """
         spacing = self.problem.max_spacing
         assert spacing is not None
@@ -356,9 +356,9 @@ class Curves:
         return float(np.ceil(self.evidence.lengths / spacing).sum())
 
     def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
-        """Return about n random places (n, dof) on all components, and the length [rad, m] that each represents.
+        """Return about n random points (n, dof) on all components, and the length [rad, m] that each point represents.
 
-        Also return whether there was time for all of them. Otherwise they do not represent the set.
+        Also return whether there was time for all points. Otherwise they do not represent the set.
         """
         length = float(self.report.lengths.sum())
         if length <= 0.0:
@@ -368,10 +368,10 @@ class Curves:
         return found.q, length / n, in_time and not self.problem.n_unchecked
 
     def nearest(self, near: FloatArray, n: int, deadline: float) -> tuple[Candidates, bool]:
-        """Return the nearest solution of each of the nearest components, then others that divide all components evenly.
+        """Return the nearest solution of each of the nearest components, and others that divide all components evenly.
 
         If collisions are checked, solutions that divide the components finely are checked, the nearest first, until n
-        of them are valid. If n is 1, that solution is then moved nearer until an obstacle stops it. Also return whether
+        of them are valid. If n is 1, this solution is then moved nearer until an obstacle stops it. Also return whether
         there was time for the search.
         """
         problem, robot, checked = self.problem, self.problem.robot, self.problem.is_checked
@@ -425,7 +425,7 @@ def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: floa
     if not len(rows):
         return Candidates.solutions(rows, np.empty((2, 0)))
     before, after = np.arange(len(rows)) - 1, np.arange(len(rows)) + 1
-    for number in np.unique(owners):  # ends are their own neighbours
+    for number in np.unique(owners):  # ends of a curve are their own neighbours
         own = np.flatnonzero(owners == number)
         before[own[0]], after[own[-1]] = (own[-1], own[0]) if closed[number] else (own[0], own[-1])
     margins = robot.branches.margins(rows, branch)
@@ -459,10 +459,10 @@ def no_candidates(problem: Problem) -> Candidates:
 
 
 def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
-    """Return the solution next to a configuration, at most one, and whether it is surely the nearest of all."""
+    """Return at most one solution close to a configuration, and whether it is certainly the nearest solution."""
     errors, _ = problem.robot.chain.verify(problem.task, near[None])
     nothing = no_candidates(problem)
-    if errors[1, 0] > NEARBY * math.sqrt(len(near)):  # joints so near turn the tip less
+    if errors[1, 0] > NEARBY * math.sqrt(len(near)):  # joints within this distance turn the tip by a smaller angle
         return nothing, False
     found, distances = _towards(problem, near[None], near)
     if not len(found) or (problem.is_checked and not problem.allowed(found.q).all()):
@@ -474,8 +474,8 @@ def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
 def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | None:
     """Return the solution nearest to a configuration by closed form.
 
-    The result is None if there is no closed form, or if it leaves something undecided, which is rare, or if the
-    solution is not allowed.
+    The result is None if there is no closed form, if the solution is not allowed, or, rarely, if the form leaves a case
+    undecided.
     """
     form = None if problem.position_only else problem.robot.parameterised_form
     if form is None:
@@ -491,7 +491,8 @@ def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | N
 def equivalents(problem: Problem, near: FloatArray) -> FloatArray:
     """Return 2π-equivalents (n, dof) of a configuration, with continuous joints turned into their narrowed limits.
 
-    Each such joint is turned to the revolution nearest to its range. There are two if both ends are equally near.
+    Each such joint is turned to the revolution nearest to its range. There are two results if both ends of the range
+    are equally near.
     """
     found = [near]
     for joint in np.flatnonzero(problem.robot.continuous & (problem.bounds[2] == 0.0)):
@@ -505,7 +506,7 @@ def equivalents(problem: Problem, near: FloatArray) -> FloatArray:
 def _towards(problem: Problem, q: FloatArray, near: FloatArray) -> tuple[Candidates, FloatArray]:
     """Move configurations onto the pose, and along the self-motion to the point nearest to a configuration.
 
-    Return those that reach the pose, without further checks, and their distances.
+    Return the configurations that reach the pose, without further checks, and their distances.
     """
     robot = problem.robot
     rows, errors, distances = nearest_on_curve(

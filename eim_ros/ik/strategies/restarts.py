@@ -1,10 +1,11 @@
-"""Restarts: rounds of model or uniform seeds, solved numerically, continued along curves, and verified.
+"""Restarts: rounds of seeds, uniform or from a model, are solved numerically, continued along curves and verified.
 
 Restarts also find the nearest solution if solutions form surfaces, or are points without a closed form. The nearest of
-many solutions are moved along the null space to a local minimum of the distance. The result depends on the start. In a
-test with 40 random poses of each of five arms, 128 solutions and the 16 nearest of them gave the same distance as 4000
-solutions, in 0.6 ms. With 64 and 8 this was true for only 37 of 40 poses of the worst arm. With tolerances per axis
-each optimisation takes 2 ms. Half as many then suffice for a result within 0.1 rad of the smallest distance.
+many solutions are moved along the null space to a local minimum of the distance, which depends on the start. In a test
+with 40 random poses of each of five arms, moving the 16 nearest of 128 solutions gave the same distance as 4000
+solutions, in 0.6 ms. Moving the 8 nearest of 64 solutions did so for only 37 of 40 poses of the worst arm. With
+tolerances per axis, each optimisation takes 2 ms. Moving 8 solutions is then enough for a result within 0.1 rad of the
+smallest distance.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from eim_ros.ik.request import Proposals, Spread
 from eim_ros.solver import NO_EXPERT, Patience, SearchOptions, search_poses, solve_poses
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
-MAX_SEEDS_WITHOUT_GAIN = 3000  # seeds without any new solution after which the search ends
-OUT_OF_REACH_SEEDS = 256  # the same if the pose is farther away than the arm is long
-NEAR_SEEDS = 512  # the same in the search for the nearest solution
+MAX_SEEDS_WITHOUT_GAIN = 3000  # number of seeds without any new solution after which the search ends
+OUT_OF_REACH_SEEDS = 256  # this number if the pose is farther away than the arm is long
+NEAR_SEEDS = 512  # this number in the search for the nearest solution
 OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 for another search; differs from all multiples of the golden ratio
-DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n to use it
-OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each requested one at diversity 1, by dimension of the set
-MOST_OVERSAMPLING = 24.0  # the same for more than three dimensions
-MOST_SPREAD = 2000  # largest request with oversampling; the time for the choice grows as its square
+DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n with this default
+OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions per requested solution at diversity 1, by dimension of the set
+MOST_OVERSAMPLING = 24.0  # this number for more than three dimensions
+MOST_SPREAD = 2000  # largest request with oversampling, because the time for the choice grows as its square
 POSE_DIMENSIONS = 6
 SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; smallest share of singular solutions
 MOST_MEASURED = 1000  # number of solutions whose singular values are computed
 N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
-PROPOSED_AT_ONCE = 8192  # proposals between two checks of the deadline
+PROPOSED_AT_ONCE = 8192  # number of proposals between two checks of the deadline
 NOTHING_BEGUN = Outcome(ErrorCode.TIMED_OUT, (NOT_BEGUN, None))
 
 
@@ -53,10 +54,10 @@ class RawProposals:
         return isinstance(problem.aim, Proposals)
 
     def prepare(self, problem: Problem, prior: Prior) -> None:
-        """Return None: there is no compiled solver."""
+        """Return None, because there is no compiled solver."""
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Draw and verify configurations in blocks, at least one block, until there are enough or time is up."""
+        """Draw and verify configurations in blocks until there are enough or time is up, but at least one block."""
         rng, parts, n = np.random.default_rng(problem.seed), list[Candidates](), problem.n
         for first in range(0, n, PROPOSED_AT_ONCE):
             if first and is_past(problem.deadline):
@@ -70,11 +71,11 @@ class Restarts:
     """Search for solutions from seeds, and add them to the results of other strategies."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return True: restarts work for every arm and task."""
+        """Return True, because restarts work for every arm and task."""
         return True
 
     def prepare(self, problem: Problem, prior: Prior) -> UniformSolver | SearchSolver | None:
-        """Return the solver of many poses, if none of them is to be near a configuration."""
+        """Return the solver for many poses, or None if solutions should be near a configuration."""
         if not isinstance(problem.aim, Spread) or problem.order.reference is not None:
             return None
         if not problem.has_model and not _diversity(problem):
@@ -102,7 +103,7 @@ class Restarts:
         return searched._replace(candidates=found, timed_out=timed_out, is_singular=known.is_singular)
 
     def searched_on(self, problem: Problem, known: Found) -> Found:
-        """Search until the deadline for a first solution, with other random numbers than before."""
+        """Search for a first solution until the deadline, with new random numbers."""
         found = self._searched(problem, until_deadline=True)
         n_restarts = known.n_restarts + found.n_restarts
         if found.candidates.n_valid:
@@ -111,7 +112,7 @@ class Restarts:
         return known._replace(candidates=best, timed_out=True, n_restarts=n_restarts)
 
     def _joined_to_curves(self, problem: Problem, known: Found) -> Found:
-        """Return solutions of restarts, then solutions of curves that could not all be traced.
+        """Return solutions of restarts, followed by the known solutions on curves, if not all curves could be traced.
 
         There is no continuation, because it fails at singularities.
         """
@@ -133,7 +134,7 @@ class Restarts:
         diversity: float | None = None,
         until_deadline: bool = False,
     ) -> Found:
-        """Return the result of a search; if there can be no solution, it is the best attempt."""
+        """Return the result of a search, which is the best attempt if there can be no solution."""
         diversity = _diversity(problem) if diversity is None else diversity
         search, near = Search.of(problem, diversity, is_hopeless), problem.near
         if until_deadline:
@@ -193,9 +194,9 @@ class Search:
     distinct : bool
         Whether near-duplicates are dropped.
     patience : int
-        Seeds without any new solution after which the search ends.
+        Number of seeds without any new solution after which the search ends.
     oversampling : float
-        Solutions for each requested one, of which the farthest from each other are chosen.
+        Number of solutions for each requested solution. Those farthest from each other are chosen.
     until_deadline : bool
         Whether the search for the first solution continues until the deadline.
     """
@@ -219,7 +220,7 @@ class Search:
         return cls(problem, problem.n, fraction, diversity, patience=patience, oversampling=more)
 
     def run(self) -> tuple[Candidates, bool, int]:
-        """Return solutions, or the best attempt, whether time ended before there were n, and the number of seeds."""
+        """Return n solutions or the best attempt, whether time ended before, and the number of seeds."""
         problem, robot = self.problem, self.problem.robot
         reference, conditional = problem.order.reference, problem.conditional
         near = np.empty((0, robot.dof)) if reference is None else reference[None]
@@ -253,7 +254,7 @@ class Search:
 
 
 def _oversampling(problem: Problem, diversity: float) -> float:
-    """Return how many more solutions than requested are searched, so that those kept are far from each other."""
+    """Return the factor by which more solutions than requested are searched, so that those kept are far apart."""
     is_surface = problem.redundancy > 1 or problem.tolerances is not None
     has_wish = problem.order.reference is not None or problem.order.posture is not None
     if not (diversity and is_surface and problem.n <= MOST_SPREAD) or has_wish:
@@ -264,7 +265,7 @@ def _oversampling(problem: Problem, diversity: float) -> float:
 class UniformSolver:
     """Solves many poses by uniform restarts in lanes and threads, in one compiled call.
 
-    The answer to a pose depends on its seed, not on other poses or the number of threads.
+    The answer to a pose depends on its seed, and not on other poses or the number of threads.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -345,7 +346,7 @@ class SearchSolver:
         late: BoolArray,
         n_restarts: IntArray,
     ) -> Rows | None:
-        """Return the rows of one pose in the most frequent case: all are solutions, from seeds of the model if asked.
+        """Return the rows of one pose in the most frequent case, in which all rows are solutions as requested.
 
         The general case, `_Searched`, takes ten times as long.
         """
@@ -359,7 +360,7 @@ class SearchSolver:
 
 @dataclass(frozen=True, eq=False)
 class _Searched:
-    """Result of a search for each pose of a batch. A pose without a solution may have one row, its best attempt."""
+    """Result of a search for each pose of a batch. If a pose has no solution, its best attempt may be its only row."""
 
     problem: Problem
     batch: Batch
@@ -368,11 +369,11 @@ class _Searched:
     valid: BoolArray  # (n,)
     expert: npt.NDArray[np.uint32] | None  # (n,)
     counts: IntArray  # (m,)
-    late: BoolArray  # (m,): whether time was up
+    late: BoolArray  # (m,): whether the deadline passed
     n_restarts: IntArray  # (m,)
 
     def rows(self, success: Outcome, remark: str = "") -> Rows:
-        """Return the requested number of solutions of each pose; `success` is the outcome if there are as many.
+        """Return the requested number of solutions of each pose; `success` is the outcome if that number was found.
 
         The remark is added to messages of poses with solutions.
         """
@@ -394,7 +395,7 @@ class _Searched:
         return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
 
     def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
-        """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is made when it is read."""
+        """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is created when it is read."""
         if n_valid:
             is_late = bool(self.late[i])
             code = ErrorCode.TIMED_OUT if is_late else ErrorCode.SUCCESS
@@ -434,7 +435,7 @@ def _success(problem: Problem) -> Outcome:
 
 
 def nearest_found(search: Search, near: FloatArray) -> tuple[Candidates, bool, int]:
-    """Return solutions with the nearest first, or the best attempt, whether time ended, and the number of seeds.
+    """Return solutions, nearest first, or the best attempt, whether time ended, and the number of seeds.
 
     Parameters
     ----------
@@ -462,7 +463,7 @@ def nearest_found(search: Search, near: FloatArray) -> tuple[Candidates, bool, i
     moved, _ = problem.optimized(found.pick(order[:n_moved]), posture, deadline)
     everything = moved.joined(found.pick(order))
     everything = everything.pick(np.argsort(distance_to(robot, everything.q, near), kind="stable"))
-    if search.distinct:  # those found already differ from each other, so only those close to a moved one are compared
+    if search.distinct:  # known solutions differ from each other, so only those close to a moved solution are compared
         is_close = is_within(robot, everything.q, moved.q, DISTINCT_TOLERANCE)
         close = np.flatnonzero(is_close)
         kept = ~is_close

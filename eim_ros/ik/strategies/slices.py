@@ -1,13 +1,13 @@
-"""Draws from a set of solutions with more than one dimension, by slices: curves and points that are all known.
+"""Draws from a set of solutions with more than one dimension, by slices that consist of known curves or points.
 
 A slice fixes some joints at random values. For a task with tolerances, it also fixes the pose within them. The
 remaining solutions are curves, which are traced from end to end, or points in closed form. Each point represents a
 known part of the set, its *mass*. The mass is the length around the point, times the part of the set for each unit of
 length, divided by the probability density of the slice (see `densities.py`). Therefore sums over the points of all
 slices are unbiased estimates of integrals over the set. Solutions of restarts lack this property, because the basins of
-attraction differ in size, and so do samples of a model that are moved onto the pose. The method intersects the set with
-random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"), here along the axes of
-joints.
+attraction differ in size. Samples of a model that are moved onto the pose lack it, too. The method intersects the set
+with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"), here along the axes
+of joints.
 
 The number of fixed joints is the dimension of the set minus one. A choice H of joints is drawn in proportion to the
 mean of |du_H on the set|^2 over known solutions, so joints with little freedom are seldom fixed. The values of these
@@ -45,18 +45,21 @@ from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics.tolerances import ToleranceBox
 from eim_ros.solver import NO_EXPERT, SelfMotions, Task, exp, log
 
-FEW_KNOWN, MANY_KNOWN = 300, 2000  # number of known solutions to derive proposals from, for uniform and other densities
-MOST_FREE = 6  # number of dimensions; with more, too few choices of fixed joints lead to a solution
-MOST_DETERMINANTS = 100_000  # number of determinants for the probabilities of all choices of joints
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # numbers of known solutions behind proposals, for uniform and other densities
+MOST_FREE = 6  # largest number of dimensions, because with more, too few choices of fixed joints lead to a solution
+MOST_DETERMINANTS = 100_000  # largest number of determinants for the probabilities of all choices of joints
 EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
 NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
-BANDWIDTH = 0.2  # width of kernels relative to the rule for a single normal density; smaller because of several modes
+BANDWIDTH = 0.2  # width of kernels relative to the rule for one normal density; narrow, because there are several modes
 LEAST_WIDTH = 0.02  # smallest width of a kernel, as a share of a joint's range
-AT_ONCE = 32  # slices between two checks of the deadline
-SPACING, FINE_SPACING = 0.5, 0.15  # mean distance of points on curves [rad, m], without and with preferences
+AT_ONCE = 32  # number of slices between two checks of the deadline
+SPACING, FINE_SPACING = 0.5, 0.15  # mean distance between points on curves [rad, m], without and with preferences
 SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
 LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
-FEWEST_TO_LEARN, POOR = 128, 0.1  # number of slices, and share of effective slices below which proposals are made again
+FEWEST_TO_LEARN, POOR = (
+    128,
+    0.1,
+)  # number of slices after which proposals are derived again, if a smaller share is effective
 N_LIKELY = 2000
 MOST_SLICES = 100_000
 MAX_SLICES_WITHOUT_GAIN = 1000  # number of slices without any solution that ends the search
@@ -66,7 +69,7 @@ LATEST = 0.02  # longest time after the deadline for the end of a round [s]
 
 @dataclass(frozen=True, eq=False)
 class SliceProposals:
-    """Proposal density of the joints fixed by a slice, and of their values.
+    """Proposal density of the joints that a slice fixes, and of their values.
 
     Attributes
     ----------
@@ -78,9 +81,9 @@ class SliceProposals:
         Joints that are fixed.
     probabilities : (n_choices,)
     near : (n_near, dof)
-        Solutions near which joints are fixed. If there are none, values are uniform.
+        Solutions near which joints are fixed. Without such solutions, values are uniform.
     deviations : (dof,)
-        Standard deviations of the kernels around these [rad, m].
+        Standard deviations of the kernels around these solutions [rad, m].
     """
 
     lower: FloatArray
@@ -114,8 +117,8 @@ class SliceProposals:
     def draw(self, rng: np.random.Generator) -> tuple[IntArray, FloatArray, float]:
         """Draw joints (n_held,) and values [rad, m] to fix them at.
 
-        The third value is the log of the probability of the joints times the density of their values, with each value
-        as a share of the joint's range.
+        Also return the log of the probability of the joints times the density of their values. For the density, each
+        value is a share of the joint's range.
         """
         choice = int(rng.choice(len(self.choices), p=self.probabilities))
         joints = self.choices[choice]
@@ -163,7 +166,7 @@ class Slices:
         return isinstance(problem.aim, Draws)
 
     def prepare(self, problem: Problem, prior: Prior) -> None:
-        """Return None: there is no compiled solver."""
+        """Return None, because there is no compiled solver."""
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return draws from slices, or nothing if the search finds no solution."""
@@ -172,7 +175,7 @@ class Slices:
         _check_dimensions(measure)
         if problem.until is not None:
             raise ConfigurationError(
-                "a guarantee needs solutions that form curves, or points in closed form; leave it out", problem.until
+                "a guarantee needs solutions that form curves, or points in closed form: leave it out", problem.until
             )
         return draw(problem, *self._points(measure, log_density))
 
@@ -304,7 +307,7 @@ class SliceSampler:
         return _Round(q, log_mass[kept], self.log_density(q), first + slices[kept])
 
     def _slice(self, pose: FloatArray, joints: IntArray, values: FloatArray, deadline: float) -> FloatArray:
-        """Return the solutions (n, dof) of a pose with fixed joints: points, or places on curves."""
+        """Return the solutions (n, dof) of a pose with fixed joints: isolated points, or points on curves."""
         measure, problem = self.measure, self.measure.problem
         chain, bounds, constraints = problem.robot.chain, problem.bounds.copy(), problem.setup.constraints
         if measure.n_free == 0:

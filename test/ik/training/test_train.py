@@ -166,7 +166,7 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
 
 def test_prior_is_refused_where_it_cannot_serve() -> None:
     prior = TRAININGS["em"].run(data_of()).model
-    with pytest.raises(ConfigurationError, match="prior is for known-density, not for em"):
+    with pytest.raises(ConfigurationError, match="prior works only with known-density, not with em"):
         TRAININGS["em"].run(data_of(), prior=prior)
     with pytest.raises(ModelFileError, match="the prior belongs to robot 'planar3'"):
         TRAININGS["known-density"].run(data_of("planar5"), prior=prior)
