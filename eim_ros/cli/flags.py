@@ -1,7 +1,7 @@
 """Flags of a verb, read by argparse. A verb is a dataclass, and `flag` makes its fields.
 
-Fields that hold a dataclass are groups of flags. A mistake raises a `ConfigurationError` of one line. This module
-imports neither numpy nor torch, so that errors in flags are reported before slow imports.
+Fields that hold a dataclass are groups of flags. A mistake raises a `ConfigurationError` whose message is one line.
+This module imports neither numpy nor torch, so that errors in flags are reported before slow imports.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ def _placeholders(name: str, nargs: Any) -> str | tuple[str, ...]:
 
 
 def _reader(kind: Any, read: Callable[[str], Any] | None) -> Callable[[str], Any]:
-    """Return the function that converts a word; argparse shows the message of its `ArgumentTypeError`."""
+    """Return the function that converts a word, or raises an `ArgumentTypeError` whose message argparse shows."""
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
 
     def converted(word: str) -> Any:
@@ -398,7 +398,7 @@ def _is_number(word: str) -> bool:
 
 
 def _built(kind: Any, values: dict[str, Any]) -> Any:
-    """Return the dataclass with the values that argparse found; lists become tuples."""
+    """Return the dataclass with the values that argparse found, with tuples instead of lists."""
     arguments = {}
     for field in dataclasses.fields(kind):
         hint = _hint(kind, field)

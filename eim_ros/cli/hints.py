@@ -111,7 +111,7 @@ FORMS = {  # texts that apply to a verb that has the flag
 CHOICES = {"gmmvi": "GMMVI fits a log density instead of data: call it in Python (see docs/how_to/own_data.md)"}
 _FK = "Robot(...).fk(q) in Python computes the pose of a configuration"
 _SERVE = (
-    "`ros2 launch eim_ros ik_server.launch.py robot:=panda` starts it; without ros2, `ik_server --robot panda` does"
+    "`ros2 launch eim_ros ik_server.launch.py robot:=panda` or, without ros2, `ik_server --robot panda` starts the node"
 )
 VERBS = {
     "benchmark": "`make bench` runs the benchmarks in the source tree",
@@ -127,7 +127,7 @@ VERBS = {
     "gui": "`eim view` shows the arm in the browser",
     "generate": "`eim collect` makes training data",
     "ik": "`eim solve` finds one solution, `eim sample` finds many, and `eim solve-all` finds all",
-    "info": "`eim list robots` lists the included robots, and `eim view` shows one",
+    "info": "`eim list robots` lists the included robots, and `eim view` shows a robot",
     "inverse": "`eim solve` finds one solution, `eim sample` finds many, and `eim solve-all` finds all",
     "launch": _SERVE,
     "learn": "`eim train` fits a model",

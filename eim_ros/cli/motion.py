@@ -50,7 +50,7 @@ class MotionSample:
     duration: float | None = flag(None, "Duration of each motion [s] (default: the mean of the demonstrations).")
     seed: int | None = seed_flag(None)
     blend: str | None = flag(
-        None, "Second motion prior, to which the motions change (default: none).", metavar="FILE", is_expert=True
+        None, "Second motion prior, into which the motions blend (default: none).", metavar="FILE", is_expert=True
     )
     blend_context: tuple[float, ...] | None = flag(None, "Values of the second prior's context.", is_expert=True)
     blend_phases: tuple[float, float] = flag(
@@ -61,7 +61,7 @@ class MotionSample:
     output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE", short="-o")
     trajectories: str | None = flag(
         None,
-        "File to write trajectories with time stamps to, as JointTrajectory (.json) or as a table (.csv).",
+        "File for trajectories with time stamps, as JointTrajectory messages (.json) or as a table (.csv).",
         metavar="FILE",
     )
     json: bool = json_flag()

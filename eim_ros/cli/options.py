@@ -347,7 +347,7 @@ def workers(jobs: int | None, scheduler: str | None) -> Any:
     from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
 
     if scheduler is not None and jobs is not None:
-        raise ConfigurationError("--jobs is for this machine and --scheduler for others: give only one of them", jobs)
+        raise ConfigurationError("--jobs uses this machine and --scheduler uses others: give only one of them", jobs)
     if scheduler is not None:
         return DaskWorkers(scheduler)
     return None if jobs is None else JoblibWorkers(jobs)

@@ -16,7 +16,7 @@ from eim_ros.core.files import to_json
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Rate positions of the base on a grid by the poses that the arm reaches, and refine the best ones.
+    """Rate positions of the base on a grid by the poses that the arm reaches, and refine the best bases.
 
     Poses and obstacles are given in the world. The exit code is 1 if no base reaches all poses.
     """

@@ -95,8 +95,8 @@ class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
 class Waiting(contextlib.AbstractContextManager["Waiting"]):
     """Callback `watch` of a client, which prints on stderr how long it has waited for `name`.
 
-    It raises `ServiceError` with the end of the log if a process has ended, and `ServiceError` if nothing was heard of
-    the nodes for too long.
+    Raise `ServiceError` if nothing was heard of the nodes for too long, or if a process has ended. In the latter case
+    the message contains the end of the log.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:

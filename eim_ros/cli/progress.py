@@ -114,7 +114,7 @@ class JsonProgress(contextlib.AbstractContextManager["JsonProgress"]):
 
 
 def _entropy(state: State) -> float:
-    """Return the mean entropy of linear experts [nat], else NaN.
+    """Return the mean entropy of linear experts [nat], or NaN for other experts.
 
     The entropy of other experts depends on the context.
     """

@@ -97,7 +97,7 @@ class Operation:
         return self.settings.read(getattr(Sampler, self.operation), OF_SERVICE if self.service else ())
 
     def keywords(self, settings: RequestSettings) -> dict[str, Any]:
-        """Return the keywords of the method: settings, and flags, which have priority."""
+        """Return the keywords of the method, from settings and flags. Flags have priority."""
         given = {name: value for name in KEYWORDS if (value := getattr(self, name, None)) is not None}
         if "near" in given:
             given["near"] = near_from(given["near"])
@@ -178,7 +178,7 @@ class NearPose(OfPose):
 
 @dataclass(frozen=True, kw_only=True)
 class Solve(NearPose):
-    """Find one configuration that reaches a pose. With --near, find the one closest to a given configuration."""
+    """Find one configuration that reaches a pose. With --near, find the solution closest to a given configuration."""
 
     operation = "solve"
 
@@ -227,7 +227,7 @@ class SolveNearestPose(OfPose):
         print(_row(names, answer.q))
 
     def exit_code(self, answer: Any) -> int:
-        """Return 0 if there is a configuration. Print on stderr if there is none, or if there may be nearer ones."""
+        """Return 0 if there is a configuration. Print on stderr if there is none or may be a nearer pose."""
         remark = "" if answer.in_time else "timed out: there may be nearer poses, which a longer --timeout may find"
         if not answer:
             remark = "no configuration without collision was found"
@@ -251,7 +251,7 @@ class Draw(OfPose):
 
 @dataclass(frozen=True, kw_only=True)
 class Propose(OfPose):
-    """Print raw draws of a model. They are not refined, and the column `valid` marks those that reach the pose."""
+    """Print raw draws of a model. They are not refined, and the column `valid` marks the draws that reach the pose."""
 
     operation = "propose"
 

@@ -48,7 +48,7 @@ class RunSettings(Settings):
     initial: str = option("", "initial model, from eim train (task ik)")
     prior: str = option("", "model of demonstrations, whose density multiplies the target of known-density (task ik)")
     device: str = option("cpu", "device of EIM: cpu or cuda")
-    checkpoint_every: int = option(10, "number of iterations between two checkpoints; 0: save none", minimum=0)
+    checkpoint_every: int = option(10, "number of iterations between two checkpoints; 0 saves none", minimum=0)
     progress: str = option("bar", "show a bar, or print JSON lines on stderr", choices=("bar", "json"))
     end_with_stdin: bool = option(False, "whether to stop immediately when standard input is closed")
 

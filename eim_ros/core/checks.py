@@ -4,7 +4,7 @@ Each check returns the value in its final type, or raises an error of the packag
 the value. Without them a wrong value would fail somewhere deep inside, with an unrelated message. The checks are cheap
 because they run before each call of the solver.
 
-`check_keywords` checks calls with `**changes`; Python itself refuses the wrong keywords of all others.
+`check_keywords` checks calls with `**changes`; for other calls, Python itself rejects unknown keywords.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MAX_COUNT = 1_000_000  # larger counts are surely mistakes and would exhaust mem
 
 
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:
-    """Return the value if it is an instance of `kind`; else raise the error."""
+    """Return the value if it is an instance of `kind`, or raise the error."""
     if not isinstance(value, kind):
         raise error(f"{name} must be a {kind.__name__}, got {_told(value)}", value)
     return value
 
 
 def expect_mapping(value: Any, name: str, error: type[EimError] = ConfigurationError) -> Mapping[str, Any]:
-    """Return the value if it is a mapping whose keys are strings; else raise the error."""
+    """Return the value if it is a mapping whose keys are strings, or raise the error."""
     if not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
         raise error(f"{name} must map names to values, got {_told(value)}", value)
     return value
@@ -53,7 +53,7 @@ def check_keywords(given: Iterable[str], known: Iterable[str], call: str) -> Non
 
 
 def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:
-    """Return the value as a path if a file can have that name; else raise the error."""
+    """Return the value as a path if a file can have that name, or raise the error."""
     if not isinstance(value, (str, os.PathLike)):
         raise error(f"expected the path of a file, got {_told(value)}", value)
     try:
@@ -78,7 +78,7 @@ def checked_flag(value: Any, name: str, error: type[EimError] = ConfigurationErr
 
 
 def checked_whole(value: Any, least: int, name: str, error: type[EimError] = ConfigurationError) -> int:
-    """Return a whole number that is at least `least`; else raise the error."""
+    """Return a whole number that is at least `least`, or raise the error."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**63:
         raise error(f"{name} must be a whole number of at least {least}, got {_told(value)}", value)
     return int(value)
@@ -125,7 +125,7 @@ def numbers_of(
     least: float = -LARGEST,
     most: float = LARGEST,
 ) -> npt.NDArray[np.float64]:
-    """Return real numbers of a given shape, each from `least` to `most`; else raise the error.
+    """Return real numbers of a given shape, each from `least` to `most`, or raise the error.
 
     None in `shape` allows any size of that axis. The default bounds reject infinity, and numbers whose squares would
     overflow.
@@ -192,12 +192,12 @@ def number_from_zero(value: object, name: str) -> float:
 
 
 def checked_generator(seed: int | np.integer | np.random.Generator | None) -> np.random.Generator:
-    """Return a generator from a seed of at least 0; a generator is returned as it is, and None gives a fresh one.
+    """Return a generator for a seed of at least 0, or for a new seed if it is None. Return a generator unchanged.
 
-    Raise `RobotError` if it is none of these.
+    Raise `RobotError` for other values.
     """
     if isinstance(seed, np.random.Generator):
         return seed
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise RobotError(f"seed must be a whole number from 0 on, or a numpy Generator, got {seed!r}", seed)
+        raise RobotError(f"seed must be a whole number of at least 0, or a numpy Generator, got {seed!r}", seed)
     return np.random.default_rng(None if seed is None else int(seed))

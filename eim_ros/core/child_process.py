@@ -1,8 +1,8 @@
 """Child processes that end with their parent, even if the parent is killed.
 
-`tied` puts a short program, which is this file, in front of a command. The program asks the kernel to kill it when its
-parent ends (`PR_SET_PDEATHSIG`, Linux only). It then checks that the parent is still running and becomes the command.
-The child does this itself because code between fork and exec (`preexec_fn`) may deadlock if the parent has threads.
+`tied` puts this file, as a short program, in front of a command. The program asks the kernel to kill it when its parent
+ends (`PR_SET_PDEATHSIG`, Linux only). It then checks that the parent is still running and becomes the command. The
+child does this itself because code between fork and exec (`preexec_fn`) may deadlock if the parent has threads.
 
 On other systems the children of a killed parent keep running.
 """

@@ -146,7 +146,7 @@ class RobotWarning(UserWarning):
 
 
 class ResumeWarning(UserWarning):
-    """A resumed run may differ from an uninterrupted one, because its checkpoint lacks a part of its state."""
+    """A resumed run may differ from an uninterrupted run, because its checkpoint lacks a part of the state."""
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests known words for one or several unknown ones.
+    """Return the end of an error message that suggests known words for one or several unknown words.
 
     Case, "_" versus "-" and the leading dashes of a flag are ignored. A word may be only the last part or the group of
     a dotted name, such as "patience" or "ratio" in "ratio.patience". The result is empty if no known word is similar.
@@ -192,7 +192,7 @@ def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
 
 
 def _similar(word: str, known: list[str]) -> list[str]:
-    """Return up to two known words that are similar to an unknown one."""
+    """Return up to two known words that are similar to an unknown word."""
     plain, by_form = _plain(word), {_plain(name): name for name in known}
     if plain in by_form:
         return [by_form[plain]]

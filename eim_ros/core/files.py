@@ -55,7 +55,7 @@ ARCHIVE_ERRORS = (
     zlib.error,
 )
 """Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
-LARGEST_HEADER = 2**24  # [byte]; our headers contain a robot description
+LARGEST_HEADER = 2**24  # [byte]; large, because headers contain a robot description
 COLUMNS = {"context.npy", "sample.npy", "description.npy"}
 NULL = np.array(None, dtype=object)
 BLANK = "0" * 64  # placeholder of the digest while it is computed
@@ -127,7 +127,7 @@ def _is_in(path: Path, source: Path) -> bool:
     try:
         files = source.iterdir() if source.is_dir() else (source,)
         return path.is_file() and any(path.samefile(file) for file in files if file.is_file())
-    except OSError:  # the source cannot be read; its reader reports that
+    except OSError:  # the source cannot be read, which its reader reports
         return False
 
 

@@ -49,7 +49,7 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 
 
 def stale_module(error: AttributeError) -> str:
-    """Return the cause and the remedy if a compiled module lacks an attribute, else an empty string."""
+    """Return the cause and the remedy if a compiled module lacks an attribute, otherwise an empty string."""
     found = re.search(rf"\b(eim_ros[\w.]*_(?:{'|'.join(INSTRUCTION_SETS)}))\b.* has no attribute", str(error))
     return (
         f"the compiled module {found[1]} is older than the Python code that uses it ({error}): {CURE}" if found else ""

@@ -77,8 +77,8 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
     """Run a block with n threads of torch, then restore the previous number.
 
     As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so that the
-    caller decides: `with torch_threads(4): EIM(config).fit(data)`. By default it is the number of the enclosing block
-    or of `use_torch_threads`, else `default_threads`.
+    caller decides: `with torch_threads(4): EIM(config).fit(data)`. The default is the number of the enclosing block or
+    of `use_torch_threads`, otherwise `default_threads`.
     """
     import torch  # imported here, because it is slow to import and not needed to serve a model
 
@@ -266,7 +266,7 @@ def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iter
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator for a seed >= 0. Without a seed, return a randomly seeded one that this process shares.
+    """Return a generator for a seed >= 0. Without a seed, return the process's generator, which is randomly seeded.
 
     It is shared because its construction takes as long as solving some poses. Threads may use it at the same time.
     """
@@ -284,7 +284,7 @@ def random_bits() -> int:
 
 
 def seed_fraction(seed: int | None) -> float:
-    """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1); random bits if the seed is None.
+    """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1), or random bits if the seed is None.
 
     The compiled code seeds its random numbers with it. Constructing a NumPy generator would take too long, because a
     request may take only a fraction of a millisecond.

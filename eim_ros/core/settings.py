@@ -4,8 +4,8 @@ The fields describe themselves: command-line flags, YAML files and ROS parameter
 bound or a description is therefore written only once. Unknown keys, wrong types and values out of bounds raise
 `ConfigurationError`.
 
-A field may hold settings itself. Such a group is addressed by dotted names, such as "ratio.patience", or by nested
-mappings.
+A field may contain a group of settings. Such a group is addressed by dotted names, such as "ratio.patience", or by
+nested mappings.
 
 Settings can also be given as words NAME=VALUE or as lines of a YAML file, by the same names.
 """

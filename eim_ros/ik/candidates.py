@@ -23,7 +23,7 @@ Told: TypeAlias = tuple[str, CompletenessReport | None]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Configurations and their errors, one row each; the columns are those of `Solutions`."""
+    """Configurations and their errors, one per row. The columns are those of `Solutions`."""
 
     q: FloatArray
     position_error: FloatArray

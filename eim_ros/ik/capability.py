@@ -270,7 +270,7 @@ class CapabilityMap:
         return np.asarray((self.n_components > 0).mean(axis=3))
 
     def at(self, position: npt.ArrayLike, approach: npt.ArrayLike | None = None, angle: float = 0.35) -> Capability:
-        """Return the capability at a position, for all orientations or for those near an approach direction.
+        """Return the capability at a position, for all orientations or for orientations near an approach direction.
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class CapabilityMap:
 
     @classmethod
     def load(cls, path: str | Path) -> CapabilityMap:
-        """Read a file; `DataError` if it is damaged or no capability map."""
+        """Read a file; `DataError` if it is damaged or not a capability map."""
         path = checked_path(path, DataError)
         wrong = f"{path} is damaged or not a capability map; create one with `eim map`"
         try:

@@ -92,7 +92,7 @@ class CompletenessReport:
     Attributes
     ----------
     lengths : (n_components,)
-        Length of each component along its curve [rad, m]; 0 for single solutions.
+        Length of each component along its curve [rad, m]; 0 for isolated solutions.
     closed : (n_components,) of bool
         Whether the component is a closed curve. Other curves end at limits.
     traced : (n_components,) of bool

@@ -71,8 +71,9 @@ def self_motion_components(
     ----------
     robot : Robot
     solutions : (n, dof) array_like
-        Configurations that reach the pose within the limits; n may be 0. Only components that contain one of them are
-        found. Configurations that miss the pose, or are within 0.001 rad or m of an earlier one, are ignored.
+        Configurations that reach the pose within the limits; n may be 0. Only components that contain one of these
+        configurations are found. Configurations that miss the pose, or are within 0.001 rad or m of an earlier one, are
+        ignored.
     pose : (4, 4) array_like
         Pose of the tip in the base frame.
     position_only : bool
@@ -131,7 +132,7 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 
 
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
-    """Group 2π-equivalent solutions; the first of each group is closest to the middle of the limits."""
+    """Group 2π-equivalent solutions. The first of each group is the one closest to the middle of the limits."""
     angles = ~robot.prismatic
     points = rows.copy()
     points[:, angles] = np.mod(points[:, angles], 2.0 * np.pi)

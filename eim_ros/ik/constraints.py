@@ -1,9 +1,9 @@
 """Constraints on solutions: tolerances per axis, limits, fixed joints, branches, collisions and conditions on links.
 
 `Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
-tip: a point of the link lies in a region, or the rotation of the link is close to a given one. Conditions on links are
-checked by forward kinematics after a configuration reaches the pose. The solver does not search for configurations that
-satisfy them.
+tip: a point of the link lies in a region, or the rotation of the link is close to a given rotation. Conditions on links
+are checked by forward kinematics after a configuration reaches the pose. The solver does not search for configurations
+that satisfy them.
 
 The rotation of a link relative to its target is R_target^T R. This rotation is measured either by intrinsic angles
 about x, y and z, R_x(a) R_y(b) R_z(c), or by its rotation vector.
@@ -77,7 +77,7 @@ class LinkPosition:
         if not isinstance(region, Sequence) or not all(isinstance(shape, Shape) for shape in region):
             raise ConstraintError(f"the region for link {self.link!r} must be a list of shapes, got {region!r}", region)
         if not region:
-            raise ConstraintError(f"the region for link {self.link!r} has no shape; give at least one", region)
+            raise ConstraintError(f"the region for link {self.link!r} has no shape: give at least one shape", region)
         if len(region) > MOST_SHAPES:
             raise ConstraintError(
                 f"the region for link {self.link!r} has {len(region)} shapes, at most {MOST_SHAPES} are allowed",
@@ -92,7 +92,7 @@ class LinkPosition:
 
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
-    """Condition that the rotation of a link is close to a given one.
+    """Condition that the rotation of a link is close to a given rotation.
 
     Attributes
     ----------
@@ -272,8 +272,8 @@ class Constraints:
     Attributes
     ----------
     limits : mapping of str to (float, float)
-        Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit stands
-        for the robot's own limit.
+        Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit keeps
+        the robot's limit.
     fixed : mapping of str to float
         Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may
         include any number of revolutions.
@@ -404,7 +404,7 @@ class Constraints:
         return lower, upper
 
     def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
-        """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first one is the target itself.
+        """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first pose is the target itself.
 
         Offsets are uniform along and about each axis, in the decomposition of `refine`. The positions of free
         axes are drawn within the reach of the robot.

@@ -43,7 +43,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
     seed : int
         Seed of all randomness, at least 0.
     solutions_per_pose : int
-        Number of solutions drawn for each pose. 0 keeps the uniform configurations, one for each pose.
+        Number of solutions drawn for each pose. With 0, the data contain the uniform configurations, one for each pose.
 
     Returns
     -------
@@ -152,7 +152,7 @@ class PairCollector:
     """Collection of configurations from joint states.
 
     Joint states are dropped if they lack a joint, are not finite, exceed the limits, or are too close to the previous
-    one.
+    joint state.
 
     Pairs have the context kind "position" or "pose". The collection is full at `n_wanted` pairs. Between successive
     joint states, at least one joint must change by the distance [rad] or [m].

@@ -19,7 +19,7 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik.setup import Setup
 
 ROWS_PER_BLOCK = 4096  # small enough that the working memory stays in the cache
-SINGULAR = 1e-6  # singular values of a Jacobian count as zero below this part of the largest one
+SINGULAR = 1e-6  # singular values below this share of the largest singular value count as zero
 SAFE_PIVOT = 1e-8  # smallest relative pivot of the normal equations, whose solution then has eight digits or more
 
 
@@ -91,7 +91,7 @@ def pinv_transposed_times(jacobians: FloatArray, cotangents: FloatArray) -> Floa
 def offset_rates(targets: FloatArray, tips: FloatArray, twist_axis: int) -> FloatArray:
     """Return the matrices (n, 6, 6) from velocities of tips to rates of their offsets from targets, both (n, 4, 4).
 
-    Offsets are those of `eim_ros.kinematics.tolerances`: a swing about two axes, then a twist about the third one.
+    Offsets are those of `eim_ros.kinematics.tolerances`: a swing about two axes, then a twist about the third axis.
     """
     k, frames = twist_axis - 3, targets[:, :3, :3].mT
     direction = (frames @ tips[:, :3, k, None])[:, :, 0]  # direction of the twist's axis, seen from the target

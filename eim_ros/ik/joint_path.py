@@ -61,8 +61,8 @@ class JointPath:
     jumps : (n_jumps,) of int, optional
         Indices of the poses that the path jumps to, because some joint moves farther than allowed or the straight
         motion collides. There are as few of these reconfigurations as possible with the solutions found, apart from
-        those that limits of more than one revolution cause. Poses without a configuration are skipped. None for a
-        failed path of a service, which does not report them.
+        reconfigurations that limits of more than one revolution cause. Poses without a configuration are skipped. None
+        for a failed path of a service, which does not report jumps.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is too large; NO_IK_SOLUTION if it is proven that there is no such
         path; TIMED_OUT if none was found in time.
@@ -110,7 +110,7 @@ class JointPath:
         *,
         near: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the earliest time (n_poses,) at which each pose can be reached, from 0 at the first one [s].
+        """Return the earliest time (n_poses,) at which each pose can be reached, with 0 at the first pose [s].
 
         Without accelerations, joints move at constant velocity between two poses. With accelerations, the motion is
         along a spline through the configurations, from rest to rest.
@@ -175,7 +175,7 @@ class JointPath:
         return len(self.q) if self else 0
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Iterate over the configurations (dof,) of a successful path; an unsuccessful one yields nothing."""
+        """Iterate over the configurations (dof,) of a successful path. An unsuccessful path yields nothing."""
         return iter(self.q[: len(self)])
 
 
@@ -190,7 +190,7 @@ def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = N
 
 
 def velocity_times(rows: FloatArray, velocities: FloatArray) -> FloatArray:
-    """Return the earliest times (n,) of configurations (n, dof) with velocity limits (dof,), from 0 [s]."""
+    """Return the earliest times (n,) of configurations (n, dof) with velocity limits (dof,), beginning at 0 [s]."""
     durations = (np.abs(np.diff(rows, axis=0)) / velocities).max(axis=1, initial=0.0)
     return np.concatenate([[0.0], np.cumsum(durations)])
 

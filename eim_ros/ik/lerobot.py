@@ -73,7 +73,7 @@ class LeRobotKinematics:
         position_weight: float = 1.0,
         orientation_weight: float = 0.01,
     ) -> FloatArray:
-        """Return the joint positions (n,) [deg] of the nearest pose that a descent from the current ones reaches.
+        """Return the joint positions (n,) [deg] of the nearest pose that a descent from the current positions reaches.
 
         If time runs out, the descent ends early.
 

@@ -37,8 +37,8 @@ FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # weight of the error 
 LONGEST_STEP = 0.5  # [rad, m]
 SHORTEST_STEP = 1e-9  # [rad, m]: the descent has converged
 STEP = 1e-6  # [rad, m] step of finite differences
-EQUAL = 1e-5  # [m, rad]: errors with priority that count as equal
-DISTINCT = 0.01  # [rad, m]: configurations closer than this in every joint are one
+EQUAL = 1e-5  # [m, rad]: errors with priority that differ less count as equal
+DISTINCT = 0.01  # [rad, m]: configurations closer than this in every joint are the same
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArra
 
 
 def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
-    """Return the indices of the configurations (n, dof) that are not near-duplicates of an earlier one.
+    """Return the indices of the configurations (n, dof) that are not near-duplicates of an earlier configuration.
 
     Two configurations are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
@@ -89,7 +89,7 @@ def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def is_within(robot: Robot, q: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
-    """Return whether each configuration (n, dof) is within a distance of another one (m, dof) in every joint."""
+    """Return whether each configuration (n, dof) is within a distance of one of others (m, dof) in every joint."""
     return solver.is_within(robot.bounds, q, others, distance)
 
 
@@ -101,7 +101,7 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     (n,) array
         Largest difference of a joint [rad or m]; infinite if there are no others.
     (n,) array of int
-        Index of the nearest one; m if there are no others.
+        Index of the nearest configuration; m if there are no others.
 
     Examples
     --------
@@ -217,10 +217,11 @@ class Ordering:
     ----------
     order : str or mapping of str to float
         The order "density" puts the most likely solution under the model first, "distance" the nearest to `reference`,
-        and "posture" the one with the lowest cost of `posture`. The order "manipulability" puts the solution farthest
-        from a singularity first, and "limits" the one farthest from a joint limit. The order "none" keeps the order of
-        the search, which gives a fair sample. A mapping contains weights of several criteria. Each criterion is scaled
-        to the range from 0 (best) to 1 (worst) of the solutions found, and the weighted sum decides.
+        and "posture" the solution with the lowest cost of `posture`. The order "manipulability" puts the solution
+        farthest from a singularity first, and "limits" the solution farthest from a joint limit. The order "none" keeps
+        the order of the search, which gives a fair sample. A mapping contains weights of several criteria. Each
+        criterion is scaled to the range from 0 (best) to 1 (worst) of the solutions found, and the weighted sum
+        decides.
     reference : (dof,), optional
         Configuration for "distance"; also the first seed of a search.
     posture : Posture, optional
@@ -228,7 +229,7 @@ class Ordering:
     moves : bool
         Whether solutions are also moved along the null space to a local minimum of the posture's cost.
     weights : mapping of str to float
-        Weight of each criterion that has one.
+        Weight of each criterion that has a weight.
     criterion : str or None
         Name of the only criterion; empty if there is none, and None if there are several.
     is_fair : bool

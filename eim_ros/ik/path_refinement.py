@@ -111,7 +111,7 @@ class PathRefinement:
     def _denser(self, search: PathSearch) -> tuple[FloatArray, bool]:
         """Repeat a search with new samples and twice as many solutions; see `PathSearch.run`.
 
-        If some poses have no solution yet, only those are sampled again.
+        If some poses have no solution yet, only these poses are sampled again.
         """
         gaps = [index for index, layer in enumerate(search.layers) if not len(layer)]
         search.misses.clear()
@@ -251,7 +251,7 @@ class PathRefinement:
         return errors, valid
 
     def _gaps(self, valid: BoolArray) -> str:
-        """Describe the poses without a solution, and those that were not examined."""
+        """Describe the poses without a solution, and the poses that were not examined."""
         parts, examined, n_poses = [], self.search.examined, len(valid)
         for which, what in ((examined & ~valid, "have no solution"), (~examined & ~valid, "were not examined")):
             if which.any():

@@ -65,9 +65,9 @@ STRIDE = 8  # every pose with a multiple of this index is sampled first
 WINDOW = 24  # number of poses before and after a jump where solutions are added
 MOST = 4000  # largest number of solutions of a layer
 ISOLATED = 0.01  # smallest difference between distinct isolated solutions [rad or m]
-MOST_ROOTS = 16  # largest number of isolated solutions of six joints, apart from 2π-equivalent ones
+MOST_ROOTS = 16  # largest number of isolated solutions of six joints, if 2π-equivalent solutions count once
 LAYER = 2**20  # number larger than the size of any layer
-FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of solutions near the ends of a colliding step to check, too
+FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of neighbours of colliding steps that are checked, too
 STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two checks of the deadline
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
 SEARCH_SHARE = 0.9  # share of the time for the search; afterwards only one solution follows the rest of the path
@@ -92,7 +92,7 @@ class PathSearch:
     poses: FloatArray  # (n_poses, 4, 4)
     max_steps: FloatArray  # (n_poses, dof), largest change of each joint from the previous pose [rad] or [m]
     rng: np.random.Generator
-    n: int  # number of samples of a pose, and of solutions moved to the next one if several directions are free
+    n: int  # number of samples of a pose, and of solutions that move to the next pose if several directions are free
     timeout: float  # [s]
     origin: FloatArray | None = None  # (dof,), configuration before the first pose
     clock: Callable[[], float] = time.perf_counter  # function that returns the time [s]
@@ -121,7 +121,7 @@ class PathSearch:
         self._counts, self._pair = np.zeros(n_poses), PAIR
         self._blocked = [
             NO_EDGES
-        ] * n_poses  # steps to each pose that collide: indices in the previous layer and in its own
+        ] * n_poses  # colliding steps to each pose: indices in the previous layer and in the layer of the pose
         self._checked = [NO_POSES] * n_poses  # all checked steps, each encoded as one number
         self._attempts = dict[int, FloatArray]()
         self._merged = 0.0  # largest change of a step if merged solutions replace its ends [rad] or [m]
@@ -163,7 +163,7 @@ class PathSearch:
 
     @property
     def cover(self) -> float:
-        """Largest distance from a solution to the nearest one in its layer, in any joint [rad] or [m]; 0 for points."""
+        """Largest distance between a solution and the nearest one in its layer, in any joint [rad] or [m]; 0 for points."""
         return COVER * self.spacing if self.redundancy == 1 else 0.0
 
     @property
@@ -172,7 +172,7 @@ class PathSearch:
         return self._pair * float(self._counts[:-1] @ self._counts[1:])
 
     def _in_time(self, start: int, stop: int, block: int) -> Iterator[slice]:
-        """Yield slices of a range until time is up, but at least the first one if the range begins at 0."""
+        """Yield slices of a range until time is up, but at least the first slice if the range begins at 0."""
         for first in range(start, stop, block):
             if first and self.out_of_time:
                 return
@@ -280,7 +280,7 @@ class PathSearch:
                 self._put(index, self._completed(index, np.concatenate([known, new])))
 
     def moved_along(self, rows: FloatArray, indices: range) -> FloatArray:
-        """Return configurations (n_indices, n, dof), which rows (n, dof) become when they move from pose to pose.
+        """Move rows (n, dof) from pose to pose, and return the configurations (n_indices, n, dof) at these poses.
 
         Where a row does not reach a pose within the limits and the largest step, they are NaN from this pose on. A step
         to the first pose counts only if it comes from the configuration before the path.
@@ -333,7 +333,7 @@ class PathSearch:
         return self._problem_of(index).solved(rows, np.zeros(len(rows), dtype=np.uint32))
 
     def _moved(self, before: FloatArray, index: int) -> FloatArray:
-        """Return the valid results (n, dof) of moving solutions of another pose onto this one."""
+        """Return the valid results (n, dof) of moving solutions of another pose onto this pose."""
         if not self.is_covered and len(before) > self.n:
             before = before[self.rng.choice(len(before), self.n, replace=False)]
         found = [before[:0]]
@@ -450,7 +450,7 @@ class PathSearch:
         return True
 
     def _nearest(self, layer: FloatArray, index: int, n: int) -> IntArray:
-        """Return the indices of the n solutions of a layer that are nearest to one of them, including this one."""
+        """Return the indices of the n solutions of a layer that are nearest to one of them, including itself."""
         if len(layer) <= n:
             return np.arange(len(layer))
         away = (self.revolutions.differences(layer, layer[index]) ** 2).sum(axis=1)
@@ -490,7 +490,7 @@ class PathSearch:
     # Steps and faults of a path
 
     def steps(self, rows: FloatArray) -> FloatArray:
-        """Return the largest motion of a joint in each step of a path, without gaps.
+        """Return the largest motion of a joint in each step of a path, ignoring gaps.
 
         Motions are scaled so that the smallest limit of a joint applies to all joints.
         """
@@ -498,7 +498,7 @@ class PathSearch:
         return np.asarray((scale * self._motions(rows)).max(axis=1, initial=0.0))
 
     def max_step(self, rows: FloatArray) -> float:
-        """Return the largest motion of any joint in a path [rad] or [m], without gaps."""
+        """Return the largest motion of any joint in a path [rad] or [m], ignoring gaps."""
         return float(self._motions(rows).max(initial=0.0))
 
     def jumps(self, rows: FloatArray) -> IntArray:
@@ -640,7 +640,7 @@ def longest_motions(robot: Robot, max_steps: FloatArray) -> tuple[FloatArray, Fl
     sources = joints[:, SOURCE].astype(np.int64)
     slides = joints[:, PRISMATIC] != 0.0
     ends = np.abs([joints[:, MULTIPLIER] * limit[sources] + joints[:, OFFSET] for limit in (robot.lower, robot.upper)])
-    lengths = np.linalg.norm(robot.links[1:, TRANSLATION], axis=1)  # from each joint to the next one, or to the tip
+    lengths = np.linalg.norm(robot.links[1:, TRANSLATION], axis=1)  # from each joint to the next joint, or to the tip
     travel = np.where(slides, ends.max(axis=0), 0.0)
     away = np.cumsum((lengths + travel)[::-1])[::-1]  # from each joint to the tip
     motions = np.abs(joints[:, MULTIPLIER]) * max_steps[:, sources]

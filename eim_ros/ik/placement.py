@@ -48,10 +48,11 @@ class BasePlacements:
     n_solutions : (n, n_poses) of int
         Number of verified solutions found for each pose. On self-motions they are samples.
     n_components : (n, n_poses) of int
-        Number of connected components of the solutions within the limits: single solutions, or self-motions. Obstacles
-        remove solutions, but do not cut self-motions. The number is 1 if more than one direction of the joints is free.
+        Number of connected components of the solutions within the limits: isolated solutions, or self-motions.
+        Obstacles remove solutions, but do not divide self-motions. The number is 1 if more than one direction of the
+        joints is free.
     length : (n, n_poses)
-        Total length of the self-motions of each pose [rad, m]; 0 for single solutions.
+        Total length of the self-motions of each pose [rad, m]; 0 for isolated solutions.
     manipulability : (n, n_poses)
         Largest manipulability of the solutions of each pose, by Yoshikawa's measure; 0 without solutions.
     q : (n, n_poses, dof)
@@ -106,7 +107,7 @@ class BasePlacements:
 
     @classmethod
     def concatenate(cls, parts: Sequence[BasePlacements]) -> BasePlacements:
-        """Return the bases of several answers in turn."""
+        """Return the bases of several answers in sequence."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def best_first(self, criterion: Criterion) -> BasePlacements:
@@ -174,7 +175,7 @@ def place_base(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> BasePlacements:
-    """Rate candidate bases by the poses that the arm reaches from them, and refine the best ones.
+    """Rate candidate bases by the poses that the arm reaches from them, and refine the best candidates.
 
     A base that reaches more poses is better. Among bases that reach equally many, the criterion at the worst pose
     decides.

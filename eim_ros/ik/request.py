@@ -224,7 +224,7 @@ class Arguments:
         return isinstance(near, Posture)
 
     def configuration(self, near: Near) -> FloatArray:
-        """Return `near` as a configuration (dof,); a mapping is sorted by the robot's joints."""
+        """Return `near` as a configuration (dof,). The values of a mapping are sorted by the robot's joints."""
         if isinstance(near, (Posture, Mapping)):
             if self.is_partial(near):
                 names = ", ".join(self.setup.robot.joint_names)
@@ -248,7 +248,7 @@ def _checked_revolutions(revolutions: Any) -> Revolutions:
 
 
 def checked_count(value: Any, name: str) -> int:
-    """Return a number of solutions; raise `ConfigurationError` if it is not from 1 to MAX_SOLUTIONS."""
+    """Return a number of solutions, or raise `ConfigurationError` if it is not from 1 to MAX_SOLUTIONS."""
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         is_orientation = isinstance(value, ARRAYS) or hasattr(type(value), "as_quat")
         hint = "; pose is (position, orientation)" if is_orientation else ""
@@ -260,7 +260,7 @@ def checked_count(value: Any, name: str) -> int:
 
 
 def checked_seed(value: Any) -> int | None:
-    """Return a seed; raise `ConfigurationError` if it is not a whole number from 0 on, or None."""
+    """Return a seed, or raise `ConfigurationError` if it is neither None nor a whole number of at least 0."""
     if value is None:
         return None
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
@@ -272,7 +272,7 @@ def checked_seed(value: Any) -> int | None:
 
 
 def checked_timeout(value: Any) -> float:
-    """Return a timeout [s]; raise `ConfigurationError` if it is not a number from 0 on."""
+    """Return a timeout [s], or raise `ConfigurationError` if it is not a number of at least 0."""
     if not is_number(value):
         raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
     if not value >= 0.0:  # also rejects NaN

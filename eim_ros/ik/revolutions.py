@@ -1,8 +1,8 @@
 """Choice among 2π-equivalent joint values, so that a path does not jump.
 
 A revolute joint without limits has infinitely many 2π-equivalent values. If its limits allow more than one revolution,
-it has several. The search for a path treats both kinds as circles, on which equivalent values are one point. Then it
-unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent values is
+it has several. The search for a path treats both kinds as circles, on which equivalent values are the same point. Then
+it unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent values is
 searched.
 """
 
@@ -226,7 +226,7 @@ class Revolutions:
         return chosen
 
     def _first(self, layer: FloatArray, origin: FloatArray | None) -> _States | None:
-        """Return all equivalent values of the first solutions, or the origin; None if there are too many."""
+        """Return all equivalent values of the first solutions, or the origin, or None if there are too many values."""
         joints = np.flatnonzero(self.repeating)
         if origin is not None:
             return _States(np.zeros(1, np.int64), origin[None, joints], np.zeros(1), np.full(1, -1))

@@ -144,7 +144,7 @@ class Sampler:
     def _replace(
         self, robot: Robot | None = None, constraints: Constraints | None = None, prior: Prior | None = None
     ) -> Sampler:
-        """Return a sampler with another robot, constraints or prior; this one if nothing changes."""
+        """Return a sampler with another robot, constraints or prior, or this sampler if nothing changes."""
         if robot is None and prior is None and (constraints is None or constraints is self._constraints):
             return self
         other = object.__new__(type(self))
@@ -417,10 +417,11 @@ class Sampler:
             Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
         order : str or mapping of str to float, optional
             Criterion, or weights of several, see `Ranking`. Default: "posture" or "distance" if one is given, "density"
-            if the model has a preference, else "none".
+            if the model has a preference, otherwise "none".
         diversity : float, optional
             From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 if the model has a
-            preference, or for the order "density". Otherwise, or with `near`, from n = 16 on: 1 for curves, else 0.85.
+            preference, or for the order "density". Otherwise, or with `near`, from n = 16 on, it is 1 for curves and
+            0.85 for other sets.
         revolutions
             See `solve_all`.
         seed, timeout
@@ -471,13 +472,14 @@ class Sampler:
         near, order
             See `sample`.
         max_solutions : int
-            Largest number of solutions. If curves need more solutions, an error is raised. On sets of more dimensions
-            the search stops at this number.
+            Largest number of solutions. If curves need more solutions, an error is raised. If the set has more
+            dimensions, the search stops at this number.
         revolutions : "all" or "one"
             "all" lists every 2π-equivalent solution within the limits: each joint with limits of ±2π doubles the
-            number. "one" lists one of each set of them, in the revolution nearest to `near`, or else to the middle of
-            the limits. This is enough to see in which ways the arm reaches the pose, such as elbow up or down. A robot
-            driver may still need "all", because a solution that is 2π away takes longer to reach.
+            number. "one" lists one solution of each set of 2π-equivalent solutions, in the revolution nearest to
+            `near`, or by default to the middle of the limits. This is enough to see in which ways the arm reaches the
+            pose, such as elbow up or down. A robot driver may still need "all", because a solution that is 2π away
+            takes longer to reach.
         seed, timeout
             See `solve`.
 
@@ -665,7 +667,7 @@ class Sampler:
         objective : {"squares", "length", "largest_step", "time"}, optional
             Cost of a path, which is reduced after the search until it stops falling: the sum of squared changes, the
             sum of absolute changes of all joints, the largest change relative to `max_step`, or the duration with
-            joints at their velocity limits. None returns the path of the search, which is the best one for "squares"
+            joints at their velocity limits. None returns the path of the search, which is the best path for "squares"
             among the solutions found.
         n_candidates : int
             Number of solutions of each pose, if solutions are neither points nor curves.
@@ -698,7 +700,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return at most one solution of each pose, as `solve` does; one timeout [s] is for all poses.
+        """Return at most one solution of each pose, as `solve` does. All poses share one timeout [s].
 
         The search for a pose ends after 3000 restarts without a solution, so that other poses have time. The i-th pose
         uses `seed + i`. Default of `n_threads`: one for each core.
@@ -741,7 +743,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
+        """Return up to `n` distinct solutions of each pose, as `sample` does. All poses share one timeout [s].
 
         The search for a pose ends after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that
         were not started in time have the code TIMED_OUT and no best attempt. A torch tensor of poses gives a tensor of

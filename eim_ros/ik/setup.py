@@ -18,7 +18,7 @@ from eim_ros.kinematics.tolerances import JointLimits, checked_tolerances, redun
 from eim_ros.kinematics.urdf import TRANSLATION
 from eim_ros.solver import StepOptions, Task
 
-PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
+PATIENCE = 3  # iterations without progress after which the solver stops; another seed costs less than a longer attempt
 ROUNDING = 1e-12  # relative error of the length of an arm
 NO_TOLERANCES = np.empty(0)
 
@@ -48,7 +48,7 @@ class Setup:
     length : float
         Largest distance of the tip from the first joint [m].
     is_narrowed : bool
-        Whether the limits are narrower than the robot's.
+        Whether the limits are narrower than those of the robot.
     plausible : list of (float, float)
         Range of each joint [rad] or [m]. A configuration beyond it is rejected, because it seems to be in degrees.
     redundancies : (int, int)

@@ -63,7 +63,7 @@ _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) 
 
 
 def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] | None:
-    """Return the densities of all poses of answers; those that were not made yet stay so if they have one model."""
+    """Return the densities of all poses of answers. With only one model, pending densities are not computed yet."""
     if all(part.densities is None for part in parts):
         return None
     unmade = [part.densities for part in parts if isinstance(part.densities, Densities)]
@@ -159,7 +159,7 @@ class Solutions:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Solutions]) -> Solutions:
-        """Return the answers of at least one part, in turn."""
+        """Return the answers of at least one part, in sequence."""
         parts = list(parts)
         if len(parts) == 1:
             return parts[0]
@@ -198,7 +198,7 @@ class Solutions:
 
     @property
     def q(self) -> FloatArray:
-        """Configurations (n, dof) of all poses in turn [rad] or [m].
+        """Configurations (n, dof) of all poses in sequence [rad] or [m].
 
         They are an array, or a torch tensor with gradient if a batch of poses was a tensor; see `Sampler.solve_batch`.
         """
@@ -266,7 +266,7 @@ class Solutions:
 
     @property
     def n_totals(self) -> FloatArray:
-        """Number of solutions (n_poses,) that exist, including 2π-equivalent ones; NaN if it is unknown."""
+        """Number of solutions (n_poses,) that exist, including 2π-equivalent solutions; NaN if it is unknown."""
         return np.array([each.n_total for each in self._outcomes], np.float64)
 
     @property
@@ -279,7 +279,7 @@ class Solutions:
 
     @property
     def effective_sample_sizes(self) -> FloatArray:
-        """Number (n_poses,) of independent draws with the same variance (Kong 1992), for `Sampler.draw`; else NaN."""
+        """Number (n_poses,) of independent draws with the same variance (Kong 1992); only for `Sampler.draw`, or NaN."""
         return np.array([each.effective_sample_size for each in self._outcomes], np.float64)
 
     @property

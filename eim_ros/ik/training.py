@@ -45,7 +45,7 @@ from eim_ros.learning.run import RunOptions, Status
 
 FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
 ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
-VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
+VIOLATION_SHOWN = 0.02  # violation of a limit that the network sees as 1, as a share of the joint's range
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
@@ -261,8 +261,8 @@ class Training:
     device : str
         Torch device of EIM: "cpu", "cuda".
     smoothing : SmoothingConfig, optional
-        Shows the forward kinematics to the density ratio of EIM; `EIMConfig.kinematic()` has suitable settings. Without
-        it, EIM learns from the samples alone.
+        Settings with which the density ratio of EIM uses the forward kinematics; `EIMConfig.kinematic()` has suitable
+        settings. Without it, EIM learns from the samples alone.
     known : bool
         Whether the kinematics are the target, so that only contexts are needed; `EIMConfig.known_kinematics()` has
         suitable settings. The smoothing is `KNOWN_SMOOTHING` if it is missing.

@@ -224,7 +224,7 @@ class Chains:
         self.log_likelihood = torch.where(taken, log_likelihood, self.log_likelihood)
 
     def _moved_tip(self) -> Tensor:
-        """Return tips near the current ones, moved in all directions and along the goal line."""
+        """Return tips near the current tips, moved in all directions and along the goal line."""
         task = self.expert.task
         tip, size = self.points[:, -1], self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
         noise = torch.randn(tip.shape, generator=self.generator, dtype=tip.dtype)
@@ -241,7 +241,7 @@ class Chains:
         return torch.where(self._uniform() < 0.5, 1.0, -1.0).to(self.q)
 
     def _log_uniform(self, low: float, high: float) -> Tensor:
-        """Draw step sizes (n,) uniformly on a log scale; the best one depends on temperature and posture."""
+        """Draw step sizes (n,) uniformly on a log scale, because the best size depends on temperature and posture."""
         return low * (math.log(high / low) * self._uniform()).exp()
 
     def _uniform(self) -> Tensor:

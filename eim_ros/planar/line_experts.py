@@ -22,7 +22,7 @@ from eim_ros.planar.arm import PlanarArm
 LEARNERS = ("EM", "EIM + tip")
 ITERATIONS = 80  # number of iterations of EIM
 REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0)  # curved manifolds need many components
-GATING_ENTROPY_LOSS = 0.002  # [nat] bound per iteration; with a larger one, few experts remain
+GATING_ENTROPY_LOSS = 0.002  # [nat] bound per iteration; with a larger bound, few experts remain
 SMOOTHING, DECAY, FLOOR = 0.1, 0.95, 0.05  # noise on the position of the line, see `FeatureInputs`
 
 

@@ -78,7 +78,7 @@ class Trajectory:
     def at(self, time: float) -> Array:
         """Return the positions (n_links,) [rad] at a time [s].
 
-        Times before the first point or after the last one return that point.
+        At times before the first point or after the last point, the result is this point.
         """
         after = int(np.searchsorted(self.times, time, side="right"))
         if after == 0 or after == len(self.times):

@@ -4,8 +4,8 @@ The simulator is of first order: it has no masses and no torques. In each tick, 
 trajectory's position at the end of the tick, as far as its velocity limit allows. Tick n is at time n / rate,
 independent of the computer's clock, so time does not drift.
 
-`demonstrate` executes motions of the expert and keeps the successful ones. Its data set has the same description as a
-data set from `eim import --task motion`, so motion priors can learn from both.
+`demonstrate` executes motions of the expert and keeps the successful motions. Its data set has the same description as
+a data set from `eim import --task motion`, so motion priors can learn from both.
 """
 
 from __future__ import annotations

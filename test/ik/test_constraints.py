@@ -135,9 +135,9 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
         ({"panda_joint1": (np.nan, 0.0)}, {}, "must be numbers, not NaN"),
         ({"panda_joint1": (3.0, np.inf)}, {}, "empty: 3 to 2.8973"),
         ({"panda_joint1": (-3.0, 0.0)}, {}, "exceed the robot's, -2.8973 to 2.8973"),
-        ({}, {"panda_joint1": 3.0}, "fixed at 3, outside its limits"),
+        ({}, {"panda_joint1": 3.0}, "fixed at 3: give a value within its limits"),
         ({}, {"panda_joint1": np.nan}, "fixed at nan"),
-        ({"panda_joint1": (0.0, 1.0)}, {"panda_joint1": -0.5}, "fixed at -0.5, outside its limits 0 to 1"),
+        ({"panda_joint1": (0.0, 1.0)}, {"panda_joint1": -0.5}, "fixed at -0.5: give a value within its limits 0 to 1"),
     ],
 )
 def test_contradictions_are_refused(limits: dict, fixed: dict, reason: str) -> None:

@@ -80,7 +80,7 @@ def test_no_configurations_have_no_costs(order: object) -> None:
         ("beauty", "unknown order 'beauty'; known: density, distance, posture, manipulability, limits, none"),
         ({"limits": -1.0}, "the weight of order 'limits' must be finite and not negative"),
         ({"limits": float("nan")}, "must be finite"),
-        ("distance", "needs a configuration near"),
+        ("distance", "needs a reference configuration: give near"),
         ("posture", "needs a preferred posture"),
     ],
 )

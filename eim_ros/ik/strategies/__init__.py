@@ -115,7 +115,7 @@ def check_guarantee(problem: Problem) -> None:
     if problem.until is not None:
         if isinstance(problem.aim, Covering) and not problem.is_curve:
             raise ConfigurationError(
-                "a guarantee needs solutions that form curves or are known in closed form: leave it out, or take an "
+                "a guarantee needs solutions that form curves or are known in closed form: leave it out, or use an "
                 "arm with at most six joints, or with one joint more than the task needs and no tolerances",
                 problem.until,
             )

@@ -85,7 +85,7 @@ class Roots(NamedTuple):
 
 
 class ClosedForm:
-    """Solve arms of six joints with a closed form, and of seven with one joint fixed."""
+    """Solve arms with six joints by a closed form, and arms with seven joints if one joint is fixed."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the arm and the task have a closed form, and the solutions are not samples of the model."""
@@ -206,7 +206,7 @@ class Points:
 
 
 def found_by_roots(problem: Problem, roots: Roots) -> Found:
-    """Return the result of a closed form; it is final unless the arm is singular in a root, or there is none."""
+    """Return the result of a closed form, which is final unless the arm is singular in a root or there is no root."""
     found = roots.candidates
     if math.isinf(roots.n_total):  # the reference itself is a solution
         return Found(found)
@@ -217,7 +217,9 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
     report = report_of_points(problem, roots) if is_certain else None
     if not is_certain or not len(found):
         return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
-    if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is not a proof
+    if (
+        report is None and not roots.is_certified
+    ):  # too many solutions to list, and the answer would not say that it is not a proof
         return Found(found)
     return Found(found, n_total=roots.n_total, report=report, n_distinct=roots.n_distinct)
 

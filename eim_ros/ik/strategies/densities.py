@@ -67,7 +67,7 @@ class ScaledMeasure:
     moving : (dof,) of bool
         Joints that can move within the limits.
     n_rows : int
-        Rows of the Jacobian: 3 if any orientation is accepted, else 6.
+        Rows of the Jacobian: 3 if any orientation is accepted, otherwise 6.
     """
 
     problem: Problem
@@ -117,7 +117,7 @@ class ScaledMeasure:
         rates : (n, 6, 6)
             Map from velocities of the tip to rates of the offsets.
         is_open : (6,) of bool
-            Offsets with a tolerance; the others are zero.
+            Offsets with a tolerance. The other offsets are zero.
         """
         rows = slice(self.n_rows)
         of_offsets = rates[:, rows, rows] @ self.jacobians(q)

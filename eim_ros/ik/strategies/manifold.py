@@ -222,7 +222,7 @@ def check_spacing(spacing: float, n_parts: float, max_solutions: int) -> None:
     """Raise `ConfigurationError` if a spacing [rad, m] needs more configurations than allowed."""
     if n_parts > max_solutions:
         raise ConfigurationError(
-            f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
+            f"max_spacing {spacing} needs about {n_parts:.0f} configurations, more than max_solutions "
             f"({max_solutions}): increase one of them, or give revolutions='one' if joints turn more than once",
             spacing,
         )
@@ -414,7 +414,7 @@ class Curves:
 
 
 def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: float) -> Candidates:
-    """Return a solution of each arc in the branch that is farther than a spacing from known ones (m, dof).
+    """Return a solution of each arc in the branch that is farther than a spacing from known solutions (m, dof).
 
     Such an arc may lie between two of the solutions (n, dof) that divide all components. There, the margin of the
     branch has a maximum along the curve, which is found by halving the intervals to both neighbours.

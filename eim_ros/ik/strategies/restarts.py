@@ -33,7 +33,7 @@ DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in ever
 MAX_SEEDS_WITHOUT_GAIN = 3000  # number of seeds without any new solution after which the search ends
 OUT_OF_REACH_SEEDS = 256  # this number if the pose is farther away than the arm is long
 NEAR_SEEDS = 512  # this number in the search for the nearest solution
-OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 for another search; differs from all multiples of the golden ratio
+OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 to get another seed; not a multiple of the golden ratio
 DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n with this default
 OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions per requested solution at diversity 1, by dimension of the set
 MOST_OVERSAMPLING = 24.0  # this number for more than three dimensions
@@ -158,7 +158,7 @@ def _distinct(problem: Problem, found: Candidates) -> tuple[Candidates, bool]:
 
 
 def _apart(problem: Problem, found: Candidates, known: Candidates) -> Candidates:
-    """Return candidates that are farther than the requested spacing from all known ones."""
+    """Return candidates that are farther than the requested spacing from all known candidates."""
     if problem.max_spacing is None:
         return found
     return found.pick(np.flatnonzero(~is_within(problem.robot, found.q, known.q, problem.max_spacing)))
@@ -273,7 +273,7 @@ class UniformSolver:
         self._success = _success(problem)
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses; no pose stays open."""
+        """Return the solutions of poses. No pose is left open."""
         problem, n = self._problem, self._problem.n
         numbers = np.array([random_bits() if seed is None else seed % 2**64 for seed in batch.seeds], np.uint64)
         q, errors, valid, counts, late, n_restarts = solve_poses(
@@ -304,7 +304,7 @@ class SearchSolver:
         self._success = _success(problem)
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses; no pose stays open."""
+        """Return the solutions of poses. No pose is left open."""
         problem, robot, order = self._problem, self._problem.robot, self._problem.order
         conditionals = self._prior.conditionals(batch.poses)
         found = search_poses(

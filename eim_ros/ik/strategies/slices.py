@@ -96,7 +96,7 @@ class SliceProposals:
 
     @classmethod
     def of(cls, measure: ScaledMeasure, known: FloatArray, near: FloatArray) -> SliceProposals:
-        """Return proposals made from known solutions (n, dof) and the preferred ones among them (n_near, dof)."""
+        """Return proposals derived from known solutions (n, dof) and preferred solutions among them (n_near, dof)."""
         setup, joints = measure.problem.setup, np.flatnonzero(measure.moving)
         choices = np.array(list(itertools.combinations(range(len(joints)), max(measure.n_free - 1, 0))), dtype=np.int64)
         probabilities = np.ones(len(choices))
@@ -245,7 +245,7 @@ class SliceSampler:
         self._box.widest[self.measure.n_rows :] = 0.0
 
     def run(self, deadline: float) -> tuple[WeightedPoints, FloatArray]:
-        """Sample until draws are almost as good as independent ones, or until a time of `perf_counter` [s].
+        """Sample until draws are almost as good as independent draws, or until a time of `perf_counter` [s].
 
         Return the points and their log densities (n,).
         """
