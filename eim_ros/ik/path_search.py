@@ -163,7 +163,7 @@ class PathSearch:
 
     @property
     def cover(self) -> float:
-        """Largest distance between a solution and the nearest one in its layer, in any joint [rad] or [m]; 0 for points."""
+        """Largest distance between a solution and its nearest neighbour in the layer, in any joint; 0 for points."""
         return COVER * self.spacing if self.redundancy == 1 else 0.0
 
     @property

@@ -279,7 +279,7 @@ class Solutions:
 
     @property
     def effective_sample_sizes(self) -> FloatArray:
-        """Number (n_poses,) of independent draws with the same variance (Kong 1992); only for `Sampler.draw`, or NaN."""
+        """Number (n_poses,) of independent draws with the same variance (Kong 1992); NaN except for `Sampler.draw`."""
         return np.array([each.effective_sample_size for each in self._outcomes], np.float64)
 
     @property
