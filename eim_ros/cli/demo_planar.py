@@ -104,8 +104,8 @@ class DemoPlanar:
         print(f"5. A motion prior of {PRIOR_EXPERTS} experts learns from the same recording")
         prior = _prior(arm, motions, lines, folder / "prior.safetensors", self.seed)
         print(f"   log density of held-out motions {prior['log_density']:.2f} nat")
-        free = f"without the goal of the tip {prior['free_distance']:.2f} m"
-        print(f"   median distance between its motions' ends and the new lines {prior['distance']:.2f} m, {free}")
+        free = f"{prior['free_distance']:.2f} m without the goal of the tip"
+        print(f"   its motions end {prior['distance']:.2f} m from the new lines in the median; {free}")
 
         from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 

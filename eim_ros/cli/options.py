@@ -174,7 +174,7 @@ class SettingFlags:
         metavar="NAME=VALUE",
         repeated=True,
     )
-    config: str | None = flag(None, "YAML file of such settings.", metavar="FILE", is_expert=True)
+    config: str | None = flag(None, "YAML file of settings, with names as in --set.", metavar="FILE", is_expert=True)
 
     def read(self, method: Callable[..., Any] | None = None, others: Sequence[str] = ()) -> RequestSettings:
         """Return the settings for a method of a sampler, or raise `ConfigurationError` if a name is unknown.

@@ -187,7 +187,7 @@ def number_from_zero(value: object, name: str) -> float:
     """Return a number of at least 0, possibly infinite; raise `RobotError` for other values."""
     number = as_number(value)
     if not number >= 0.0:
-        raise RobotError(f"{name} must be a positive number, got {value!r}", value)
+        raise RobotError(f"{name} must be a number of at least 0, got {value!r}", value)
     return number
 
 

@@ -136,7 +136,7 @@ def _check_different(outputs: Mapping[str, Path]) -> None:
     for name, path in outputs.items():
         other = places.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise ConfigurationError(f"{other} and {name} are the same file {path}: give different ones", str(path))
+            raise ConfigurationError(f"{other} and {name} are the same file {path}: give different files", str(path))
 
 
 def _check_writable(name: str, path: Path) -> None:
@@ -324,8 +324,8 @@ def _read(
         raise ModelFileError(f"{path} holds a {document.get('kind')!r}, expected a {expected}", document.get("kind"))
     if document.get("schema_version") != schema:
         raise ModelFileError(
-            f"{path} has schema version {document.get('schema_version')!r}, this program reads {schema}; "
-            "write it again with this version",
+            f"{path} has schema version {document.get('schema_version')!r}, but this program reads {schema}: "
+            "create it again with this version",
             document.get("schema_version"),
         )
     return tensors, document

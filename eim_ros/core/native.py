@@ -21,7 +21,7 @@ from eim_ros.core.errors import NotBuiltError
 
 INSTRUCTION_SETS = ("avx2", "baseline")  # best first; only the last is built for processors other than x86-64
 VARIABLE = "EIM_ROS_INSTRUCTION_SET"
-CURE = "build it anew with `make setup`, `pip install -e .` or `colcon build`"
+CURE = "build it again with `make setup`, `pip install -e .` or `colcon build`"
 
 
 def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:

@@ -180,14 +180,15 @@ class DaskWorkers:
     def _check(self, workers: dict[str, dict[str, int]]) -> None:
         if not workers:
             raise ServiceError(
-                f"the Dask scheduler at {self.address} has no workers: start some, "
-                f"dask worker {self.address} --nthreads 1",
+                f"the Dask scheduler at {self.address} has no workers: start workers with "
+                f"`dask worker {self.address} --nthreads 1`",
                 self.address,
             )
         several = [name for name, info in workers.items() if info["nthreads"] != 1]
         if several:
             raise ConfigurationError(
-                f"each worker must have one thread: start these with --nthreads 1: {', '.join(several)}", several
+                f"each worker must have one thread: start these workers with --nthreads 1: {', '.join(several)}",
+                several,
             )
 
 

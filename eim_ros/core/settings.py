@@ -308,7 +308,7 @@ def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
     kind: type[SettingsT] = type(default)
     values = flattened(kind, given)
     if unused := [name for name in values if is_within(name, kind.unused)]:
-        raise ConfigurationError(f"setting {unused[0]} has no effect here", unused)
+        raise ConfigurationError(f"setting {unused[0]} has no effect here: leave it out", unused)
     return default._with(assigned(values, field_types(kind)))
 
 

@@ -74,7 +74,7 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
         separator = max(SEPARATORS, key=first.count)
         header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
         if twice := sorted({name for name in header if header.count(name) > 1}):
-            raise DataError(f"{path} has several columns {', '.join(twice)}", twice)
+            raise DataError(f"{path} has several columns named {', '.join(twice)}: rename them", twice)
         wanted = [name for group in groups for name in group if name in header]
         chosen = [header.index(name) for name in wanted]
         options: dict[str, Any] = {"delimiter": separator, "comments": None, "quotechar": '"', "ndmin": 2}

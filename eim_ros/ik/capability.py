@@ -293,14 +293,15 @@ class CapabilityMap:
         indices = np.floor((place - grid.lower) / grid.spacing)
         if not ((indices >= 0.0) & (indices < grid.shape[:3])).all():
             raise PoseError(
-                f"the position {place.tolist()} is outside of the grid, from {grid.lower} to {grid.upper}", position
+                f"the position {place.tolist()} is outside of the grid, which is from {grid.lower} to {grid.upper}",
+                position,
             )
         cell = tuple(indices.astype(np.int64).tolist())
         chosen = np.ones(grid.shape[3], dtype=np.bool_)
         if approach is not None:
             direction = numbers_of(approach, (3,), "an approach", PoseError)
             if not (size := float(np.linalg.norm(direction))) > 0.0:
-                raise PoseError("an approach needs a direction", approach)
+                raise PoseError("an approach must be a direction of nonzero length", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
             chosen = np.repeat(away <= max(angle, float(away.min())), grid.n_rolls)
         components, best = self.n_components[cell][chosen], self.manipulability[cell][chosen]

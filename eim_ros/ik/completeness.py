@@ -116,7 +116,7 @@ class CompletenessReport:
 
     Examples
     --------
-    The solutions of a UR5e are single points, and its closed form finds all of them:
+    The solutions of a UR5e are isolated points, and its closed form finds all of them:
 
     >>> from eim_ros import Sampler
     >>> report = Sampler("ur5e").solve_all([0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0], seed=0).completeness

@@ -80,7 +80,7 @@ class LinkPosition:
             raise ConstraintError(f"the region for link {self.link!r} has no shape: give at least one shape", region)
         if len(region) > MOST_SHAPES:
             raise ConstraintError(
-                f"the region for link {self.link!r} has {len(region)} shapes, at most {MOST_SHAPES} are allowed",
+                f"the region for link {self.link!r} has {len(region)} shapes, but at most {MOST_SHAPES} are allowed",
                 len(region),
             )
 

@@ -53,8 +53,8 @@ class JointPath:
         Largest change of a joint between successive rows of `q`, including the step from `near` [rad] or [m]. Poses
         without a configuration are skipped.
     n_reached : int
-        Number of poses that can be reached from the first on without steps that are too large. If time was up, this
-        refers to `q`.
+        Number of poses, from the first pose on, that can be reached without steps that are too large. If time was up,
+        this refers to `q`.
     nearest_miss : float
         Smallest step from the last pose reached to a known solution of the next pose [rad] or [m]. It is infinite if
         that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
@@ -138,7 +138,9 @@ class JointPath:
         ((3,), 0.0)
         """
         if np.isnan(self.q).any():
-            raise ConfigurationError("some poses of the path have no configuration", self.message)
+            raise ConfigurationError(
+                "times need a configuration for every pose, but some poses of the path have none", self.message
+            )
         n_joints, rows = len(self.joint_names), self.q
         if near is not None:
             rows = np.concatenate([numbers_of(near, (n_joints,), "near")[None], rows])
@@ -220,7 +222,9 @@ def acceleration_times(rows: FloatArray, velocities: FloatArray, accelerations: 
     problem = algorithm.TOPPRA(limits, toppra.SplineInterpolator(knots, rows), gridpoints=grid)
     speeds = problem.compute_parameterization(0.0, 0.0)[1]
     if speeds is None:
-        raise ConfigurationError("toppra finds no times for this path with these accelerations", accelerations)
+        raise ConfigurationError(
+            "toppra finds no times for this path with these accelerations: allow larger ones", accelerations
+        )
     durations = 2.0 * np.diff(grid) / (speeds[1:] + speeds[:-1])
     return np.concatenate([[0.0], np.cumsum(durations)])[::GRID]
 

@@ -47,7 +47,7 @@ def code_and_message(
     if isinstance(aim, Spread) and aim.among > aim.n:
         return code, f"{reason}the best of {n_valid} solutions after null-space optimisation"
     what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"
-    what += " apart from revolutions" if aim.revolutions == "one" else ""
+    what += " up to full revolutions" if aim.revolutions == "one" else ""
     count = f"{n_valid} {what}" if isinstance(aim, Covering) else f"{n_valid} of {n} {what}"
     return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
 
@@ -59,7 +59,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if found.n_total is not None and not problem.n_unchecked:
         remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")
         if found.n_distinct is not None and found.n_distinct < found.n_total:
-            remarks.append(f"; {found.n_distinct} apart from revolutions")
+            remarks.append(f"; {found.n_distinct} up to full revolutions")
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
         remarks.append("; the search ended at max_solutions, so there may be more")
     elif n_valid < n and not timed_out:
@@ -71,7 +71,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if found.free_joints:
         remarks.append(f"; {' and '.join(found.free_joints)} can turn there while the tip stays")
     if found.is_singular:
-        remarks.append("; the arm is singular there, so joints can turn while the tip stays, and there are more")
+        remarks.append("; the arm is singular there, so joints can turn while the tip stays, and more solutions exist")
     if n_valid < n and problem.n_colliding:
         remarks.append(f"; {problem.n_colliding} more collide")
     if n_valid < n and problem.n_violating:

@@ -184,7 +184,7 @@ class Posture:
             j = robot.joint_names.index(name)
             preferred[j], weights[j] = value, weight
         if not weights.any():
-            raise ConfigurationError("posture: no joint has a weight", self.weights)
+            raise ConfigurationError("posture: no joint has a weight above 0", self.weights)
         return preferred, weights
 
     def costs(self, robot: Robot, q: FloatArray) -> FloatArray:

@@ -59,7 +59,7 @@ def follow_path(
         raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
     if objective == "time" and not np.isfinite(robot.velocity_limits).all():
         unlimited = robot.joint_names[int(np.argmin(np.isfinite(robot.velocity_limits)))]
-        raise ConfigurationError(f"objective 'time' needs velocity limits, and the URDF has none for {unlimited!r}")
+        raise ConfigurationError(f"objective 'time' needs velocity limits, but the URDF has none for {unlimited!r}")
     position_only = setup.is_position_only(prior.kind)
     try:
         problem = Problem(reaching, poses[0], position_only, Spread(n), deadline=with_grace(deadline))

@@ -226,7 +226,7 @@ def place_base(
         )
     candidates = numbers_of(bases, (None, 4), "the bases")
     if not 1 <= len(candidates) <= MOST_BASES:
-        raise ConfigurationError(f"give from 1 to 1e6 bases, got {len(candidates)}", len(candidates))
+        raise ConfigurationError(f"the number of bases must be from 1 to 1e6, got {len(candidates)}", len(candidates))
     n_refined = checked_whole(n_refined, 0, "n_refined")
     if progress is not None and not callable(progress):
         raise ConfigurationError(f"progress must be callable, got {progress!r}", progress)

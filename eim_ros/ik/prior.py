@@ -215,8 +215,8 @@ def _served(
         return matched_urdf(stored, robot, base, tip, package_paths)
     except RobotError as error:
         raise ModelFileError(
-            f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', which does "
-            f"not fit the robot given: {error}",
+            f"model {path} was trained for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', "
+            f"which the given robot does not match: {error}",
             error.value,
         ) from error
 

@@ -146,7 +146,7 @@ class Arguments:
         is_partial = near is not None and self.is_partial(near)
         if is_partial and posture is not None:
             raise ConfigurationError(
-                "near for some joints is a posture: give near for all joints, or leave out near or posture", near
+                "near names only some joints, which is a posture: give only one of near and posture", near
             )
         if is_partial:
             ordering = replace(self._ordering(order, None, near), moves=False)

@@ -212,7 +212,7 @@ class Sampler:
         """Write the model to a file, or raise `ConfigurationError` without a model."""
         if self.model is None:
             raise ConfigurationError(
-                "this sampler has no model to save; pickle saves the sampler itself",
+                "this sampler has no model to save: to save the sampler itself, use pickle",
                 str(path),
             )
         self.model.save(path)

@@ -375,7 +375,7 @@ class Expert:
             chains.move()
         if float(chains.log_likelihood.median()) < UNLIKELY:
             raise ConfigurationError(
-                f"the arm's reach, {self.arm.reach:g} m, or the obstacles do not let it reach the goal",
+                f"the arm cannot reach the goal, because its reach is {self.arm.reach:g} m, or because of obstacles",
                 self.task.to_mapping(),
             )
         order = torch.randperm(len(chains.q), generator=generator)

@@ -114,7 +114,9 @@ def draw_motions(
     """
     config = config or MotionConfig()
     if float(expert.task.clearance(expert.arm.points(start))) <= 0.0:
-        raise ConfigurationError("the arm touches an obstacle at the start of its motions", start.tolist())
+        raise ConfigurationError(
+            "the arm touches an obstacle at the start of its motions: move the start or the obstacle", start.tolist()
+        )
     motions: list[Trajectory] = []
     for _ in range(4):
         goals = expert.draw(n_motions, generator)
@@ -122,7 +124,10 @@ def draw_motions(
         motions += [_timed(expert.arm, way, config) for way in ways[free]]
         if len(motions) >= n_motions:
             return motions[:n_motions]
-    raise ConfigurationError("no path around the obstacles was found from the start to most goals", len(motions))
+    raise ConfigurationError(
+        "no path around the obstacles was found from the start to most goals: move the start or an obstacle",
+        len(motions),
+    )
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Trajectory:

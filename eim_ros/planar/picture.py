@@ -22,10 +22,10 @@ from eim_ros.core.files import write_atomically
 from eim_ros.planar.arm import PlanarArm
 from eim_ros.planar.task import PlanarTask
 
-INK, MUTED, LIMITS = "#1B1F27", "#5B626E", "#ECEEF2"  # base and tips, labels, frames
+INK, MUTED, LIMITS = "#1B1F27", "#5B626E", "#ECEEF2"  # colours of base and tips, labels, and frames
 GOAL, DISC = "#009E73", "#D55E00"
 COLOURS = {"EM": "#0072B2", "EIM + tip": "#E69F00"}
-TITLES = {"EM": "EM", "EIM + tip": "EIM, told about the tip"}
+TITLES = {"EM": "EM", "EIM + tip": "EIM with the tip as input"}
 N_SHOWN = 60  # number of demonstrations in the picture
 
 

@@ -92,7 +92,7 @@ class PlanarTask:
         For a vertical line this is the tip's x coordinate up to a shift, which is the feature of thesis 6.3.
         """
         if not self.is_line:
-            raise ConfigurationError("a point has no normal coordinate", self.start.tolist())
+            raise ConfigurationError("a point has no normal coordinate: give a line", self.start.tolist())
         away, direction = tip - self.start, self.direction
         return away[..., 0] * direction[1] - away[..., 1] * direction[0]
 

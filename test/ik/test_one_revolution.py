@@ -43,8 +43,8 @@ def test_one_of_each_set_is_listed(wide: Sampler, pose: np.ndarray) -> None:
     assert (np.abs(one.q) <= math.pi).all()  # nearest to the middle of the limits
     assert one.n_total == len(one) == one.completeness.n_components
     assert one.completeness.certified
-    assert everything.message.endswith(f"all that exist; {len(one)} apart from revolutions")
-    assert one.message == f"{len(one)} solutions apart from revolutions, all that exist"
+    assert everything.message.endswith(f"all that exist; {len(one)} up to full revolutions")
+    assert one.message == f"{len(one)} solutions up to full revolutions, all that exist"
 
 
 def test_included_arm_and_that_of_a_user_have_the_same_solutions_apart_from_revolutions(wide: Sampler) -> None:
@@ -93,7 +93,7 @@ def test_batches_and_streams_answer_as_single_requests_do(wide: Sampler) -> None
     batch = wide.sample_batch(POSES, 100, revolutions="one", seed=0)
     for pose, answer in zip(POSES, batch.by_pose(), strict=True):
         assert np.array_equal(classes(answer.q), classes(wide.sample(pose, 100, revolutions="one").q))
-        assert answer.messages[0].endswith("distinct solutions apart from revolutions, all that exist")
+        assert answer.messages[0].endswith("distinct solutions up to full revolutions, all that exist")
     assert batch.robot is wide.robot
 
 

@@ -442,7 +442,7 @@ def test_unknown_objective_is_an_error() -> None:
 
 def test_shortest_time_needs_a_velocity_limit_of_each_joint() -> None:
     robot = Robot(URDFS["UR5, two turns"].replace('velocity="1"', 'velocity="0"', 1))
-    with pytest.raises(ConfigurationError, match="needs velocity limits, and the URDF has none for"):
+    with pytest.raises(ConfigurationError, match="needs velocity limits, but the URDF has none for"):
         Sampler(robot).follow(robot.fk(motion(robot, 2, 3)), objective="time")
 
 

@@ -91,5 +91,5 @@ def test_one_link_reaches_what_it_can():
 
 
 def test_goal_out_of_reach_is_refused():
-    with pytest.raises(ConfigurationError, match="do not let it reach"):
+    with pytest.raises(ConfigurationError, match="cannot reach the goal"):
         Expert(PlanarArm(n_links=2), point_task((5.0, 0.0))).draw(10, rng())

@@ -209,7 +209,7 @@ def test_a_missing_build_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None
 def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(package: Path) -> None:
     (package / "_module_avx2.py").write_text("windings = None")
     assert load_native("arms._module", ["windings"]).__name__ == "arms._module_avx2"
-    with pytest.raises(NotBuiltError, match=r"older than the Python.*lacks Chain, Task: build it anew.*`make setup`"):
+    with pytest.raises(NotBuiltError, match=r"older than the Python.*lacks Chain, Task: build it again.*`make setup`"):
         load_native("arms._module", ["Chain", "windings", "Task"])
 
 

@@ -103,7 +103,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
 
 def test_task_out_of_reach_is_said_and_the_node_lives_on(start: Start, robot: PlanarRobot, client: ClientNode) -> None:
     demonstrator = start(**{**SMALL, "goal": "point", "goal_start": "[9.0, 0.0]", "n_motions": 1})
-    demonstrator.wait_for_log("do not let it reach the goal")
+    demonstrator.wait_for_log("cannot reach the goal")
     assert client.call(demonstrator, Trigger, f"{SPACE}/demonstrator/start", Trigger.Request()).success
     assert demonstrator.stop() == 0, demonstrator.log
 
