@@ -128,12 +128,12 @@ class Import:
     metadata.yaml. Tables are CSV or NPZ files.
 
     If several nodes publish joint states, such as an arm and a gripper, --joints or --robot merges them. They may use
-    one topic or several. A merged joint state has the time of a message of the publisher with the most joints, or with
-    more messages if the numbers of joints are equal. The positions of the other joints are interpolated linearly
-    between the messages before and after this time. If one of these messages is missing, or they are more than
-    --max-gap apart, the joint state is dropped. A joint of --hold keeps its latest position instead, and may jump. If
-    two publishers send the same joint, the one with more joints is used. If two topics have the same joints, choose one
-    by --joint-topic. Clocks that differ by more than 0.1 s are aligned.
+    one topic or several. A merged joint state has the time of a message of the publisher with the most joints. If the
+    numbers of joints are equal, the publisher with more messages is used. The positions of the other joints are
+    interpolated linearly between the messages before and after this time. If one of these messages is missing, or they
+    are more than --max-gap apart, the joint state is dropped. A joint of --hold keeps its latest position instead, and
+    may jump. If two publishers send the same joint, the one with more joints is used. If two topics have the same
+    joints, choose one by --joint-topic. Clocks that differ by more than 0.1 s are aligned.
 
     If only a few time stamps are wrong or missing, only their messages are dropped. If all time stamps are zero or
     equal, the times of arrival are used. If the clock of a publisher was set during the recording, the step is removed.

@@ -39,8 +39,8 @@ class Arm:
     )
     package_path: tuple[str, ...] = flag(
         (),
-        "Folder that is a ROS package, or contains packages. package:// and $(find ...) are looked up first here, then "
-        "in folders near the file and in those of the environment.",
+        "Folder that is a ROS package or contains packages. package:// and $(find ...) are looked up here first, then "
+        "near the file, then in the folders of the environment.",
         metavar="FOLDER",
         repeated=True,
         is_expert=True,

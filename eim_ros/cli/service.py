@@ -142,7 +142,7 @@ def fill_constraints(message: Any, verb: Operation, constraints: Constraints, se
 
 
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
-    """Return a configuration by joint names. If it has no names, use those of the server."""
+    """Return a configuration by joint names. If it has no names, use the server's joint names."""
     if isinstance(near, dict):
         return near
     names = client.joint_names()

@@ -378,7 +378,7 @@ def learner_of(settings: FitConfig) -> FitConfig:
 
 
 def _end_with_stdin() -> None:
-    """End this process when the parent ends or closes its end of the pipe, because nobody needs the result then."""
+    """End this process when the parent ends or closes its end of the pipe, because the result is then not needed."""
     while os.read(0, 4096):  # not sys.stdin, because its lock must be free when the interpreter exits
         pass
     os._exit(1)

@@ -36,9 +36,9 @@ def length(vectors: FloatArray) -> FloatArray:
 def orthonormal_rows(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return an orthonormal basis (..., n, m) of the rows of matrices (..., n, m), n <= m, and lengths (..., n).
 
-    Each length is that of a row after its projection onto the rows above it is subtracted (Gram-Schmidt, done twice
-    because of rounding). The product of the lengths is the product of the singular values. If a row depends linearly on
-    the rows above it, its length is 0 up to rounding.
+    The projection of each row onto the rows above it is subtracted (Gram-Schmidt, done twice because of rounding). The
+    length of the result is returned. The product of the lengths is the product of the singular values. If a row depends
+    linearly on the rows above it, its length is 0 up to rounding.
     """
     basis, lengths = np.array(matrices, dtype=np.float64), np.empty(matrices.shape[:-1])
     for i in range(matrices.shape[-2]):

@@ -196,7 +196,7 @@ def _similar(word: str, known: list[str]) -> list[str]:
     plain, by_form = _plain(word), {_plain(name): name for name in known}
     if plain in by_form:
         return [by_form[plain]]
-    near = [form for form in by_form if form.rpartition(".")[2] == plain][:2]  # the setting of a group
+    near = [form for form in by_form if form.rpartition(".")[2] == plain][:2]  # a setting inside a group
     near = near or [form for form in by_form if form.startswith(f"{plain}.")][:2]  # a group
     near = near or difflib.get_close_matches(plain, by_form, n=2, cutoff=0.65)
     if not near:

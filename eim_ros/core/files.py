@@ -280,8 +280,8 @@ def read_tensor_file(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a file of `write_tensor_file`.
 
-    Return the tensors, on the CPU, and the document, whose entry "kind" is the kind of this file. `kind` has one or
-    several accepted kinds, and `schema` is the accepted version of the layout. Raise `ModelFileError` if the file is
+    Return the tensors, on the CPU, and the document, whose entry "kind" is the kind of this file. `kind` contains one
+    or several accepted kinds, and `schema` is the accepted version of the layout. Raise `ModelFileError` if the file is
     missing, truncated or damaged, or has another format, kind or schema version.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch

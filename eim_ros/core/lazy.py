@@ -69,7 +69,7 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
 
 
 def _within(package: str, folder: Path, name: str) -> str:
-    """Return the end of an error message that tells which inner package has a name; empty if none has it."""
+    """Return the end of an error message that names the inner package with a name; empty if none has it."""
     for init in sorted(folder.glob("*/__init__.py")):
         statements = ast.walk(ast.parse(init.read_text(encoding="utf-8")))
         imports = (one for one in statements if isinstance(one, ast.ImportFrom))

@@ -32,8 +32,8 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     Raises
     ------
     NotBuiltError
-        If the module was not built, was built only for instruction sets that this processor lacks, or lacks one of
-        these attributes because its sources were older.
+        If the module was not built, or only for instruction sets that this processor lacks. Also if it lacks one of
+        these attributes, because its sources were older.
     ImportError
         If the environment variable names an instruction set that is unknown, not supported here, or not built.
     """

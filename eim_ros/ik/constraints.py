@@ -1,9 +1,9 @@
 """Constraints on solutions: tolerances per axis, limits, fixed joints, branches, collisions and conditions on links.
 
 `Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
-tip: a point of the link lies in a region, or the rotation of the link is close to a given rotation. Conditions on links
-are checked by forward kinematics after a configuration reaches the pose. The solver does not search for configurations
-that satisfy them.
+tip. A point of the link must lie in a region, or the rotation of the link must be close to a given rotation. Conditions
+on links are checked by forward kinematics after a configuration reaches the pose. The solver does not search for
+configurations that satisfy them.
 
 The rotation of a link relative to its target is R_target^T R. This rotation is measured either by intrinsic angles
 about x, y and z, R_x(a) R_y(b) R_z(c), or by its rotation vector.

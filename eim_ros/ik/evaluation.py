@@ -1,9 +1,9 @@
 """Quality of models and of sets of solutions.
 
-`evaluate` reports the errors of samples of a model without numerical refinement, the share of samples within the
-limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by their
-components and coverage. Many exact solutions from uniform seeds approximate the set of all solutions of a redundant
-arm, see `exact_solutions`.
+`evaluate` reports the errors of samples of a model before numerical refinement, and the share of samples within the
+limits. It also reports the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by
+their components and coverage. Many exact solutions from uniform seeds approximate the set of all solutions of a
+redundant arm, see `exact_solutions`.
 """
 
 from __future__ import annotations

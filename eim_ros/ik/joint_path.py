@@ -60,9 +60,9 @@ class JointPath:
         that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
     jumps : (n_jumps,) of int, optional
         Indices of the poses that the path jumps to, because some joint moves farther than allowed or the straight
-        motion collides. There are as few of these reconfigurations as possible with the solutions found, apart from
-        reconfigurations that limits of more than one revolution cause. Poses without a configuration are skipped. None
-        for a failed path of a service, which does not report jumps.
+        motion collides. Their number is the smallest possible with the solutions found, except for jumps that are
+        caused by limits of more than one revolution. Poses without a configuration are skipped. None for a failed path
+        of a service, which does not report jumps.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is too large; NO_IK_SOLUTION if it is proven that there is no such
         path; TIMED_OUT if none was found in time.

@@ -89,7 +89,7 @@ def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def is_within(robot: Robot, q: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
-    """Return whether each configuration (n, dof) is within a distance of one of others (m, dof) in every joint."""
+    """Return whether each configuration (n, dof) has another (m, dof) within a distance in every joint."""
     return solver.is_within(robot.bounds, q, others, distance)
 
 

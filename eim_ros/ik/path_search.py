@@ -15,13 +15,13 @@ A search has three stages, and `PathRefinement` repeats them:
 1. Every STRIDE-th pose is sampled, and components are followed forward.
 2. If the path jumps, collides or has gaps, the other poses are sampled too, and components are followed backward.
 3. If the path still jumps, steps are allowed to be larger by twice `cover`. If there is no such path, every path along
-   the components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
+   the known components jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
 
 Stage 3 is a proof if closed forms certify the components, or list all solutions and all steps between them were
-checked. Further proofs are poses that no configuration reaches, and bounds of the motion in a step. A joint that turns
-by an angle a turns the tip by at most a and moves it along an arc by at most a L, where L is the largest distance of
-the tip from the joint. A slide moves the tip by its travel s. Suppose that no joint moves farther than allowed in a
-step. Then the step moves and turns the tip by at most
+checked. Further proofs are poses that no configuration reaches, and bounds of the motion in a step. Let L be the
+largest distance of the tip from a joint. If the joint turns by an angle a, it turns the tip by at most a and moves it
+along an arc by at most a L. A slide moves the tip by its travel s. Suppose that no joint moves farther than allowed in
+a step. Then the step moves and turns the tip by at most
 
     sum over the joints of a_j L_j + sum over the slides of s_j,    sum over the joints of a_j.
 """
@@ -576,8 +576,8 @@ class PathSearch:
     def _is_certified_cut(self, poses: range) -> bool:
         """Return whether no path leads through some poses, because a closed form finds no other self-motions there.
 
-        No path must lead along the components in their layers. If there are collision checks or other checks, nothing
-        is proven, because they may leave parts of a component that are smaller than the spacing of the layer.
+        No path must lead along the components in their layers. Nothing is proven if there are collision checks or other
+        checks. They may leave parts of a component that are smaller than the spacing of the layer.
         """
         if not poses or self.problem.is_checked:
             return False

@@ -5,8 +5,8 @@ contexts. Mixtures with linear parts are evaluated by compiled code, because req
 costs more than the arithmetic. Networks need torch, see `_of_networks`.
 
 `Prior` combines a model with the offset of the robot from the robot that the model was trained for. The context of a
-position model is the position of a pose, and that of a pose model is the complete pose. If the request leaves a part of
-the pose free, the mixture is averaged over a few poses that satisfy the request.
+position model is the position of a pose. The context of a pose model is the complete pose. If the request leaves a part
+of the pose free, the mixture is averaged over a few poses that satisfy the request.
 """
 
 from __future__ import annotations

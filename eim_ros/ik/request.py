@@ -35,7 +35,7 @@ class Spread:
     ----------
     n : int
     diversity : float, optional
-        From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
+        From 0 (samples of the model) to 1 (evenly over the set of solutions). The default depends on the arm and `n`.
     among : int
         Number of solutions to choose the best `n` from. It only has an effect if it is larger than `n`.
     from_model : bool

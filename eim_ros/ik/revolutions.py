@@ -1,9 +1,9 @@
 """Choice among 2π-equivalent joint values, so that a path does not jump.
 
-A revolute joint without limits has infinitely many 2π-equivalent values. If its limits allow more than one revolution,
-it has several. The search for a path treats both kinds as circles, on which equivalent values are the same point. Then
-it unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent values is
-searched.
+A revolute joint without limits has infinitely many 2π-equivalent values. A joint whose limits allow more than one
+revolution has several. The search for a path treats both kinds as circles, on which equivalent values are the same
+point. Then it unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent
+values is searched.
 """
 
 from __future__ import annotations

@@ -400,7 +400,7 @@ class Sampler:
 
         From n = 16 on, the solutions are spread over the set of all solutions. With a model that was learned from
         demonstrations, or with `diversity=0`, they are samples of the model that were moved onto the pose, and
-        `Solutions.expert` is the component that each of them came from. If the model supplies only few distinct
+        `Solutions.expert` is the component that each solution came from. If the model supplies only few distinct
         solutions, the answer has fewer than `n`. Any other model only adds `Solutions.log_prob`: its seeds would cover
         less.
 

@@ -541,7 +541,7 @@ class Solutions:
             "n": len(self),
         }
         for name, ros_name, dtype in _MESSAGE_COLUMNS:
-            if ros_name not in skipped and name != "best_attempts":  # most answers have none
+            if ros_name not in skipped and name != "best_attempts":  # most answers have no attempts
                 values = self._q if name == "q" else getattr(self, name)
                 fields[ros_name] = values if values.dtype is dtype else values.astype(dtype)
         fields["positions"] = fields["positions"].ravel()

@@ -75,7 +75,7 @@ class _ForwardContext(torch.autograd.Function):
 
 
 def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    """Return d context / d q (n, n_context, dof)."""
+    """Return the derivative of the context by q, (n, n_context, dof)."""
     linear, angular = jacobians[:, :3], jacobians[:, 3:]
     if CONTEXT_KINDS[kind] == 3:
         return linear

@@ -71,15 +71,15 @@ def find(problem: Problem) -> Found:
 def is_refuted(problem: Problem, attempt: FloatArray | None) -> bool:
     """Return whether it is proven that no configuration reaches the pose, given the best attempt (dof,).
 
-    A proof is possible for targets beyond the length of the arm, if links at the tip collide or violate conditions, for
-    arms with a closed form, and for arms with one redundant joint whose self-motions can be certified. For a pose
-    without any self-motion, the proof takes less than a millisecond with spherical shoulders and wrists, and 10 to 200
-    ms otherwise. There is no proof if the request has tolerances, or if configurations on self-motions reach the pose
-    but violate other constraints.
+    A proof is possible if the target is beyond the length of the arm, or if links at the tip collide or violate
+    conditions. It is also possible for arms with a closed form, and for arms with one redundant joint whose
+    self-motions can be certified. For a pose without any self-motion, the proof takes less than a millisecond with
+    spherical shoulders and wrists, and 10 to 200 ms otherwise. There is no proof if the request has tolerances, or if
+    configurations on self-motions reach the pose but violate other constraints.
     """
     if not problem.is_within_reach or (attempt is not None and problem.is_excluded_at_tip(attempt)):
         return True
-    if has_closed_form(problem):  # it was not asked for samples of a model
+    if has_closed_form(problem):  # the search was not for samples of a model
         return ClosedForm().solve(problem.with_aim(Covering(MAX_SPACING)), None).is_exhausted
     if problem.n_colliding or problem.n_violating or problem.n_outside_branch:
         return False

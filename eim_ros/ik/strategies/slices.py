@@ -2,8 +2,8 @@
 
 A slice fixes some joints at random values. For a task with tolerances, it also fixes the pose within them. The
 remaining solutions are curves, which are traced from end to end, or points in closed form. Each point represents a
-known part of the set, its *mass*. The mass is the length around the point, times the part of the set for each unit of
-length, divided by the probability density of the slice (see `densities.py`). Therefore sums over the points of all
+known part of the set, its *mass*. The mass is the length of curve around the point, times the part of the set per unit
+of length, divided by the probability density of the slice (see `densities.py`). Therefore sums over the points of all
 slices are unbiased estimates of integrals over the set. Solutions of restarts lack this property, because the basins of
 attraction differ in size. Samples of a model that are moved onto the pose lack it, too. The method intersects the set
 with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"), here along the axes
