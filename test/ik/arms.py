@@ -1,4 +1,4 @@
-"""Small arms and models for the tests: every kind of joint, and mixtures whose parameters are chosen, not learned."""
+"""Small arms and models for the tests: every kind of joint, and mixtures with chosen parameters."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ARMS = {
 
 @functools.cache
 def iiwa_on_a_turning_joint() -> Robot:
-    """Eight joints: two more than a pose takes."""
+    """Return an arm with eight joints, two more than a pose needs."""
     text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot("iiwa14")
     joined = text.replace("</robot>", TURNING.format(base=arm.base_link) + "</robot>")
     return Robot(joined, arm.tip_link, base="root")
@@ -84,7 +84,7 @@ def iiwa_on_a_turning_joint() -> Robot:
 
 @functools.cache
 def arm_and_oracle(name: str) -> tuple[Robot, Oracle]:
-    """An arm of `ARMS` or a shipped one, and pinocchio's view of it."""
+    """Return an arm of `ARMS` or an included arm, and its oracle by pinocchio."""
     if name in SHIPPED_ROBOTS:
         robot, urdf = Robot(name), share_path(f"urdf/{name}.urdf").read_text()
     else:
@@ -97,7 +97,7 @@ def arm_of(name: str) -> Robot:
 
 
 def constant_mixture(means: np.ndarray, deviations: np.ndarray, n_context: int) -> MixtureOfExperts:
-    """Equally likely experts (n, dof) that know nothing of the context; standard deviations (dof,)."""
+    """Return equally likely experts with means (n, dof) and deviations (dof,) that do not depend on the context."""
     n_experts, dof = means.shape
     return MixtureOfExperts.from_tensors(
         {
@@ -111,7 +111,7 @@ def constant_mixture(means: np.ndarray, deviations: np.ndarray, n_context: int) 
 
 
 def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int = 0) -> IKModel:
-    """Experts around random configurations, whose means and probabilities also depend on the context a little."""
+    """Return experts around random configurations, whose means and probabilities depend slightly on the context."""
     generator = torch.Generator().manual_seed(seed)
     half_range = 0.5 * (robot.upper - robot.lower)
     n_context = CONTEXT_KINDS[context_kind]
@@ -125,12 +125,12 @@ def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int =
 
 @functools.cache
 def sampler_of(name: str, context_kind: str) -> Sampler:
-    """Sampler of the broad model of an arm."""
+    """Return a sampler with the broad model of an arm."""
     return Sampler(model=broad_model(arm_of(name), context_kind))
 
 
 def assert_no_solution(samples: Solutions, has_attempt: bool = True) -> None:
-    """An answer without a solution moves nothing: it is empty and false, and the best attempt stands apart."""
+    """Assert that an answer without a solution is empty and false, and has its best attempt in a separate field."""
     assert not samples
     assert len(samples) == 0
     assert [q for q in samples] == []  # noqa: C416  # as a caller's loop would
@@ -145,7 +145,7 @@ def assert_no_solution(samples: Solutions, has_attempt: bool = True) -> None:
 
 
 def reachable_pose(robot: Robot, seed: int = 0) -> np.ndarray:
-    """Pose (4, 4) of a random configuration within the inner 80 % of the limits."""
+    """Return the pose (4, 4) of a random configuration within the inner 80 % of the limits."""
     q = robot.random(1, np.random.default_rng(seed))[0]
     middle = 0.5 * (robot.lower + robot.upper)
     return robot.fk(middle + 0.8 * (q - middle))

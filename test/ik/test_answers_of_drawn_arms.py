@@ -1,4 +1,4 @@
-"""Whatever is asked of drawn arms: answers are within the limits and reach the pose, or an error says why."""
+"""Random requests to random arms: answers are within the limits and reach the pose, or an error gives the reason."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler
 from eim_ros.kinematics import Robot
 
-TOLERANCE = 1e-6  # default of a request [m], [rad]
-ROUNDING = 1e-9  # between our forward kinematics and pinocchio's
+TOLERANCE = 1e-6  # default tolerance of a request [m], [rad]
+ROUNDING = 1e-9  # difference between our forward kinematics and pinocchio's
 SEEDS = st.integers(0, 2**32 - 1)
 length = st.floats(-0.6, 0.6)
 texts = st.text(max_size=5)
@@ -32,7 +32,7 @@ OPTIONS = ("pose", "n", "near", "posture", "order", "diversity", "seed", "timeou
 
 @st.composite
 def arms(draw: st.DrawFn) -> tuple[Robot, Oracle]:
-    """Three to seven joints about axes of the frame, with links of some length, and a tool."""
+    """Arms with three to seven joints about axes of the frame, links of random length, and a tool."""
     joints = []
     n = draw(st.integers(3, 7))
     for i in range(n):
@@ -87,7 +87,7 @@ def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, se
 def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None:
     sampler = sampler_of("planar3", "position")
     asked = {"pose": np.eye(4), "n": 2, "timeout": 0.01, option: value}
-    if isinstance(asked["n"], int) and asked["n"] > 100:  # may be right, and then takes long
+    if isinstance(asked["n"], int) and asked["n"] > 100:  # the argument may be valid, and the call then takes long
         return
     try:
         sampler.sample(**asked)

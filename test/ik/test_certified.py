@@ -1,4 +1,4 @@
-"""Components certified by closed form with one joint held: nothing is sampled, none is missing, doubts are named."""
+"""Components certified by a closed form with one fixed joint: none is missing, and doubtful cases are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.kinematics import Robot, pose_from, refine
 
 ARMS = ("panda", "iiwa14")
-MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
+MISSED = 0.05  # [rad]: a solution farther than this from a dense answer is not on its curves
 DENSE = 0.04  # [rad]
 
 
@@ -30,13 +30,13 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
-    """Configurations such that those next to each other on the circles of continuous joints are near."""
+    """Return configurations whose continuous joints are near if they are near on their circles."""
     circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
 
 def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: int, constraints: Constraints) -> float:
-    """How far from an answer refined seeds within the limits come [rad]: of n."""
+    """Return the largest distance from an answer of n refined seeds within the limits [rad]."""
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
     seeds = np.random.default_rng(0).uniform(lower, upper, (n, robot.dof))
@@ -60,10 +60,10 @@ def test_certified_components_are_those_that_tracing_finds(name: str) -> None:
         assert proven.completeness.missed_share == 0.0
         traced = sampler.sample(pose, 20, diversity=1.0, seed=index).completeness
         if not traced.traced.all():
-            continue  # close to singular, where curves cannot be followed, but are known
+            continue  # nearly singular: curves cannot be traced, although they are known
         n_compared += 1
         lengths = np.sort(proven.completeness.lengths), np.sort(traced.lengths)
-        np.testing.assert_allclose(*lengths, atol=0.01)  # cubics are within .001 of the curve
+        np.testing.assert_allclose(*lengths, atol=0.01)  # cubics are within 0.001 of the curve
         assert proven.completeness.closed.sum() == traced.closed.sum()
     assert n_compared >= 22
 
@@ -95,9 +95,9 @@ def test_no_refined_seed_is_off_the_certified_components(name: str, how: str) ->
 
 
 def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) -> Robot:
-    """Seven joints about random axes: three at one end meet in a point, as do two next to the other end."""
+    """Seven joints about random axes. Three axes at one end meet in a point, and so do two axes near the other end."""
     rng = np.random.default_rng(seed)
-    meets = (1, 2, 5) if ball_first else (2, 5, 6)  # its origin is that of the joint before
+    meets = (1, 2, 5) if ball_first else (2, 5, 6)  # joints with the origin of the previous joint
     joints = []
     for i in range(7):
         axis, xyz = rng.normal(size=3), 0.0 * np.ones(3) if i in meets else rng.uniform(-0.3, 0.3, 3)
@@ -133,7 +133,7 @@ def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() 
 
 @pytest.mark.parametrize("q", [np.zeros(7), np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])])
 def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
-    """Stretched out the elbow does not move while the tip stays: solutions are more than curves, or a single one."""
+    """If the arm is stretched, the elbow cannot move while the tip stays: solutions are surfaces or a single point."""
     sampler = sampler_of("iiwa14")
     answer = sampler.solve_all(sampler.robot.fk(q), guarantee="certified", max_solutions=200, seed=0)
     assert not answer.certified
@@ -144,7 +144,7 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
 
 def test_that_there_is_no_solution_is_certified() -> None:
     sampler = sampler_of("panda")
-    for away in (0.95, 3.0):  # out of the limits; out of reach
+    for away in (0.95, 3.0):  # out of the limits, and out of reach
         answer = sampler.solve_all(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), guarantee="certified", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified
@@ -260,7 +260,7 @@ def crossing_arm(seed: int) -> Robot:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_self_motions_that_cross_are_not_certified(seed: int) -> None:
-    """They are one connected set, and a search may find one of them only."""
+    """The self-motions are one connected set, but a search may find only one of them."""
     robot = crossing_arm(seed)
     assert robot.general_7r is not None
     q = np.random.default_rng(seed).uniform(-2.0, 2.0, 7)

@@ -1,4 +1,4 @@
-"""Arms with a closed form: no solution is missing, revolutions are enumerated, singular poses are said to be such."""
+"""Arms with a closed form: no solution is missing, revolutions are enumerated, and singular poses are reported."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from eim_ros.solver import NO_EXPERT
 
 TURN = 2.0 * math.pi
 ENOUGH = 60.0  # [s]
-ROUNDING = 1e-9  # [rad, m] of pinocchio's logarithm
+ROUNDING = 1e-9  # rounding error of pinocchio's logarithm [rad, m]
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 IN_TWO_TURNS = URDFS["UR5, two turns"]
 
 
 def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Largest difference of a joint on the circle [rad]."""
+    """Return the largest difference of a joint on the circle [rad]."""
     return np.abs((rows - q + math.pi) % TURN - math.pi).max(axis=-1)
 
 
@@ -33,7 +33,7 @@ def sorted_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def by_brute_force(robot: Robot, roots: np.ndarray) -> np.ndarray:
-    """Roots turned by revolutions of each joint, those within the limits."""
+    """Return roots with all revolutions of each joint within the limits."""
     turns = TURN * np.array(list(itertools.product((-2, -1, 0, 1, 2), repeat=6)))
     rows = (roots[:, None] + turns).reshape(-1, 6)
     return rows[robot.within_limits(rows)]
@@ -78,7 +78,7 @@ def test_revolutions_are_those_of_brute_force() -> None:
         roots = Sampler(once).sample(pose, 100).q
         samples = Sampler(twice).sample(pose, 10_000)
         expected = by_brute_force(twice, roots)
-        assert samples.n_total == len(samples) == len(expected) == 64 * len(roots)  # each angle in two turns
+        assert samples.n_total == len(samples) == len(expected) == 64 * len(roots)  # each angle in two revolutions
         assert np.allclose(sorted_rows(samples.q), sorted_rows(expected), rtol=0, atol=1e-9)
 
 
@@ -106,8 +106,11 @@ def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_
 @pytest.mark.parametrize(
     ("q", "fixed"),
     [
-        ([math.pi, -0.15, 0.16, 2.97, 0.5 * math.pi, 1.2], {}),  # both turns of joint 1 are as far from the middle
-        ([0.5 * math.pi, math.pi, -1.5, 1.55, -0.65, math.pi], {"joint4": 1.55}),  # of one root alone
+        (
+            [math.pi, -0.15, 0.16, 2.97, 0.5 * math.pi, 1.2],
+            {},
+        ),  # both revolutions of joint 1 are equally far from the middle
+        ([0.5 * math.pi, math.pi, -1.5, 1.55, -0.65, math.pi], {"joint4": 1.55}),  # only one root
     ],
 )
 def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed: dict[str, float]) -> None:
@@ -163,7 +166,7 @@ def test_what_collides_is_left_out_and_counted() -> None:
     q = robot.random(1, np.random.default_rng(4))[0]
     pose, sampler = robot.fk(q), Sampler(robot)
     everything = sampler.sample(pose, 100).q
-    obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # about the elbow of one of them
+    obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # around the elbow of one solution
     kept = sampler.with_constraints(obstacles=[obstacle]).sample(pose, 100)
     assert kept.certified
     assert 0 < len(kept) < len(everything)
@@ -175,7 +178,7 @@ def test_what_collides_is_left_out_and_counted() -> None:
     ("name", "q"),
     [
         ("UR5", [0.3, -1.0, 1.2, 0.4, 0.0, 0.7]),  # axes 4 and 6 are parallel
-        ("KUKA KR 6 R700", [0.3, -1.0, 1.2, 0.4, 0.0, 0.7]),  # axes 4 and 6 fall together
+        ("KUKA KR 6 R700", [0.3, -1.0, 1.2, 0.4, 0.0, 0.7]),  # axes 4 and 6 coincide
         ("KUKA KR 6 R700", [0.0] * 6),
         ("Puma 560", [0.5, 0.2, 0.4, 0.1, 0.0, 0.2]),
     ],
@@ -186,7 +189,7 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
     assert samples.error_code == ErrorCode.SUCCESS
     assert np.isnan(samples.n_total)
     assert "can turn there while the tip stays" in samples.message
-    assert len(samples) == 60  # of infinitely many
+    assert len(samples) == 60  # there are infinitely many
     assert samples and samples.valid.all()
 
 
@@ -208,7 +211,7 @@ def test_free_first_joint_of_an_arm_without_shoulder_offset_is_said() -> None:
 
 
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
-    """Two solutions meet there: rounding must not lose them."""
+    """Two solutions meet there, and rounding must not lose them."""
     robot = Robot(URDFS["UR5"])
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
     samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)
@@ -228,7 +231,7 @@ def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
 
 
 def rounded(urdf: str, size: float) -> str:
-    """With numbers off by a random amount [m], and so axes."""
+    """Return an arm whose distances [m] and axes have random errors."""
     rng = np.random.default_rng(0)
 
     def shifted(match: re.Match[str]) -> str:
@@ -263,7 +266,7 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
     ("name", "joints"), [("panda", [4, 5, 6, 7]), ("iiwa14", [1, 2, 3, 5, 6, 7])], ids=["panda", "iiwa14"]
 )
 def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joints: list[int]) -> None:
-    """But joint 4 of the iiwa: it alone decides how far the wrist is from the shoulder; most poses have no solution."""
+    """Joint 4 of the iiwa is excluded, because it alone decides the distance from shoulder to wrist."""
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(0)
     held = [j + 1 for j in range(7) if robot.closed_form_with_fixed(j) is not None]

@@ -26,11 +26,15 @@ def test_no_evidence_grants_nothing() -> None:
 @pytest.mark.parametrize(
     ("evidence", "is_complete", "certified"),
     [
-        (Evidence(is_exhaustive=True, is_exact=True), True, True),  # no solution, by proof
+        (Evidence(is_exhaustive=True, is_exact=True), True, True),  # it is proven that there is no solution
         (Evidence(is_exhaustive=True), True, False),
-        (Evidence(is_exact=True), False, False),  # exact, but not all
+        (Evidence(is_exact=True), False, False),  # exact, but not exhaustive
         (Evidence(np.ones(1), TRUE, TRUE, is_exhaustive=True, is_exact=True), True, True),
-        (Evidence(np.ones(1), TRUE, FALSE, is_exhaustive=True, is_exact=True), False, False),  # not traced to its ends
+        (
+            Evidence(np.ones(1), TRUE, FALSE, is_exhaustive=True, is_exact=True),
+            False,
+            False,
+        ),  # a component that was not traced to its ends
         (Evidence(np.ones(1), TRUE, TRUE, missed_share=1e-3), True, False),
         (Evidence(np.ones(1), TRUE, TRUE, missed_share=0.01), False, False),
         (Evidence(np.ones(1), TRUE, TRUE, True, True, is_singular=True), False, False),
@@ -50,7 +54,7 @@ def test_a_requested_bound_decides_when_a_search_is_complete() -> None:
 
 
 def test_reports_are_made_in_one_place_and_read_from_messages_in_another() -> None:
-    """A report that a strategy makes itself could claim what nothing shows."""
+    """A report that a strategy creates directly could claim completeness without evidence."""
     trees = [
         (file.relative_to(PACKAGE).as_posix(), ast.parse(text))
         for file in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Components of solutions: what is known of arms with a spherical shoulder and wrist, and what each promises."""
+"""Components of solutions: known results for spherical shoulders and wrists, and properties of every component."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from eim_ros.ik.order import nearest
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.kinematics.links import body_poses
 
-ELBOW = 4  # of the iiwa's bodies
-LONGEST = 1.02 * DEFAULT_SPACING  # from one place to the next: the length of a curve is that of cubics next to it
+ELBOW = 4  # index of the iiwa's elbow
+LONGEST = 1.02 * DEFAULT_SPACING  # distance of successive points; the length of a curve is that of its cubics
 
 
 @functools.cache
 def without_limits() -> Robot:
-    """The iiwa 14 with joints that turn on and on."""
+    """Return the iiwa 14 with continuous joints."""
     return Robot(share_path("urdf/iiwa14.urdf").read_text().replace('"revolute"', '"continuous"'))
 
 
 def found_at(robot: Robot, seed: int, n: int = 50) -> tuple[list[Component], np.ndarray]:
-    """Components of a pose that the arm reaches, and the pose."""
+    """Return the components of a reachable pose, and the pose."""
     pose = robot.fk(robot.random(seed=np.random.default_rng(seed)))
     return self_motion_components(robot, Sampler(robot).sample(pose, n, seed=seed).q, pose), pose
 
 
 def steps(robot: Robot, component: Component) -> np.ndarray:
-    """Of the joints from each place to the next."""
+    """Return the change of the joints between successive points."""
     ways = np.diff(component.positions, axis=0)
     return np.where(robot.continuous, np.angle(np.exp(1j * ways)), ways)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_components(seed: int) -> None:
-    """Without limits: the elbow goes around a circle, for either sign of the shoulder, the elbow and the wrist
+    """Without limits, the elbow moves along a circle, for both signs of the shoulder, the elbow and the wrist
     (Shimizu et al. 2008, "Analytical inverse kinematic computation for 7-DOF redundant manipulators").
     """
     robot = without_limits()
@@ -51,7 +51,7 @@ def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_components(se
         elbow = body_poses(robot, component.positions)[:, ELBOW, :3, 3]
         centre = elbow.mean(axis=0)
         angles = np.unwrap(np.arctan2(*((elbow - centre) @ np.linalg.svd(elbow - centre)[2][:2].T).T))
-        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # all around, but for the last step
+        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # a full circle, except for the last step
 
 
 @pytest.mark.parametrize("name", ["panda", "gen3", "xarm7"])
@@ -88,11 +88,11 @@ def test_open_components_end_where_a_joint_is_at_its_limit() -> None:
     ends = np.array([component.positions[end] for component in found if not component.is_closed for end in (0, -1)])
     room = np.minimum(ends - robot.lower, robot.upper - ends).min(axis=1)
     assert len(ends)
-    assert room.max() < 1e-3  # of a cubic next to the curve
+    assert room.max() < 1e-3  # error of a cubic along the curve
 
 
 def test_an_arm_of_six_joints_has_a_component_for_each_root_with_its_turns() -> None:
-    robot = Robot("ur5e")  # joints of two turns
+    robot = Robot("ur5e")  # its joints turn by two revolutions
     pose = robot.fk(robot.random(seed=np.random.default_rng(1)))
     samples = Sampler(robot).sample(pose, 1000, seed=1)
     found = self_motion_components(robot, samples.q, pose)

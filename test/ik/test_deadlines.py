@@ -1,6 +1,6 @@
-"""Calls that have more to do than their timeout allows end in time, with what is verified, and claim nothing more.
+"""Calls that need more time than their timeout end in time, return verified rows and claim nothing more.
 
-No test measures time. A deadline that is over, or a clock that goes on whenever somebody looks at it, takes its place.
+No test measures time. Instead, the deadline has passed already, or the clock advances with each call.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 
 POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
 MEMORY = 2 << 30  # [byte]
-COARSELY = 512  # solutions of a coarse set, see solver/search/curve_solutions.hpp
+COARSELY = 512  # number of solutions of a coarse set, see solver/search/curve_solutions.hpp
 
 
 def with_revolutions(name: str, turns: int) -> Robot:
-    """An arm with limits of as many turns to both sides of each joint."""
+    """Return an arm whose joints may turn by this number of revolutions to each side."""
     robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
         f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
@@ -117,7 +117,7 @@ def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_component
         found.motions.nearest(*options, q, q[None], robot.continuous, 1, 0, np.inf)[0][0]
         for q in pool.q
     ])  # fmt: skip
-    assert np.abs(owners - pool.q).max() < 1e-3  # each is on a component, and each component has some
+    assert np.abs(owners - pool.q).max() < 1e-3  # each solution is on a component, and each component has solutions
     assert len(pool) >= found.report.n_components
     assert robot.chain.verify(found.problem.task, pool.q)[1].all()
     everything, in_time = found.even(np.inf)
@@ -207,7 +207,7 @@ for timeout in (0.01, 600.0):
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
-    """The largest ones that are allowed; after a timeout that is too short, a longer one goes on with what is there."""
+    """These are the largest scenes allowed. A call with a longer timeout reuses the preparations of earlier calls."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

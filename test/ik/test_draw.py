@@ -1,4 +1,4 @@
-"""Draws from exact distributions on the set of solutions, against fine references made by other means."""
+"""Draws from exact distributions on the set of solutions, compared with fine references from other methods."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def test_uniform_draws_are_so_by_length() -> None:
-    """Places along all components, one after the other, by chords of .01 rad between solutions from continuation;
-    joints are divided by their ranges.
+    """The reference is the length along all components, by chords of 0.01 rad between continued solutions.
+
+    Joints are divided by their ranges.
     """
     robot, oracle = robot_and_oracle("panda")
     p_values = []
@@ -43,7 +44,7 @@ def test_uniform_draws_are_so_by_length() -> None:
 
 
 def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components() -> None:
-    """Against weights of uniform draws, another way to the same integrals; three standard errors."""
+    """Compare with weighted uniform draws, which estimate the same integrals, within three standard errors."""
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
@@ -62,8 +63,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components()
     counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
-    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # no trivial case
-    normalising = drawn - answer.log_prob  # the same everywhere
+    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # the case is not trivial
+    normalising = drawn - answer.log_prob  # it is the same everywhere
     assert np.ptp(normalising) < 1e-6
 
 
@@ -87,14 +88,14 @@ def test_what_collides_has_no_share() -> None:
     constraints = Constraints(obstacles=(ball,))
     answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
-    assert answer.log_prob[0] > free.log_prob[0]  # the same mass on less
+    assert answer.log_prob[0] > free.log_prob[0]  # the same mass on a smaller set
     assert constraints.scene(robot) is not None
     assert not constraints.scene(robot).colliding(answer.q).any()
 
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:
     sampler = Sampler("iiwa14")
-    aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # shoulder and wrist: a surface beside curves
+    aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # aligned axes: there is also a surface
     samples = sampler.draw(sampler.robot.fk(aligned), 20, "uniform", timeout=60.0, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()

@@ -1,4 +1,4 @@
-"""One engine answers everything: the row block of a pose in a batch is the answer that the pose has alone."""
+"""One engine answers all requests: the rows of a pose in a batch equal those of a call for this pose alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENOUGH = 60.0  # [s]
 N_POSES = 12
 FREE_Z = [0.0, 0.0, 0.0, 0.0, 0.0, np.inf]
 BALCONY = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
-NEAR = "near"  # stands for a configuration of the arm
+NEAR = "near"  # replaced by a configuration of the arm
 REQUESTS: dict[str, tuple[Callable[..., Solutions], dict[str, Any]]] = {
     "solve": (Sampler.solve, {}),
     "solve near": (Sampler.solve, {"near": NEAR}),
@@ -46,7 +46,7 @@ ARMS: dict[str, Callable[[], Sampler]] = {
 
 
 def poses_of(sampler: Sampler, n: int = N_POSES, seed: int = 3) -> np.ndarray:
-    """Return poses (n, 4, 4); every sixth one is out of reach."""
+    """Return poses (n, 4, 4); every sixth pose is out of reach."""
     poses = sampler.robot.fk(sampler.robot.random(n, np.random.default_rng(seed)))
     poses[::6, :3, 3] *= 3.0
     return poses
@@ -60,7 +60,7 @@ def arguments(sampler: Sampler, asked: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("arm", ARMS)
 def test_batch_has_the_answers_to_single_poses(arm: str, request_: str) -> None:
     if request_ == "solve_all" and arm in ("panda, free axis", "ur5e, any orientation", "fetch"):
-        return  # a surface takes its timeout
+        return  # the search on a surface uses its complete timeout
     sampler, (operation, asked) = ARMS[arm](), REQUESTS[request_]
     poses, asked = poses_of(sampler), arguments(sampler, asked)
     (together,) = sampler.stream(poses, operation, n_threads=1, seed=5, timeout=ENOUGH, **asked)
@@ -68,11 +68,11 @@ def test_batch_has_the_answers_to_single_poses(arm: str, request_: str) -> None:
     parts = Solutions.concatenate(blocks)
     assert [block.n_poses for block in blocks] == [5, 5, 2]
     for column in SCHEMA:
-        if column.name not in ("times", "messages", "reports"):  # counts of restarts differ
+        if column.name not in ("times", "messages", "reports"):  # the numbers of restarts differ
             np.testing.assert_array_equal(getattr(parts, column.name), getattr(together, column.name), column.name)
     n_found = 0
     for index, (answer, pose) in enumerate(zip(together.by_pose(), poses, strict=True)):
-        if not answer:  # alone it would be searched for until the deadline
+        if not answer:  # a single call would search until the deadline
             continue
         n_found += 1
         alone = operation(sampler, pose, seed=5 + index, timeout=ENOUGH, **asked)
@@ -111,9 +111,9 @@ def test_rows_of_batches_are_solutions(name: str, asked: dict[str, Any], near: b
 @pytest.mark.parametrize("arm", ["ur5e", "panda", "gen3", "panda, model", "panda, model with preferences"])
 @pytest.mark.parametrize("request_", ["solve", "solve near", "sample 20", "sample 20 near", "solve_all"])
 def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -> None:
-    """So that other threads keep the interpreter's lock: only small constructors are called."""
+    """Only small constructors are called, so that other threads can run."""
     if "model" in arm and request_ == "solve_all":
-        return  # its density is made for each pose
+        return  # a density is created for each pose
     sampler, (operation, asked) = ARMS[arm](), REQUESTS[request_]
     asked = arguments(sampler, asked)
 

@@ -1,4 +1,4 @@
-"""Arms of six revolute joints without special geometry: elimination finds all solutions and says where it may not."""
+"""Arms of six revolute joints without special geometry: elimination finds all solutions, or says that it may not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 
 ENOUGH = 60.0  # [s]
 SAME = 1e-5  # [rad]: solutions are exact up to rounding, which grows near singularities
-REGULAR = 1e-4  # least singular value of the Jacobian of a regular solution
+REGULAR = 1e-4  # smallest singular value of the Jacobian at a regular solution
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 DEGREES_15 = math.pi / 12.0
 ARM = ARMS["random axes, 0"]
@@ -36,7 +36,7 @@ def least_singular_value(robot: Robot, q: FloatArray) -> float:
 
 
 def roots_of(robot: Robot, pose: FloatArray, tolerance: float = SAME) -> tuple[FloatArray, bool, bool]:
-    """Return the roots of a pose, whether they are complete, and whether the arm is singular in some."""
+    """Return the roots of a pose, whether they are complete, and whether the arm is singular in one of them."""
     assert robot.closed_form is not None
     roots = robot.closed_form.roots(robot.chain, robot.task(pose), tolerance)
     return roots.positions, roots.is_complete, roots.is_singular
@@ -153,7 +153,7 @@ def test_most_poses_are_certified_and_no_certified_one_lacks_a_root(name: str) -
 
 
 def n_complete(robot: Robot, configurations: np.ndarray) -> int:
-    """Number of configurations (n, 6) whose poses get complete roots; each one must be among its roots."""
+    """Return how many configurations (n, 6) have poses with complete roots, and assert that these contain them."""
     number = 0
     for q, pose in zip(configurations, robot.fk(configurations), strict=True):
         roots, is_complete, _ = roots_of(robot, pose)
@@ -163,7 +163,7 @@ def n_complete(robot: Robot, configurations: np.ndarray) -> int:
 
 
 def test_solutions_with_nearly_the_same_angle_are_complete() -> None:
-    """Where the forearm of xArm6 nearly aligns with its plane, eliminations have pairs of zeros 1e-5 rad apart."""
+    """If the forearm of an xArm6 is nearly in its plane, eliminations have pairs of zeros 1e-5 rad apart."""
     robot, rng = Robot(ARMS["xArm6"]), np.random.default_rng(4)
     configurations = robot.random(100, rng)
     configurations[:, 3] = rng.uniform(-2e-3, 2e-3, 100)
@@ -205,7 +205,7 @@ def test_out_of_reach_there_is_none(distance: float) -> None:
     solutions = Sampler(robot).sample(pose_from([distance, 0.0, 0.2], [0, 0, 0, 1]), 5, seed=0, timeout=ENOUGH)
     assert solutions.error_code == ErrorCode.NO_IK_SOLUTION
     assert solutions.n_total == 0.0
-    assert solutions.is_complete and solutions.certified  # the reach is a bound, which no noise affects
+    assert solutions.is_complete and solutions.certified  # the reach is an exact bound, which noise does not affect
     assert_no_solution(solutions)
 
 
@@ -216,7 +216,7 @@ def test_revolutions_are_those_of_brute_force() -> None:
     assert is_complete
     solutions = Sampler(twice).sample(pose, 10_000)
     expected = by_brute_force(twice, roots)
-    assert solutions.n_total == len(solutions) == len(expected) == 64 * len(roots)  # each angle in two turns
+    assert solutions.n_total == len(solutions) == len(expected) == 64 * len(roots)  # each angle in two revolutions
     assert np.allclose(sorted_rows(solutions.q), sorted_rows(expected), rtol=0, atol=1e-9)
 
 

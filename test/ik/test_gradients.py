@@ -1,4 +1,4 @@
-"""Batches of torch tensors: the gradient of solutions is that of the smallest motion of the joints with the pose."""
+"""Batches of torch tensors: the gradient of solutions belongs to the smallest joint motion that follows the pose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOLERANCES = (  # (tolerances, twist axis): free turn about the tool; a free dir
 
 
 def regular(robot: Robot, n: int) -> np.ndarray:
-    """Configurations (n, dof) away from limits and singularities, where differences of solutions are accurate."""
+    """Return configurations (n, dof) away from limits and singularities, so that finite differences are accurate."""
     q = 0.6 * robot.random(40 * n, np.random.default_rng(3))
     values = np.linalg.svd(robot.jacobian(q), compute_uv=False)
     return q[values[:, -1] > 0.08][:n]
@@ -41,17 +41,17 @@ def as_seven(poses: np.ndarray) -> np.ndarray:
 
 
 def least_motions(robot: Robot, q: np.ndarray, n_rows: int = 6) -> np.ndarray:
-    """Pseudo-inverses (n, dof, n_rows) of Jacobians, by the singular values."""
+    """Return pseudo-inverses (n, dof, n_rows) of Jacobians by singular value decomposition."""
     return np.linalg.pinv(robot.jacobian(q)[:, :n_rows])
 
 
 def exact(robot: Robot, **constraints: Any) -> Sampler:
-    """A sampler without the usual tolerance of 1e-6, within which `near` remains the answer if the pose moves."""
+    """Return a sampler without the default tolerance of 1e-6, within which `near` would remain the answer."""
     return Sampler(robot).with_constraints(position_tolerance=1e-10, orientation_tolerance=1e-10, **constraints)
 
 
 def check(function: Any, poses: torch.Tensor) -> None:
-    """Compare with differences.
+    """Compare the gradient with finite differences.
 
     Steps are long compared with the tolerance of the nearest solution, and short enough for `check_poses`, which
     accepts transforms that are off by 1e-4. Both errors of the differences are then a few millionths.
@@ -62,7 +62,7 @@ def check(function: Any, poses: torch.Tensor) -> None:
 @pytest.mark.parametrize("form", ["matrices", "quaternions"])
 @pytest.mark.parametrize("name", ARMS)
 def test_gradient_is_that_of_differences_at_100_poses(name: str, form: str) -> None:
-    """The solution nearest to one of the pose moves as little as possible with the pose."""
+    """When the pose moves, the solution nearest to the previous one moves as little as possible."""
     robot, sampler = arm_of(name), exact(arm_of(name))
     configurations = regular(robot, 100 if form == "quaternions" else 20)
     assert len(configurations) == (100 if form == "quaternions" else 20)
@@ -92,7 +92,7 @@ def test_rows_of_a_batch_move_by_the_pseudo_inverse(name: str) -> None:
 
 
 def test_gradient_follows_a_turned_pose() -> None:
-    """A turn of the base by the first joint turns the pose about the same axis."""
+    """Turning the first joint turns the pose about the axis of this joint."""
     robot, angle = arm_of("ur5e"), torch.zeros((), dtype=torch.float64, requires_grad=True)
     q = regular(robot, 1)[0]
     zero, one = torch.zeros_like(angle), torch.ones_like(angle)
@@ -153,7 +153,7 @@ def test_fixed_joint_and_free_orientation_are_left_out() -> None:
 
 @pytest.mark.parametrize("tolerances", TOLERANCES)
 def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> None:
-    """Offsets follow from pinocchio's logarithm. The joints move within the row space of their rates, so least."""
+    """Offsets are computed by pinocchio's logarithm. Joint motions in the row space of the rates are the smallest."""
     robot = arm_of("panda")
     pose, exact = robot.fk(regular(robot, 1)[0]), np.array(tolerances) == 0.0
     sampler = Sampler(robot).with_constraints(tolerances=tolerances)
@@ -162,7 +162,7 @@ def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> No
     rows, twist_axis, step = np.array(solutions), 5 - int(np.argmax(tolerances[:2:-1])), 1e-6
     rng = np.random.default_rng(0)
     for i, q in enumerate(rows):
-        change = rng.normal(size=6)  # of the pose: translation and rotation in the base frame
+        change = rng.normal(size=6)  # change of the pose: translation and rotation in the base frame
         moved = pose.copy()
         moved[:3, 3] += step * change[:3]
         moved[:3, :3] = pinocchio.exp3(step * change[3:]) @ pose[:3, :3]
@@ -178,7 +178,7 @@ def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> No
 
 
 def offset(target: np.ndarray, tip: np.ndarray, twist_axis: int) -> np.ndarray:
-    """Offset (6,) of a tip from a target, by pinocchio."""
+    """Return the offset (6,) of a tip from a target by pinocchio."""
     k, relative = twist_axis - 3, target[:3, :3].T @ tip[:3, :3]
     axis = np.cross(np.eye(3)[k], relative[:, k])
     swing = axis * np.arctan2(np.linalg.norm(axis), relative[k, k]) / np.linalg.norm(axis)

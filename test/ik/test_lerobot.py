@@ -1,4 +1,4 @@
-"""Kinematics with LeRobot's methods, alone and in LeRobot's own processors where it is installed."""
+"""Kinematics with the methods of LeRobot, alone and in LeRobot's processors if it is installed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from eim_ros.ik import Sampler
 from eim_ros.ik.lerobot import LeRobotKinematics
 from eim_ros.kinematics import Robot
 
-MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # not the robot's order
-HOME = np.array([20.0, 10.0, 30.0, -40.0, 25.0, 55.0])  # the last one is the gripper
+MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # another order than the robot's
+HOME = np.array([20.0, 10.0, 30.0, -40.0, 25.0, 55.0])  # the last value is the gripper
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +31,13 @@ def test_motors_are_matched_by_name_and_the_gripper_is_kept(kinematics: LeRobotK
 
 
 def test_a_moving_target_gives_a_continuous_motion_to_the_nearest_poses(kinematics: LeRobotKinematics) -> None:
-    """The target leaves the reach of the arm and returns; the orientation is out of reach of five joints."""
+    """The target moves out of reach and returns. Five joints cannot reach the orientation."""
     pose, q = kinematics.forward_kinematics(HOME), HOME
     for number, step in enumerate(np.sin(np.linspace(0.0, np.pi, 60))):
         target = pose.copy()
         target[:3, 3] += step * np.array([0.3, 0.1, 0.1])
         new = kinematics.inverse_kinematics(q, target)
-        assert np.abs(new - q).max() < 45.0  # most where the arm becomes straight
+        assert np.abs(new - q).max() < 45.0  # the largest steps occur where the arm becomes straight
         assert kinematics.robot.within_limits(np.deg2rad(new[[1, 2, 3, 4, 0]])).all()
         q = new
         if number % 10 == 0:

@@ -18,7 +18,7 @@ ENOUGH = 60.0  # [s]
 
 @functools.cache
 def mobile(name: str) -> Robot:
-    """An arm on a base that slides along x and y and turns."""
+    """Return an arm on a base that slides along x and y and turns."""
     arm = Robot(name)
     slide = '<limit lower="-2" upper="2" effort="1" velocity="1"/>'
     joints = (

@@ -21,7 +21,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: dict[str, Any]) -> float:
-    """Of dense solutions, each moved to where the distance is least."""
+    """Return the smallest distance of dense solutions after each is moved to a local minimum."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
     n = 1000 if asked.get("position_only") or not asked else 100  # descents within tolerances take 2 ms
     asked_for = sampler.with_constraints(**asked)

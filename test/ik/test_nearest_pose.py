@@ -1,4 +1,4 @@
-"""The nearest reachable pose agrees with brute force, and priorities mean what they say."""
+"""The nearest reachable pose agrees with brute force, and priorities are observed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def brute_force(robot: Robot, pose: FloatArray, weights: tuple[float, float], n:
 
 
 def targets(robot: Robot, n: int, seed: int) -> FloatArray:
-    """Poses within reach of some arm, but hardly of this one: positions are stretched, orientations are random."""
+    """Return poses that this arm barely reaches or misses: positions are scaled, and orientations are random."""
     rng = np.random.default_rng(seed)
     poses = robot.fk(robot.random(n, rng))
     poses[:, :3, 3] *= rng.uniform(0.7, 1.6, (n, 1))

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "eim_ros" / "ik"
 
 
 def calls_of(name: str) -> set[str]:
-    """Return the functions of `eim_ros.ik` that call a class: "engine.Engine._built"."""
+    """Return the functions of `eim_ros.ik` that call a class, such as "engine.Engine._built"."""
     found = set()
 
     def visit(node: ast.AST, place: str) -> None:

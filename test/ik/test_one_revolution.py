@@ -1,4 +1,4 @@
-"""`revolutions="one"`: one of each set of 2π-equivalent solutions, within the limits; the oracle groups all of them."""
+"""`revolutions="one"`: one of each set of 2π-equivalent solutions. The oracle groups all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eim_ros.kinematics import Robot
 
 TURN = 2.0 * math.pi
 UR5E = Robot("ur5e").urdf
-WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # limits, not placements
+WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # only limits, not placements
 Q = np.array([0.3, -1.2, 1.4, -0.6, 1.1, 0.4])
 POSES = Robot("ur5e").fk([Q, Q + 0.2, Q - 0.25])
 
@@ -40,7 +40,7 @@ def test_one_of_each_set_is_listed(wide: Sampler, pose: np.ndarray) -> None:
     assert len(everything) == 64 * len(one)
     assert np.array_equal(classes(everything.q), classes(one.q))
     assert is_within(wide, one, pose)
-    assert (np.abs(one.q) <= math.pi).all()  # nearest to the middle of the limits
+    assert (np.abs(one.q) <= math.pi).all()  # the solution nearest to the middle of the limits
     assert one.n_total == len(one) == one.completeness.n_components
     assert one.completeness.certified
     assert everything.message.endswith(f"all that exist; {len(one)} up to full revolutions")
@@ -76,7 +76,7 @@ def test_preferred_values_of_some_joints_choose_their_revolution(wide: Sampler) 
 
 
 def test_both_ends_of_a_revolution_are_one_solution() -> None:
-    sampler = Sampler("ur5e")  # limits of exactly one revolution
+    sampler = Sampler("ur5e")  # the limits allow exactly one revolution
     q = Q.copy()
     q[0] = math.pi
     pose = sampler.robot.fk(q)
@@ -129,7 +129,7 @@ def test_curves_of_seven_joints_are_not_repeated() -> None:
     assert is_within(wide, one, pose)
     assert one.completeness.closed.all()  # without limits, each self-motion is a closed curve
     assert one.completeness.n_components <= 8
-    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # there are 36952
+    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # there are 36952 in total
         wide.solve_all(pose, seed=0, timeout=60.0)
 
 

@@ -1,4 +1,4 @@
-"""Orders of solutions: each is what it says, mixtures weigh, and only the density asks for densities."""
+"""Orders of solutions: each is correct, mixtures are weighted, and only "density" needs densities."""
 
 from __future__ import annotations
 

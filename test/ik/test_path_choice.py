@@ -1,4 +1,4 @@
-"""Choice of a path: as few jumps as any choice has, and smoothing that keeps its deadline."""
+"""Choice of a path: it has the fewest jumps possible, and smoothing keeps its deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEP = 0.5  # [rad]
 
 
 @pytest.mark.parametrize("has_start", [False, True])
-@pytest.mark.parametrize("name", ["ur5", "gen3"])  # the second has joints without limits
+@pytest.mark.parametrize("name", ["ur5", "gen3"])  # the second arm has joints without limits
 def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: bool) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
     setup, prior = Setup(robot, Constraints()), Prior.none(robot.dof)
@@ -44,7 +44,7 @@ def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: b
 
 
 def test_smoothing_keeps_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that only attempts move: each takes 1 ms for each pose."""
+    """Only attempts advance the clock: each takes 1 ms for each pose."""
     robot, now, begun = arm_of("panda"), [0.0], list[float]()
     q = np.linspace(robot.lower + 0.8, robot.lower + 1.4, 30)
     poses, noise = robot.fk(q), np.random.default_rng(0).normal(0.0, 0.05, q.shape)

@@ -14,7 +14,7 @@ TO_THE_SIDE = [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in (-0.25, 0.0, 0.25)]
 
 
 def behind_a_sphere(radius: float) -> Sampler:
-    """A Panda, and a sphere where its tip would pass half-way between the first two poses."""
+    """Return a Panda, and a sphere that its tip would pass halfway between the first two poses."""
     sampler = Sampler("panda")
     straight = sampler.follow(TO_THE_SIDE, max_step=STEP, timeout=ENOUGH, seed=0)
     middle = sampler.robot.fk(0.5 * (straight.q[0] + straight.q[1]))[:3, 3]
@@ -31,7 +31,7 @@ def assert_free(sampler: Sampler, path: JointPath) -> None:
 
 @pytest.mark.parametrize("radius", [0.04, 0.06])
 def test_path_around_an_obstacle_is_found_with_every_seed(radius: float) -> None:
-    """A single search finds one for about two thirds, and for one twentieth of the seeds."""
+    """With these radii, a single search finds a path for about two thirds and one twentieth of the seeds."""
     sampler = behind_a_sphere(radius)
     for seed in range(12):
         path = sampler.follow(TO_THE_SIDE, max_step=STEP, timeout=ENOUGH, seed=seed)
@@ -47,16 +47,16 @@ def test_seed_decides_the_path_of_repeated_searches() -> None:
 
 @pytest.mark.parametrize("timeout", [0.0, 0.5])
 def test_refusal_without_a_proof_uses_its_time(timeout: float) -> None:
-    """A wall between two poses of an arm; its solutions are curves, so no finite number of motions proves anything."""
+    """A wall is between two poses. Solutions are curves, so a finite number of motions proves nothing."""
     sampler = Sampler("panda").with_obstacles([Box((2.0, 0.01, 2.0), at=(0.0, -0.125, 1.05))])
     path = sampler.follow(TO_THE_SIDE[:2], max_step=STEP, timeout=timeout, seed=0)
     assert path.error_code == ErrorCode.TIMED_OUT
     assert path.message.startswith("timed out")
-    assert path.elapsed >= 0.8 * timeout  # the rest is for the choice of the path
+    assert path.elapsed >= 0.8 * timeout  # the rest of the time is for the choice of the path
 
 
 def test_all_motions_of_an_arm_with_six_joints_are_tried() -> None:
-    """All solutions are known in closed form, and each motion between them was checked: that is a proof."""
+    """All solutions are known in closed form, and each motion between them is checked, which is a proof."""
     robot = Robot("ur5e")
     q = np.array([[0.0, -1.2, 1.4, -1.7, -1.5, 0.3], [0.3, -1.2, 1.4, -1.7, -1.5, 0.3]])
     poses = robot.fk(q)
@@ -75,7 +75,7 @@ def test_curves_that_do_not_continue_are_refused_by_certificates() -> None:
     robot = Robot("panda")
     q = np.array([[0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.7], [0.6, -0.5, 0.0, -2.0, 0.0, 1.6, 0.7]])
     poses = robot.fk(q)
-    for obstacles in ([], [Sphere((-2.0, 0.0, 0.0), 0.1)]):  # with checks, the proof ignores them
+    for obstacles in ([], [Sphere((-2.0, 0.0, 0.0), 0.1)]):  # with obstacles, the proof ignores collision checks
         path = Sampler(robot).with_obstacles(obstacles).follow(poses, max_step=0.12, timeout=ENOUGH, seed=0)
         assert path.error_code == ErrorCode.NO_IK_SOLUTION, path.message
         assert "no path without jumps exists" in path.message

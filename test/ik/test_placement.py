@@ -1,4 +1,4 @@
-"""Base placement: each number is checked against single poses, and the best base against a denser set of bases."""
+"""Base placement: numbers agree with single poses, and the best base is compared with a denser set of bases."""
 
 from __future__ import annotations
 

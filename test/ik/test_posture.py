@@ -1,4 +1,4 @@
-"""Requests with a preferred posture: solutions go where it costs least, stay valid, and come in its order."""
+"""Requests with a preferred posture: solutions move to the lowest cost, remain valid, and are ordered by cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
-POSE = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])  # of a Panda: upright, its elbow in the middle
+POSE = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])  # configuration of a Panda: upright, with its elbow in the middle
 
 
 def problem_of(
@@ -25,13 +25,13 @@ def problem_of(
 
 
 def elbow_side(positions: np.ndarray) -> np.ndarray:
-    """y (n,) of a Panda's elbow [m]."""
+    """Return the y coordinate (n,) of a Panda's elbow [m]."""
     return arm_of("panda").skeleton(positions)[:, 4, 1]
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_elbow_goes_to_the_preferred_side(side: float) -> None:
-    """Joint 1 turns the upper arm: where it is positive the elbow is on the left of an arm that reaches forward."""
+    """Joint 1 turns the upper arm. If it is positive, the elbow is on the left of an arm that reaches forward."""
     robot, oracle = arm_and_oracle("panda")
     pose, sampler = robot.fk(POSE), sampler_of("panda", "pose")
     preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
@@ -42,7 +42,7 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     assert samples and samples.valid.all()
     for q in samples.q:
         np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
-    assert np.sign(elbow_side(samples.q[:1])) == side  # others are local minima, some on the other side
+    assert np.sign(elbow_side(samples.q[:1])) == side  # others are only local minima
     for seed in range(1, 5):
         best = sampler.sample(pose, 60, posture=preferred, timeout=ENOUGH, seed=seed)
         assert np.sign(elbow_side(best.q[:1])) == side
@@ -112,7 +112,7 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
         unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
     )
     free, _ = unhindered.optimized(start, posture, far)
-    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # where its elbow would be
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # at the position that the elbow would have
     problem = problem_of(robot, pose, constraints=Constraints(obstacles=(ball,)))
     before = problem.verified(start.q, expert)
     assert before and before.valid.all()

@@ -1,4 +1,4 @@
-"""The mixture prepared for requests agrees with the torch mixture it was made from."""
+"""The mixture prepared for requests agrees with the torch mixture from which it was created."""
 
 from __future__ import annotations
 

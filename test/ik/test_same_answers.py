@@ -1,6 +1,6 @@
 """The same seed gives the same answer, bit for bit, on every x86 processor: about 500 answers of six samplers.
 
-`python scripts/same_answers.py --renew` writes the expected hashes anew after a change that is meant to change answers.
+`python scripts/same_answers.py --renew` rewrites the expected hashes after an intended change of answers.
 """
 
 import json

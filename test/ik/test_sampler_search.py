@@ -16,12 +16,12 @@ ENOUGH = 60.0  # [s]
 
 
 def circular(difference: np.ndarray) -> np.ndarray:
-    """Absolute differences on the circle [rad], by trying the neighbouring turns."""
+    """Return absolute differences on the circle [rad], by trying the neighbouring revolutions."""
     return np.min([np.abs(difference + turn * 2.0 * math.pi) for turn in (-1, 0, 1)], axis=0)
 
 
 def largest_differences(positions: np.ndarray) -> np.ndarray:
-    """max_j |q_j - q'_j| on the circle, of all pairs of rows."""
+    """Return max_j |q_j - q'_j| on the circle for all pairs of rows."""
     rows, columns = np.triu_indices(len(positions), 1)
     return circular(positions[rows] - positions[columns]).max(axis=1)
 
@@ -34,7 +34,7 @@ def test_distinct_configurations_differ(name: str) -> None:
 
 
 def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
-    """Position and heading fix the last joint's place; the other two reach it elbow up or elbow down."""
+    """Position and heading fix the position of the last joint, which the others reach with the elbow up or down."""
     x, y, heading = 1.4, 0.6, 0.5
     half = 0.5 * heading
     pose = pose_from([x, y, 0.0], [0.0, 0.0, math.sin(half), math.cos(half)])
@@ -49,12 +49,12 @@ def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
     assert samples.message == "2 of 100 distinct solutions; samples of the model lead to few other solutions"
     assert len(samples) == 2
     order = np.argsort(-samples.q[:, 1])
-    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # the tolerances, amplified by the arm
+    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # tolerances, amplified by the arm
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
-    """As many as uniform restarts find in ten times the effort; no near-duplicate among them."""
+    """The answer has as many solutions as uniform restarts find with ten times the effort, without near-duplicates."""
     robot = arm_of("six_joints")
     pose = reachable_pose(robot, seed)
     samples = sampler_of("six_joints", "pose").sample(pose, 100, timeout=ENOUGH, seed=0)
@@ -79,14 +79,14 @@ def test_near_orders_by_distance(name: str) -> None:
     robot = arm_of(name)
     near = robot.upper - 0.1
     samples = sampler_of(name, "position").sample(reachable_pose(robot), 40, near=near, timeout=ENOUGH, seed=0)
-    assert len(samples) == (1 if name == "gantry" else 40)  # which has a single solution
+    assert len(samples) == (1 if name == "gantry" else 40)  # a pose with a single solution
     difference = samples.q - near
     distance = np.linalg.norm(np.where(robot.continuous, circular(difference), difference), axis=1)
     assert (np.diff(distance) >= -1e-9).all()
 
 
 def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
-    """Close to the seam, solutions beyond it come first, and in the revolution of the configuration."""
+    """Close to ±π, solutions beyond it come first, in the revolution of the configuration."""
     robot = arm_of("continuous")
     near = np.array([3.1, 3.1, 3.1])
     pose = robot.fk(np.array([-3.1, 3.1, -3.1]))
@@ -98,7 +98,7 @@ def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
 
 @pytest.mark.parametrize("position_only", [True, False])
 def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
-    """The planar arm is 3 m long: 10 m away it stays 7 m short, stretched, whatever it tries."""
+    """The planar arm is 3 m long. It misses a target 10 m away by 7 m, even if it is stretched."""
     samples = (
         sampler_of("planar3", "pose")
         .with_constraints(position_only=position_only)
@@ -154,7 +154,7 @@ def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
 
 
 def test_raw_samples_are_marked_valid_or_not() -> None:
-    """A wide tolerance, so that both happen."""
+    """The tolerance is wide, so that both outcomes occur."""
     robot, pose = arm_of("planar3"), pose_from([1.5, 0.5, 0.0])
     samples = sampler_of("planar3", "position").with_constraints(position_tolerance=0.7).propose(pose, 300, seed=0)
     error = np.linalg.norm(robot.fk(samples.q)[:, :3, 3] - pose[:3, 3], axis=1)
@@ -163,7 +163,7 @@ def test_raw_samples_are_marked_valid_or_not() -> None:
     assert np.allclose(samples.position_error, error, rtol=0, atol=1e-12)
     assert np.array_equal(samples.valid, valid)
     assert 10 < valid.sum() < 290
-    assert (np.diff(valid.astype(int)) <= 0).all()  # the valid ones come first
+    assert (np.diff(valid.astype(int)) <= 0).all()  # the valid rows come first
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples.message == f"{valid.sum()} of 300 proposals are valid"
     assert samples
@@ -175,7 +175,7 @@ def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert len(samples) == 30
     assert not samples.valid.any()
-    assert not samples  # as an answer it is none, whatever its length
+    assert not samples  # it is false as an answer, whatever its length
     best = (samples.position_error + samples.orientation_error).argmin()
     np.testing.assert_array_equal(samples.best_attempt, samples.q[best])
 

@@ -1,4 +1,4 @@
-"""All columns of an answer go through one list: what is cut, joined, kept or sent away comes back the same."""
+"""All columns of an answer go through one list: slicing, joining, pickling and messages preserve them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from eim_ros.nodes.common.interfaces import IKSolutions
 from eim_ros.nodes.ik_server.messages import fill
 
 ENOUGH = 60.0  # [s]
-LOST = ("messages", "times", "best_attempt_errors")  # a message has one text and one time, and no errors of attempts
+LOST = ("messages", "times", "best_attempt_errors")  # a message has one text, one time, and no errors of attempts
 
 
 @functools.cache
 def answer() -> Solutions:
-    """Answers to four poses, the third of which is out of reach, with log densities."""
+    """Return answers to four poses with log densities. The third pose is out of reach."""
     robot = arm_of("panda")
     poses = robot.fk(robot.random(4, np.random.default_rng(3)))
     poses[2, 0, 3] += 9.0
@@ -38,13 +38,13 @@ def answer() -> Solutions:
 
 @functools.cache
 def proposed() -> Solutions:
-    """Raw draws, some of which are no solutions."""
+    """Return raw draws, some of which are not solutions."""
     return sampler_of("panda", "pose").propose(arm_of("panda").fk(np.full(7, 0.4)), 5, seed=0)
 
 
 @functools.cache
 def curves() -> Solutions:
-    """Answers with reports of their components."""
+    """Return answers with reports on their components."""
     robot = arm_of("panda")
     sampler, poses = Sampler(robot), robot.fk(robot.random(2, np.random.default_rng(3)))
     return Solutions.concatenate(sampler.stream(poses, sampler.solve_all, timeout=ENOUGH, seed=0))
@@ -114,7 +114,7 @@ def test_nothing_joined_is_refused() -> None:
 
 @pytest.mark.parametrize("found", ANSWERS)
 def test_a_pickled_answer_is_the_same_without_the_model(found: Callable[[], Solutions]) -> None:
-    _ = found().log_prob  # what is not known yet becomes NaN
+    _ = found().log_prob  # values that are not known yet become NaN
     again = pickle.loads(pickle.dumps(found()))
     assert_same(again, found())
     assert again.densities is None
@@ -166,7 +166,7 @@ def test_fields_of_a_message_have_the_types_of_the_columns(found: Callable[[], S
 
 @pytest.mark.parametrize("found", ANSWERS)
 def test_json_has_the_fields_of_a_message_with_rows_as_lists(found: Callable[[], Solutions]) -> None:
-    text = json.loads(found().to_json(), parse_constant=pytest.fail)  # NaN is no JSON
+    text = json.loads(found().to_json(), parse_constant=pytest.fail)  # NaN is not valid JSON
     assert set(text) == set(found().to_message())
     np.testing.assert_array_equal(np.reshape(text["positions"], found().q.shape), found().q)
     assert text["joint_names"] == list(found().joint_names)

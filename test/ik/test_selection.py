@@ -1,4 +1,4 @@
-"""Near-duplicates and distances, against brute force over all pairs, on joints with and without ends."""
+"""Near-duplicates and distances, against brute force over all pairs, on joints with and without limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eim_ros.kinematics import Robot
 
 
 def joint_distance(robot: Robot, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """|q_j - q'_j|, the short way round for continuous joints."""
+    """Return |q_j - q'_j|, the short way around for continuous joints."""
     plain = np.abs(first - second)
     around = np.abs(np.angle(np.exp(1j * (first - second))))
     return np.where(robot.continuous, around, plain)
@@ -74,7 +74,7 @@ def test_what_is_the_same_is_not_chosen_twice() -> None:
 
 
 def test_chain_of_near_duplicates_keeps_every_second() -> None:
-    """The one in the middle goes with the first, so the third is no duplicate of anything that is kept."""
+    """The middle row is a duplicate of the first, so the third row is not a duplicate of a kept row."""
     positions = np.array([[0.0], [0.008], [0.016], [0.024]])
     assert distinct_rows(arm_of("one_joint"), positions, 0.01).tolist() == [0, 2]
 

@@ -1,4 +1,4 @@
-"""Arms with sliding joints, and with fewer joints than a pose has dimensions: complete sets and honest claims."""
+"""Arms with sliding joints, and arms with fewer than six joints: complete sets and correct claims."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eim_ros.kinematics.tolerances import TaskOptions
 
 FloatArray = npt.NDArray[np.float64]
 
-SAME = 0.01  # [rad, m]: answers merge solutions that are closer
-REGULAR = 1e-3  # least singular value of the Jacobian of a regular solution
+SAME = 0.01  # [rad, m]: answers merge solutions closer than this
+REGULAR = 1e-3  # smallest singular value of the Jacobian at a regular solution
 FINE: TaskOptions = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 ONE_SLIDE = [name for name in SLIDING if name[:6].count("P") == 1]
 COMPLETE = [*(name for name in SLIDING if not name.startswith("PRPRRR")), *SHORT]
@@ -38,7 +38,7 @@ def is_complete(solutions: Solutions) -> bool:
 
 
 def special(robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
-    """Return configurations with angles on a grid of 15 degrees, and slides on one of 0.1 m."""
+    """Return configurations with angles on a grid of 15 degrees, and slides on a grid of 0.1 m."""
     angles = math.pi / 12.0 * rng.integers(-12, 13, (n, robot.dof))
     return np.clip(np.where(robot.prismatic, robot.random(n, rng).round(1), angles), robot.lower, robot.upper)
 
@@ -164,7 +164,7 @@ def test_position_of_three_joints_has_all_solutions() -> None:
 
 
 def test_roll_about_the_last_axis_is_not_reported_as_complete() -> None:
-    robot = Robot(SHORT["RRRRR, like SO-100"])  # its last joint rolls the tool, so it is redundant
+    robot = Robot(SHORT["RRRRR, like SO-100"])  # its last joint rolls the tool, so this joint is redundant
     sampler = Sampler(robot).with_constraints(tolerances=FREE_ROLL)
     for pose in robot.fk(robot.random(10, 9)):
         assert not is_complete(sampler.solve_all(pose, seed=0, max_solutions=50))

@@ -1,4 +1,4 @@
-"""Poses at which a joint of an arm with a closed form is free: the solutions there form curves, and none is missing."""
+"""Poses at which a joint of an arm with a closed form is free: solutions form curves, and none is missing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
-ROUNDING = 1e-9  # [rad, m] of pinocchio's logarithm
-EQUAL = 1e-4  # of solutions that meet another one [rad]
+ROUNDING = 1e-9  # rounding error of pinocchio's logarithm [rad, m]
+EQUAL = 1e-4  # largest distance of solutions that meet [rad]
 UR, WRIST = "UR5", "Puma 560"
 TWO_TURNS = "UR5, two turns"
 SPECIAL = (0.0, math.pi, -math.pi)
 
 
 def aligned(name: str, seed: int, fifth: float = 0.0) -> tuple[Sampler, np.ndarray]:
-    """A sampler, and a random configuration (6,) with an aligned wrist, or with another fifth joint."""
+    """Return a sampler and a random configuration (6,) with an aligned wrist, or with another fifth joint."""
     robot = Robot(URDFS[name])
     q = robot.random(1, np.random.default_rng(seed))[0]
     q[4] = fifth
@@ -49,7 +49,7 @@ def test_solutions_of_an_aligned_wrist_are_curves_and_complete(name: str, seed: 
 
 @pytest.mark.parametrize("name", [UR, WRIST, TWO_TURNS])
 def test_curves_of_an_aligned_wrist_contain_all_configurations_that_reach_the_pose(name: str) -> None:
-    """Other members of the curve through q, found by turning the free joint and solving for the rest, are covered."""
+    """Other points of the curve through q are covered. Turning the free joint and solving the rest finds them."""
     sampler, q = aligned(name, 7)
     robot, pose = sampler.robot, sampler.robot.fk(q)
     found = sampler.solve_all(pose, SPACING, seed=0, timeout=ENOUGH)
@@ -78,7 +78,7 @@ def test_nearest_solution_where_the_wrist_is_aligned_is_the_reference(name: str,
     for _ in range(5):
         reference = np.clip(q + rng.uniform(-0.1, 0.1, 6), sampler.robot.lower, sampler.robot.upper)
         other = sampler.solve(pose, near=reference, seed=0, timeout=ENOUGH)
-        # the nearest place on a cubic along the curve has an error of the second order
+        # the nearest point on a cubic along the curve has a second-order error
         assert np.linalg.norm(other.q[0] - reference) <= np.linalg.norm(q - reference) + 1e-4
 
 
@@ -97,7 +97,7 @@ def test_claims_of_known_arms_at_special_configurations_are_true(name: str) -> N
 
 
 def test_claims_of_six_joints_with_equal_links_are_true() -> None:
-    """Folded elbows put the wrist centre on the shoulder, so two joints are free."""
+    """If the elbow is folded, the wrist centre is on the shoulder, so two joints are free."""
     counts = checked(Sampler(arm_of("six_joints")), 150, 2)
     assert not counts.n_wrong, counts.examples
 
@@ -157,7 +157,7 @@ def test_obstacles_remove_solutions_from_curves() -> None:
 
 
 def test_six_joints_left_by_a_fixed_one_have_curves_too() -> None:
-    """The wrist of an iiwa14 aligns where joint 6 is 0."""
+    """The wrist of an iiwa14 is aligned if joint 6 is 0."""
     sampler = Sampler("iiwa14")
     name = sampler.robot.joint_names[2]
     for q in sampler.robot.random(10, np.random.default_rng(0)):
@@ -197,7 +197,7 @@ def test_tight_tolerances_keep_every_row_within_them() -> None:
     ],
 )
 def test_errors_do_not_decide_which_side_of_a_limit_a_claim_counts(name: str, words: str, seed: int) -> None:
-    """Two joints are at their limits: a folded elbow next to an aligned wrist, or where a self-motion has one point."""
+    """Two joints are at their limits, with a folded elbow and an aligned wrist, or a self-motion of one point."""
     values = {"pi": math.pi, "-pi": -math.pi}
     q = np.array([values[word] if word in values else float.fromhex(word) for word in words.split()])
     sampler = Sampler(arm_of(name))

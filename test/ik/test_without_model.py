@@ -1,4 +1,4 @@
-"""All solutions of an arm without a model: verified by pinocchio, different, as many as there are; none preferred."""
+"""All solutions of an arm without a model: verified by pinocchio, distinct, complete, and without preference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data of forward kinematics: on the manifold by pinocchio, within limits, reproducible, and of a known robot."""
+"""Data of forward kinematics: correct by pinocchio, within limits, reproducible, and for a known robot."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from eim_ros.planar.arm import planar_urdf
 def inputs_and_pairs(
     name: str, kind: str, n: int = 6, beyond: float = 0.0, **settings: Any
 ) -> tuple[KinematicInputs, Tensor, Tensor]:
-    """Inputs made from 200 pairs, and n contexts with configurations near those that reach them."""
+    """Return inputs from 200 pairs, and n contexts with configurations near those that reach them."""
     robot = arm_of(name)
     data_set = collect(robot, 200, kind, 0)
     context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
@@ -50,7 +50,7 @@ def test_columns_are_as_many_as_announced(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["position", "pose"])
 def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> None:
-    """Within limits: the log of N(y; FK(q), smoothing^2) but for its constant."""
+    """Within limits it is the log of N(y; FK(q), smoothing^2), up to a constant."""
     inputs, context, _ = inputs_and_pairs("panda", kind)
     robot = arm_of("panda")
     sample = robot.random(6, np.random.default_rng(3))
@@ -65,7 +65,7 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
 
 def test_known_density_falls_softly_beyond_the_limits() -> None:
     robot = arm_of("gantry")
-    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # of a range of 2 m
+    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # as a share of a range of 2 m
     upper = torch.tensor(robot.upper)
     sample = torch.stack(
         [
@@ -110,7 +110,7 @@ def test_smoothing_anneals_to_its_floor() -> None:
 
 
 def test_inputs_show_the_error_in_units_of_the_smoothing() -> None:
-    """At the solution the error columns are zero; a hand's breadth off they grow as the smoothing shrinks."""
+    """The error columns are zero at the solution. Nearby, they grow as the smoothing shrinks."""
     inputs, context, _ = inputs_and_pairs("gantry", "position")
     solution = context - torch.tensor([0.0, 0.0, 0.2], dtype=torch.float64)
     errors = slice(6, 9)

@@ -1,4 +1,4 @@
-"""Families and coverage of solution sets, where they are known."""
+"""Components and coverage of solution sets for which they are known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_clouds_apart_are_families_the_largest_first_and_few_points_are_none() -
 def test_chain_of_near_points_is_one_family() -> None:
     robot = arm_of("planar3")
     line = np.zeros((30, 3))
-    line[:, 0] = np.linspace(-3.0, 3.0, 30)  # steps of .21 rad
+    line[:, 0] = np.linspace(-3.0, 3.0, 30)  # steps of 0.21 rad
     assert (linked_components(robot, line) == 0).all()
     assert (linked_components(robot, line, linkage=0.2) == -1).all()
 
@@ -54,7 +54,7 @@ def test_coverage_weighs_families_equally() -> None:
 def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of_its_elbow() -> None:
     robot, rng = arm_of("planar3"), np.random.default_rng(2)
     pose = robot.fk(np.array([0.3, 0.8, -0.4]))
-    truth = exact_solutions(robot, pose, 300, rng)  # three joints, a full planar pose: elbow up and elbow down
+    truth = exact_solutions(robot, pose, 300, rng)  # three joints and a full planar pose: elbow up and elbow down
     assert truth.n_components == 2
     found = [
         (truth.coverage(some), truth.share_of_components(some)) for some in (truth.positions[:n] for n in (0, 1, 300))

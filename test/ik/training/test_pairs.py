@@ -1,4 +1,4 @@
-"""Pairs collected from joint states: what is taken, what is left out, and that training reads them."""
+"""Pairs collected from joint states: which joint states are used or skipped, and that training reads the pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of arms are trained on the device that is named, without a GPU: see `learning.elsewhere`."""
+"""Models of arms are trained on the given device, tested without a GPU: see `learning.elsewhere`."""
 
 from __future__ import annotations
 

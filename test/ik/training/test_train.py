@@ -1,4 +1,4 @@
-"""Training of an arm's model: kinematic inputs pay, runs are reproducible, and resume bitwise where they were cut."""
+"""Training of an arm's model: kinematic inputs help, and runs are reproducible and resume bit for bit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ every_algorithm = pytest.mark.parametrize("algorithm", TRAININGS)
 
 
 def changed(training: Training, seed: int = 0, **settings: Any) -> Training:
-    """The training with another seed and other settings of its learner."""
+    """Return the training with another seed and other settings of its learner."""
     return dataclasses.replace(training, seed=seed, learner=training.learner.replace(**settings))
 
 
@@ -65,7 +65,7 @@ def assert_equal_models(first: Any, second: Any) -> None:
 
 
 class Interruption:
-    """Callback that is Ctrl-C after some iterations."""
+    """Return a callback that acts like Ctrl-C after some iterations."""
 
     def __init__(self, after: int) -> None:
         self.after = after
@@ -76,7 +76,7 @@ class Interruption:
 
 
 def test_kinematic_inputs_beat_maximum_likelihood() -> None:
-    """Measured over ten seeds: RMSE .19 to .23 of EM's; within limits .92 to .98, EM's .81 to .85; H(z) .90 to .99."""
+    """Over ten seeds: RMSE 0.19 to 0.23 of EM's, share in limits 0.92 to 0.98 (EM 0.81 to 0.85), H(z) 0.90 to 0.99."""
     data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
     config = EIMConfig.kinematic(
@@ -91,7 +91,7 @@ def test_kinematic_inputs_beat_maximum_likelihood() -> None:
 
 
 def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> None:
-    """Elbow up leads nowhere to elbow down: measured .02 and .54 of the samples; the data have a half."""
+    """The start knows only elbow up. Measured shares of elbow down are 0.02 and 0.54; in the data it is a half."""
     data_set = data_of("planar3", n=1500)
     up = data_set.sample[:, 1] > 0.0
     half = DataSet(data_set.context[up], data_set.sample[up], data_set.description)
@@ -123,7 +123,7 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
 
 
 def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits() -> None:
-    """Measured over six seeds: RMSE .11 to .14 of EM's, within limits .94 to .97."""
+    """Measured over six seeds: RMSE 0.11 to 0.14 of EM's, share in limits 0.94 to 0.97."""
     data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
     config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
@@ -145,7 +145,7 @@ def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
 
 
 def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_the_accuracy() -> None:
-    """Of planar3's two ways to bend, demonstrations show one: joint_2 of one sign."""
+    """The demonstrations show only one of planar3's two elbow sides: joint_2 has one sign."""
     every, test = data_of(n=1500), data_of(n=500, seed=1000)
     shown = every.sample[:, 1] > 0.0
     demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
@@ -190,7 +190,7 @@ def test_settings_decide_the_algorithm(algorithm: str) -> None:
 def test_seed_decides_the_model(algorithm: str) -> None:
     data_set = data_of()
     first = changed(TRAININGS[algorithm], 1).run(data_set)
-    torch.manual_seed(99)  # the global generator has no part in it
+    torch.manual_seed(99)  # the global generator has no effect
     assert_equal_models(first, changed(TRAININGS[algorithm], 1).run(data_set))
     other = changed(TRAININGS[algorithm], 2).run(data_set)
     assert not torch.equal(first.model.mixture.experts.biases, other.model.mixture.experts.biases)
@@ -199,7 +199,7 @@ def test_seed_decides_the_model(algorithm: str) -> None:
 @pytest.mark.parametrize("every", [1, 2, 100])
 @every_algorithm
 def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: int) -> None:
-    """Also where the next regular checkpoint is far: Ctrl-C saves the last complete iteration."""
+    """Ctrl-C saves the last complete iteration, even if the next regular checkpoint is far away."""
     training, data_set, checkpoint = changed(TRAININGS[algorithm], 3), data_of(), tmp_path / "checkpoint"
     whole = training.run(data_set)
     saved = RunOptions(checkpoint=checkpoint, checkpoint_every=every)
