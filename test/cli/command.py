@@ -1,4 +1,4 @@
-"""The command line, run in this process or in one of its own."""
+"""The command line, run in this process or in its own process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def validity(answer: Any) -> list[bool]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        """The one JSON object on stdout; what JSON does not know, such as NaN, is an error."""
+        """The only JSON object on stdout. Values that are not valid JSON, such as NaN, are an error."""
         assert self.out.count("\n") == 1, self.out
 
         def refuse(constant: str) -> None:
@@ -73,7 +73,7 @@ class Command:
 
 
 def eim_process(*words: object, folder: Path | None = None) -> Outcome:
-    """Run `eim` in a process of its own."""
+    """Run `eim` in its own process."""
     command = [*COMMAND, *(str(word) for word in words)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=folder)
     return Outcome(result.returncode, result.stdout, result.stderr)
@@ -94,5 +94,5 @@ sys.meta_path.insert(0, Absent())
 
 
 def restore_sigint() -> None:
-    """A runner in the background hands SIGINT on as ignored."""
+    """A background process inherits an ignored SIGINT."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Fixtures of the command-line tests: the command, and files of the planar arm that it made itself."""
+"""Fixtures of the command-line tests: the command, and files of the planar arm that it has created."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def eim(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Positions of the planar arm of three joints."""
+    """Return a data set of positions of the planar arm with three joints."""
     path = tmp_path_factory.mktemp("data") / "planar3.npz"
     assert main(["collect", "--robot", "planar3", "--samples", str(N_SAMPLES), "--output", str(path)]) == 0
     return path
@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
-    """Three experts of the planar arm, by EM."""
+    """Return a model of the planar arm with three experts, trained by EM."""
     path = tmp_path_factory.mktemp("model") / "planar3.safetensors"
     words = ["train", "--robot", "planar3", "--data", str(data), "--algorithm", "em", "--output", str(path), *FAST]
     assert main(words) == 0

@@ -1,4 +1,4 @@
-"""`eim collect`, `import`, `export` and `evaluate`: what they write and say, and what they refuse."""
+"""`eim collect`, `import`, `export` and `evaluate`: what they write and print, and which input they reject."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ HAS_LEROBOT = importlib.util.find_spec("lerobot") is not None
 
 
 def two_arms_and_gripper(begin: float) -> list[Item]:
-    """Two segments of a cell with three publishers; the gripper says only when it opens or shuts."""
+    """Return two segments of a cell with three publishers. The gripper only publishes when it opens or closes."""
     items = [label(begin, "pick")]
     for i in range(120):
         time = begin + 0.01 * i
@@ -142,7 +142,7 @@ def test_export_without_lerobot_tells_the_cure(eim: Command, tmp_path: Path) -> 
 
 
 def demonstrations(begin: float = 0.0) -> list[Item]:
-    """Two segments of the planar arm and one that is too short."""
+    """Return two segments of the planar arm, and a segment that is too short."""
     items = []
     for i, n in enumerate((100, 80, 3)):
         start = begin + 2.0 * i

@@ -1,4 +1,4 @@
-"""`eim demo --planar` in small: nodes, bag, data set, models, executed samples and a picture, all real."""
+"""`eim demo --planar` with few demonstrations: nodes, bag, data set, models, executed samples and a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eim_ros.planar import PlanarArm
 
 def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     folder = tmp_path / "planar"
-    # So few demonstrations make the whole circle quick. They do not decide which model is nearer to the line: with
+    # With so few demonstrations the complete demo is quick. They do not decide which model is nearer to the line: with
     # seed 2 it is EM. docs/report/kinematics.md compares them with more data.
     words = ("--motions", 24, "--places", 4, "--components", 4, "--executed", 2, "--seed", 4)
     outcome = eim_process("demo", "--planar", *words, "--output", folder, "--json")

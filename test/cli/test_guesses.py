@@ -1,4 +1,4 @@
-"""What users type first runs, or is answered by the name that works."""
+"""Commands that users try first run, or lead to the name that works."""
 
 from __future__ import annotations
 

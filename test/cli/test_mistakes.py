@@ -1,4 +1,4 @@
-"""What people get wrong at the command line is answered by one line with cause and cure, and the code of its kind."""
+"""Mistakes at the command line lead to one line with cause and remedy, and to the exit code for their kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the mistakes are made with."""
+    """Create the files that the mistakes use."""
     made = tmp_path_factory.mktemp("mistakes")
     for name, text in FILES.items():
         (made / name).write_text(text, encoding="utf-8")
@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files() -> dict[Path, bytes]:
-    """Return all files, except in the folder of the demo, which collects samples before it refuses its learners."""
+    """Return all files, except in the folder of the demo, which collects samples before it rejects its learners."""
     return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.parts[0] != "demo"}
 
 

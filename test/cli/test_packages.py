@@ -1,4 +1,4 @@
-"""Packages of a robot in every verb that reads one, and in the nodes: by the ways of `kinematics.workspace`."""
+"""Packages of a robot in nodes and in every verb that reads a robot, found in the ways of `kinematics.workspace`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_message_names_the_flag(
         folder.rename(tmp_path / "away")
     file = next(tmp_path.glob("**/arm.urdf.xacro"))
     eim("solve", *POSE, "--robot", file, "--self-collision").refused("'arm_meshes'", "as --package-path")
-    with pytest.raises(Exception, match="as package_paths"):  # in Python again
+    with pytest.raises(Exception, match="as package_paths"):  # the keyword of Python again
         collision_model(Robot(file)).prepare()
 
 

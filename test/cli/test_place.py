@@ -1,4 +1,4 @@
-"""`eim place`: a table or JSON of the best bases, poses of a file, obstacles in the world, and exit codes."""
+"""`eim place`: a table or JSON of the best bases, poses from a file, obstacles in the world, and exit codes."""
 
 from __future__ import annotations
 

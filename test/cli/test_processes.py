@@ -1,4 +1,4 @@
-"""What a command tells while it waits for nodes that it started, and when it gives up."""
+"""Progress that a command prints while it waits for its nodes, and errors that end the waiting."""
 
 from __future__ import annotations
 

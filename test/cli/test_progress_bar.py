@@ -1,4 +1,4 @@
-"""The progress bar: figures that matter, nothing when quiet, and no remains in the way of an error's line."""
+"""The progress bar shows the main figures, is silent on request, and leaves nothing before the line of an error."""
 
 from __future__ import annotations
 

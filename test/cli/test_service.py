@@ -1,4 +1,4 @@
-"""Requests of the verbs to a running node: the flags arrive in the fields of their service."""
+"""Requests of the verbs to a running node: flags are written to the fields of the request."""
 
 from __future__ import annotations
 

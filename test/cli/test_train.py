@@ -1,4 +1,4 @@
-"""`eim train`: where settings come from, what it writes and says, progress, interruption, resuming, and refusals."""
+"""`eim train`: sources of settings, output, progress, interruption, resuming, and errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_algorithm_and_settings_are_recorded_in_the_model(
     assert {name: record[name] for name in model.training} == model.training
     assert model.mixture.n_components == 3
     assert (model.robot.name, model.context_kind) == ("planar3", "position")
-    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]  # the checkpoint is gone
+    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]  # the checkpoint was removed
 
 
 def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path, planar: tuple) -> None:
@@ -107,7 +107,7 @@ def test_bad_input_is_one_line_and_the_old_model_survives(
     (tmp_path / "m").write_text("precious")
     outcome = eim(*planar, "--output", tmp_path / "m", "--json", *quiet, "--experts", N_SAMPLES + 1)
     outcome.refused(f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}")
-    assert outcome.err.rpartition("\r")[2].startswith("eim")  # a bar that was begun is wiped away
+    assert outcome.err.rpartition("\r")[2].startswith("eim")  # the bar is removed
     assert (tmp_path / "m").read_text() == "precious"
 
 
@@ -158,7 +158,7 @@ def test_damaged_checkpoint_and_that_of_another_run_are_one_line(eim: Command, t
 def test_ctrl_c_before_the_first_iteration_ends_the_command(
     eim: Command, tmp_path: Path, planar: tuple, monkeypatch
 ) -> None:
-    """The start of EIM is a fit by EM, which must not take the signal for itself and go on."""
+    """EIM starts with a fit by EM, which must not catch the signal and continue."""
 
     def interrupted(self: object, state: object) -> None:
         raise KeyboardInterrupt
@@ -208,7 +208,7 @@ def test_settings_as_words_are_those_of_the_flags(eim: Command, tmp_path: Path, 
     by_words = eim(*words, *sets("n_components=3", "n_iterations=2")).json
     by_flags = eim(*words, "--experts", 3, "--iterations", 2).json
     assert by_words["config"] == by_flags["config"]
-    assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags beat words
+    assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags win over --set
 
 
 def test_eim_that_changes_nothing_says_so(eim: Command, tmp_path: Path, motions: Path) -> None:

@@ -19,7 +19,7 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 HALF_TURN, TURN = "3.141592653589793", "6.283185307179586"
 WIDE = '<limit lower="-2.9" upper="2.9" effort="1" velocity="1"/>'
 SMALL = ("--quiet", "--experts", 8, "--iterations", 4, *sets("start.em_iterations=3", "exact.n_contexts=300"))
-WRONG_ANGLE = 2e-8  # [rad]: the oracle's logarithm near zero is exact to about this
+WRONG_ANGLE = 2e-8  # [rad]: accuracy of the oracle's logarithm near zero
 
 
 def _hinge(i: int, axis: str, xyz: str = "0 0 0") -> str:
@@ -27,12 +27,12 @@ def _hinge(i: int, axis: str, xyz: str = "0 0 0") -> str:
 
 
 def ur5() -> str:
-    """With the limits of the robot itself, a turn both ways."""
+    """Return the UR5 with limits of one revolution in both directions."""
     return share_path("urdf/ur5.urdf").read_text().replace(HALF_TURN, TURN)
 
 
 def sliding() -> str:
-    """Stanford's arm: shoulder, a telescope, a wrist; the third joint slides."""
+    """The Stanford arm: a shoulder, a sliding third joint, and a wrist."""
     travel = '<limit lower="0.2" upper="0.9" effort="1" velocity="1"/>'
     return chain_urdf(
         _hinge(0, "0 0 1", "0 0 0.41"),
@@ -47,7 +47,7 @@ def sliding() -> str:
 
 
 def snake() -> str:
-    """Fifty joints, about y and z by turns."""
+    """Fifty joints, alternately about y and z."""
     return chain_urdf(*(_hinge(i, "0 1 0" if i % 2 else "0 0 1", "0 0 0.05") for i in range(50)), name="snake")
 
 
@@ -55,7 +55,7 @@ ROBOTS = {"ur5": ur5(), "sliding": sliding(), "continuous": CONTINUOUS, "one_joi
 
 
 class UserRobot:
-    """A URDF file, trained on by the command line, and pinocchio's view of it."""
+    """Train a model for a URDF by the command line, and return it with its oracle by pinocchio."""
 
     def __init__(self, eim: Command, folder: Path, urdf: str, context: str) -> None:
         self._eim, self.context = eim, context
@@ -74,7 +74,7 @@ class UserRobot:
         return ("--pose", *pose[:3, 3], *quaternion)
 
     def sample(self, pose: np.ndarray, *words: object) -> Any:
-        """The answer of `eim sample`, of which all that is called valid is so by pinocchio and by the limits."""
+        """Return the answer of `eim sample`, after checking its valid rows by pinocchio and the limits."""
         outcome = self._eim("sample", "--model", self.model, *self.words_of(pose), "--timeout", 60, "--json", *words)
         assert outcome.code == 0, outcome.err
         answer = outcome.json
@@ -92,7 +92,7 @@ class UserRobot:
 
 
 def reached(robot: Robot, seed: int) -> np.ndarray:
-    """Pose (4, 4) of a random configuration."""
+    """Return the pose (4, 4) of a random configuration."""
     return robot.fk(robot.random(1, np.random.default_rng(seed))[0])
 
 
@@ -104,7 +104,7 @@ def test_a_users_urdf_is_trained_and_sampled(eim: Command, tmp_path: Path, name:
     user = UserRobot(eim, tmp_path, ROBOTS[name], context)
     for seed in range(3):
         found = user.sample(reached(user.robot, seed), "-n", 20, "--seed", 1)["positions"]
-        assert 1 <= len(found) <= 20  # fewer if there are not so many that differ
+        assert 1 <= len(found) <= 20  # fewer if there are not enough distinct solutions
 
 
 def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_shipped_robot_trained_in_a_real_process(eim: Command, tmp_path: Path, d
 
 
 def test_urdf_of_a_user_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
-    """A tree with side branches, all kinds of joints and meshes that do not exist; the whole pose as context."""
+    """The robot is a tree with all kinds of joints and missing meshes. The context is the complete pose."""
     path = tmp_path / "arm.urdf"
     path.write_text(random_urdf(5, 8))
     flags = ("--robot", path, "--base", "l0", "--tip", "l8")
@@ -152,7 +152,7 @@ def test_urdf_of_a_user_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
     assert trained.code == 0, trained.err
     figures = eim("evaluate", "--model", model, "--data", data, "--json").json
     assert 0.0 < figures["median_orientation"] <= np.pi
-    path.unlink()  # the model knows its robot
+    path.unlink()  # the model contains its robot
     robot = Robot(random_urdf(5, 8), "l8", base="l0")
     q = robot.random(1, np.random.default_rng(0))[0]
     wanted = robot.fk(q)

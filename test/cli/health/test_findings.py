@@ -1,4 +1,4 @@
-"""Each fault is found where it is made, and its cure is named."""
+"""Each fault is found where it is introduced, and its remedy is named."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
     monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # a fault, so that no nodes are started
     profiles = tmp_path / "mine.xml"
     monkeypatch.setenv(variable, str(profiles))
-    assert [found.state for found in findings_of(doctor.dds)] == [FAULT, MISSING]  # no such file
+    assert [found.state for found in findings_of(doctor.dds)] == [FAULT, MISSING]  # the file does not exist
     profiles.write_text("<profiles/>", encoding="utf-8")
     told = findings_of(doctor.dds)[1]
     assert (variable in told.told, "config/fastdds.xml" in told.cure) == (True, True)
