@@ -46,7 +46,7 @@ GROUPS = {
     },
     "An arm and its reach": {
         "view": ("view", "drag the target in the browser and see the solutions"),
-        "picture": ("sample", "draw an arm in several solutions of a pose to a file"),
+        "picture": ("sample", "write a picture of an arm in several solutions of a pose"),
         "map": ("map", "which poses an arm reaches, and how well"),
         "place": ("place", "where the base of an arm must stand to reach poses"),
         "list": ("map", "list the included robots and models"),

@@ -332,7 +332,7 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "guarantee": _guarantee,
     "limits": _limits,
 }
-"""Functions that convert a value of YAML to the argument of a method, by setting."""
+"""Functions that convert a value of YAML to the argument of a method, by name of the setting."""
 
 
 def use_threads(n: int | None) -> None:

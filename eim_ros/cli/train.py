@@ -283,7 +283,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Samples (n, n_dims) and contexts (n, n_context), or None, from a file of the user, and the names of columns."""
+    """Samples (n, n_dims) and optional contexts (n, n_context) from a file of the user, with names of the columns."""
 
     contexts: FloatArray | None
     samples: FloatArray

@@ -67,7 +67,7 @@ class Candidates:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Return the rows of at least one part, in turn."""
+        """Return the rows of at least one part, in sequence."""
         return cls(
             np.concatenate([part.q for part in parts]),
             np.concatenate([part.position_error for part in parts]),

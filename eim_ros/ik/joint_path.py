@@ -264,6 +264,6 @@ def _durations(times: npt.ArrayLike, n_poses: int, near: FloatArray | None) -> F
     stamps = numbers_of(times, (n_poses,), "times")
     durations = np.diff(stamps, prepend=-math.inf if near is None else 0.0)
     if not (durations > 0.0).all():
-        start = "" if near is None else ", and the first one be positive, because time 0 is at `near`"
+        start = "" if near is None else ", and the first must be positive, because time 0 is at `near`"
         raise ConfigurationError(f"times must increase{start}", times)
     return durations

@@ -254,7 +254,7 @@ class Ordering:
             raise ConfigurationError("ordering by distance needs a reference configuration: give near", self.order)
         if self.posture is None and "posture" in given:
             raise ConfigurationError("ordering by posture needs a preferred posture: give posture", self.order)
-        self.__dict__.update(derived)  # faster than three calls of object.__setattr__, which the frozen class needs
+        self.__dict__.update(derived)  # the class is frozen; faster than three object.__setattr__ calls
 
     @property
     def needs_density(self) -> bool:
