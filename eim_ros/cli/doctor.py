@@ -169,7 +169,7 @@ def compiled() -> Iterator[Finding]:
         module = native.load_native(name)
         importlib.import_module(name.rpartition(".")[0])
         loaded = str(module.__name__).rpartition("_")[2]
-        told = f"{name} is built for {loaded}, this {platform.machine()} processor has {best}"
+        told = f"{name} is built for {loaded}, and this {platform.machine()} processor has {best}"
         if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):
             yield Finding("compiled", GOOD, told)
         elif os.environ.get(native.VARIABLE):

@@ -40,7 +40,9 @@ class Place:
         "Range of the base link's x in the world [m] (default: every x from which a pose may be in reach).",
         metavar="LOWER UPPER",
     )
-    y: tuple[float, float] | None = flag(None, "Range of the base link's y in the world [m].", metavar="LOWER UPPER")
+    y: tuple[float, float] | None = flag(
+        None, "Range of the base link's y in the world [m] (default: as for --x).", metavar="LOWER UPPER"
+    )
     z: float = flag(0.0, "Height of the base link in the world [m].", is_expert=True)
     spacing: float = flag(0.1, "Distance between neighbouring positions [m].", read=positive)
     yaws: int = count(
