@@ -44,7 +44,7 @@ def test_arrays_of_an_archive_give_one_or_several_columns(tmp_path: Path) -> Non
         ("x,y\n1,2\n", ["z"], r"no column or array 'z'; it has x, y"),
         ("angle,y\n1,2\n", ["angel"], "did you mean angle"),
         ("1,2\n3,4\n", ["x"], "it has 1, 2"),
-        ("x,x\n1,2\n", ["x"], "several columns x"),
+        ("x,x\n1,2\n", ["x"], "several columns named x"),
         ("x,y\n1,left\n", ["y"], "convert string 'left'"),
         ("x,y\n1,\n", ["y"], "convert string ''"),
         ("x,y\n1\n", ["y"], "own"),
