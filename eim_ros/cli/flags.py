@@ -24,6 +24,7 @@ from eim_ros.core.settings import Settings, described, is_within
 LARGEST_COUNT = 2**32 - 1  # largest count in the messages of the services
 LARGEST_SEED = 2**63 - 1
 HELP = ("-h", "--help", "--help-all")
+_BETWEEN_NUMBERS = re.compile(r"[\s,;\[\]()]+")
 
 
 def flag(
@@ -129,7 +130,7 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
     `is_partial`, unknown words are ignored, and missing flags have the value None.
     """
     known = [*flags_of(kind), *(names[0] for _, names, _ in _flags(kind) if len(names) > 1)]
-    words = _translated(kind, _with_first_flags(kind, words), known)
+    words = _translated(kind, _with_first_flags(kind, _separated(kind, words)), known)
     parser = parser_of(kind, program, "--help-all" in words, is_partial)
     if not is_partial and set(HELP) & set(words):
         print(parser.format_help().rstrip())
@@ -146,6 +147,32 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
         meant = did_you_mean(rest[0], known) or "; give each value after its flag, as in --robot panda"
         parser.error(f"unexpected argument {' '.join(rest)}{meant}")
     return _built(kind, vars(found))
+
+
+def _separated(kind: Any, words: Sequence[str]) -> list[str]:
+    """Return one word for each number of a list such as "[0.4, 0.1, 0.5]", after flags that take several numbers."""
+    lists = set[str]()
+    for owner, names, field in _flags(kind):
+        if field.name == "near" or _takes_numbers(_hint(owner, field)):  # --near also takes names of joints
+            lists.update(names)
+    found, is_list = list[str](), True  # the numbers of a pose may be the first words
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in lists:
+            found.append(name)
+            word, is_list = value, True
+        parts = [part for part in _BETWEEN_NUMBERS.split(word) if part]
+        is_split = is_list and parts not in ([], [word]) and all(map(_is_number, parts))
+        found += parts if is_split else [word]
+        is_list = word in lists if _is_flag(word) and not is_split else is_list
+    return found
+
+
+def _takes_numbers(hint: Any) -> bool:
+    """Return whether a flag takes several numbers."""
+    plain = _plain(hint)
+    inner = typing.get_args(plain)[0] if typing.get_origin(plain) is tuple else None
+    return inner in (float, int) or (typing.get_origin(inner) is tuple and _takes_numbers(inner))
 
 
 def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 EXTRAS = {
     "torch": "learning",
@@ -189,6 +189,30 @@ def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
     choices = list(known)
     near = dict.fromkeys(n for word in ([words] if isinstance(words, str) else words) for n in _similar(word, choices))
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+class Hinting:
+    """Base class of objects that know names of other libraries, and name their own in the error message.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot
+    >>> Robot("panda").forward([0.0] * 7)
+    Traceback (most recent call last):
+        ...
+    AttributeError: 'Robot' object has no attribute 'forward'; use fk(q)
+    """
+
+    __slots__ = ()
+    _ELSEWHERE: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._ELSEWHERE:
+                kind, here = type(self).__name__, self._ELSEWHERE[name]
+                raise AttributeError(f"{kind!r} object has no attribute {name!r}; use {here}")
+            return object.__getattribute__(self, name)  # raises the usual error
 
 
 def _similar(word: str, known: list[str]) -> list[str]:

@@ -16,12 +16,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 
 from eim_ros.core.checks import check_keywords, expect
-from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
+from eim_ros.core.errors import ConfigurationError, Hinting, PoseError, RobotError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.engine import Engine, Poses
 from eim_ros.ik.joint_path import JointPath, largest_steps
@@ -57,7 +57,7 @@ MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the
 MOST_CONSTRAINED = 16  # number of constraints with a cached sampler
 
 
-class Sampler:
+class Sampler(Hinting):
     """Computes configurations that reach a pose.
 
     Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
@@ -107,6 +107,14 @@ class Sampler:
         ),
         "_with_tools",
     )
+    _ELSEWHERE: ClassVar = {
+        **dict.fromkeys(("compute_ik", "get_ik", "ik", "inverse", "inverse_kinematics", "ikine"), "solve(pose)"),
+        **dict.fromkeys(("all_solutions", "get_all_ik", "solve_ik_all"), "solve_all(pose)"),
+        **dict.fromkeys(("fk", "forward", "forward_kinematics", "fkine"), "robot.fk(q)"),
+        **{name: f"robot.{name}" for name in ("dof", "jacobian", "joint_names", "limits", "lower", "random", "upper")},
+        **dict.fromkeys(("batch", "solve_many"), "solve_batch(poses)"),
+        "certify": 'solve_all(pose, guarantee="certified")',
+    }
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError, Hinting
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode, Outcome
 from eim_ros.ik.completeness import CompletenessReport
@@ -73,7 +73,7 @@ def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] |
     return list(itertools.chain.from_iterable(each))
 
 
-class Solutions:
+class Solutions(Hinting):
     """Configurations for one or several poses.
 
     `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
@@ -105,6 +105,15 @@ class Solutions:
         *("_counts", "_densities", "_errors", "_expert", "_joint_names", "_log_prob", "_outcomes", "_q", "_robot"),
         *("_tensor", "_times", "_valid"),
     )
+    _ELSEWHERE: ClassVar = {
+        **dict.fromkeys(("success", "found", "is_valid"), "bool(solutions), or `valid` for each row"),
+        **dict.fromkeys(("configurations", "joints", "positions", "solutions", "values"), "q"),
+        **dict.fromkeys(("to_dataframe", "to_pandas"), "pandas.DataFrame(solutions.to_dict())"),
+        **dict.fromkeys(("certified", "is_complete"), "completeness.certified"),
+        **dict.fromkeys(("plot", "show", "draw"), "eim_ros.view.draw_solutions"),
+        "to_csv": 'numpy.savetxt(path, solutions.q, delimiter=",")',
+        "to_numpy": "q",
+    }
 
     def __init__(
         self,

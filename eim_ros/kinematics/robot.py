@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from eim_ros.core.checks import (
     numbers_of,
     whole_number,
 )
-from eim_ros.core.errors import PoseError, RobotError, RobotWarning, warn_caller
+from eim_ros.core.errors import Hinting, PoseError, RobotError, RobotWarning, warn_caller
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.catalogue import checked_source, read_description, read_srdf, robot_path, urdf_folder
 from eim_ros.kinematics.collision_options import CollisionOptions
@@ -58,7 +58,7 @@ FULL_POSE = 6  # number of joints that a pose determines
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Robot:
+class Robot(Hinting):
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
     The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. MJCF
@@ -139,6 +139,15 @@ class Robot:
     collision: CollisionOptions = field(repr=False)
     folder: Path | None = field(repr=False)
     remarks: tuple[str, ...] = field(repr=False)
+
+    _ELSEWHERE: ClassVar = {
+        **dict.fromkeys(("fkine", "forward", "forward_kinematics"), "fk(q)"),
+        **dict.fromkeys(("n", "n_joints", "ndof", "nq", "num_joints"), "dof"),
+        **dict.fromkeys(("inverse", "ik", "ikine", "solve"), "Sampler(robot).solve(pose)"),
+        **dict.fromkeys(("jacob0", "jacobe"), "jacobian(q)"),
+        **dict.fromkeys(("random_configuration", "random_configurations", "sample"), "random(n, rng)"),
+        **dict.fromkeys(("joint_limits", "qlim"), "lower and upper"),
+    }
 
     def __init__(
         self,

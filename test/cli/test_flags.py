@@ -87,7 +87,7 @@ def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixt
         (("--output", "f", "--samples", "x"), "--samples: expected a whole number, got 'x'"),
         (("--output", "f", "--width", "0"), "--width: must be positive, got 0"),
         (("--output", "f", "--values"), "--values: expected at least one argument"),
-        (("--output", "f", "--values", "[1", "2]"), "got '[1'; separate several numbers by spaces"),
+        (("--output", "f", "--values", "[1", "x]"), "got 'x]'; separate several numbers by spaces"),
         (("--output", "f", "--pair", "1"), "--pair: expected 2 arguments"),
         (("--output", "f", "--kind", "c"), "--kind: invalid choice: 'c' (choose from a, b)"),
         (("--outptu", "f"), "there is no flag --outptu; did you mean --output?"),
