@@ -114,9 +114,9 @@ REFUSED = {
     "sampler.solve(pose, near=np.degrees(q))": r"radians",
     "sampler.solve(pose, seed=q)": r"near=q",
     "Box([0.1, 0.1, 0.1])": r"Box\(size, at=position\)",
-    "Sphere(0.1, [0.5, 0.0, 0.2])": r"is the first argument",
-    "Robot('package://my_robot/arm.urdf')": r"'my_robot' \(AMENT_PREFIX_PATH",
-    "Robot(object())": r"path of a URDF or its text, got a object",
+    "Sphere(0.1, [0.5, 0.0, 0.2])": r"a position as its first argument",
+    "Robot('package://my_robot/arm.urdf')": r"'my_robot' .*AMENT_PREFIX_PATH",
+    "Robot(object())": r"path or text of a URDF, got an object of type object",
     "sampler.save('sampler.bin')": r"pickle",
     "sampler.refine(q, pose)": r"has no attribute 'refine'",  # of a robot, which ignores constraints
     "sampler.sample(pose, 5)['q']": r"rows must be chosen by",

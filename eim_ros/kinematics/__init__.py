@@ -19,7 +19,7 @@ from eim_ros.kinematics.refinement import Refinement, refine, spread
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.urdf import joint_limits
 
-__all__ = [  # in the order of the reference, the most important first
+__all__ = [  # same order as in the reference: the most important names first
     "Robot",
     "pose_from",
     "Box",

@@ -1,7 +1,7 @@
-"""Branches of solutions by name, as signs of quantities that follow from the lines of the joint axes.
+"""Named branches of solutions, defined by the signs of quantities that follow from the lines of the joint axes.
 
-`Branches` has the definitions. The Jacobian gives the lines in the base frame: if a joint turns about an axis through p
-in direction a, and the tip is at t, the velocity of the tip is a x (t - p).
+The definitions are in `Branches`. The Jacobian gives the lines in the base frame. If a joint turns about an axis
+through p in direction a, and the tip is at t, the velocity of the tip is a x (t - p).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from eim_ros.solver import Chain
 NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"shoulder": ("left", "right"), "elbow": ("down", "up"), "wrist": ("flip", "no-flip")}
 )
-"""Labels of each name: that of negative and that of positive quantities."""
+"""Two labels for each name: the first for negative and the second for positive quantities."""
 
-BOUNDARY = 1e-6  # quantities below this have no sign; they are at most about 1
-ALIKE = 0.02  # sine, or length relative to the reach, below which axes count as parallel or meeting
-OFFSET = 0.01  # length relative to the reach above which a shoulder is offset
+BOUNDARY = 1e-6  # smaller quantities have no sign; all quantities are at most about 1
+ALIKE = 0.02  # axes with a smaller sine count as parallel; with a smaller distance / reach, as meeting
+OFFSET = 0.01  # a shoulder is offset if its offset / reach is larger
 TINY = np.finfo(np.float64).tiny
-CLEARLY = 0.5  # cosine above which two axes have the same direction
+CLEARLY = 0.5  # two axes have the same direction if their cosine is larger
 X, Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 
 
@@ -36,41 +36,44 @@ X, Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 class Branches:
     """Names of the branches of an arm: shoulder left or right, elbow up or down, wrist flip or no-flip.
 
-    A label is the sign of a quantity. Below, a_i is the direction of axis i in the base frame, p_i is a point on it,
-    and z is the z axis of the base. The zeros of the joint angles have no influence.
+    A label is the sign of a quantity. In the following, a_i is the direction of axis i in the base frame, p_i is a
+    point on it, and z is the z axis of the base. The labels do not depend on where the zeros of the joint angles are.
 
-    - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. Divided by the reach of the arm.
+    - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. The quantity is divided by the
+      reach of the arm.
     - `elbow` is "up" if z . (u - d (u . d) / (d . d)) > 0, with u = E - S and d = F - S, and "down" if it is negative.
-      The elbow is then above the line from shoulder to wrist. Divided by the length of u.
+      "Up" means that the elbow is above the line from shoulder to wrist. The quantity is divided by the length of u.
     - `wrist` is "no-flip" if c . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle
-      joint of the wrist. The quantity is the sine of its angle, counted from where its neighbours are in line.
+      joint of the wrist. The quantity is the sine of the angle of joint m, counted from where its neighbours are in
+      line.
 
-    The names are defined for two kinds of arms, up to 2 % of the reach:
+    The names are defined for two kinds of arms. Axes may miss these conditions by up to 2 % of the reach:
 
     - Six joints, and the last three axes meet in W, or axes 2 to 4 are parallel (UR). For a UR, W is the point of axis
-      6 nearest to axis 5. The elbow needs parallel axes 2 and 3. S, E and F are points of axis 2, of axis 3, and W (of
-      axis 4 for a UR), projected onto a plane normal to axis 2.
-    - Seven joints, and the first three axes meet in S and the last three in F. E is the point of axis 4 nearest to S.
+      6 nearest to axis 5. The elbow needs parallel axes 2 and 3. S is a point of axis 2, E is a point of axis 3, and F
+      is W (for a UR, a point of axis 4). All three are projected onto a plane normal to axis 2.
+    - Seven joints. The first three axes meet in S, and the last three meet in F. E is the point of axis 4 nearest to S.
       In the formula of the shoulder, E - S replaces W - p_1.
 
-    a_1 points up, b is along axis 2 and c along axis m, so that a label does not depend on the direction of an axis in
-    the URDF:
+    The direction a_1 points up, b is along axis 2, and c is along axis m. The signs of b and c are chosen as follows,
+    so that a label does not depend on the direction of an axis in the URDF:
 
-    - If the plane of the arm is offset from axis 1, the label is the side, seen from above and towards the wrist.
+    - If the plane of the arm is offset from axis 1, the label of the shoulder is the side of the offset. It is seen
+      from above by someone who looks towards the wrist.
     - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
       middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
     - With "right" and "no-flip", a hand on a forearm that points away from axis 1 bends down in the middle of the
       limits of the joint before joint m. If that joint has no limits, and for UR arms, c is the direction in the URDF.
 
-    Near 0 there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these configurations are singular.
-    The elbow also has no label where the line from shoulder to wrist is vertical.
+    If the quantity is nearly 0, there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these
+    configurations are singular. The elbow also has no label where the line from shoulder to wrist is vertical.
 
     Attributes
     ----------
     robot : str
         Name of the robot.
     reasons : mapping of str to str
-        Reason for which the arm does not have a name, by name.
+        For each name that is not defined for the arm, the reason.
 
     Examples
     --------
@@ -89,14 +92,14 @@ class Branches:
     reasons: Mapping[str, str]
     dof: int
     chain: Chain = field(repr=False)
-    is_parallel: bool = False  # axes 2 to 4 are parallel
+    is_parallel: bool = False  # whether axes 2 to 4 are parallel
     centres: tuple[FloatArray, FloatArray] = (X, X)  # shoulder in the base frame, wrist in the tip's frame [m]
     directions: tuple[float, float] = (1.0, 1.0)  # signs of the shoulder and of the wrist
     reach: float = 1.0  # [m]
 
     @classmethod
     def of(cls, robot: str, chain: Chain, links: FloatArray, bounds: FloatArray) -> Branches:
-        """Return the names of a robot with links (m + 1, 16) and bounds (3, dof)."""
+        """Return the branches of a robot with links (m + 1, 16) and bounds (3, dof)."""
         dof, joints = bounds.shape[1], links[:-1]
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
             why = "it does not have six or seven revolute joints without followers"
@@ -107,14 +110,14 @@ class Branches:
 
     @classmethod
     def _of_lines(cls, robot: str, chain: Chain, lines: _Lines, continuous: BoolArray, size: float) -> Branches:
-        """Return the names of an arm, from its axes in the middle of the limits."""
+        """Return the branches of an arm, determined from its axes in the middle of the limits."""
         a, p, dof = lines.directions[0], lines.points[0], len(continuous)
         wrist, wrist_gap = _meeting(a[-3:], p[-3:])
         shoulder, shoulder_gap = _meeting(a[:3], p[:3])
         is_spherical = wrist_gap <= ALIKE * size
         is_parallel = dof == 6 and max(_sine(a[1], a[2]), _sine(a[1], a[3])) <= ALIKE and not is_spherical
         if dof == 7 and not (is_spherical and shoulder_gap <= ALIKE * size):
-            why = "its first three axes do not meet in a point, or its last three"
+            why = "its first three axes do not meet in a point, or its last three axes do not"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         if dof == 6 and not (is_spherical or is_parallel):
             why = "its last three axes do not meet, and axes 2 to 4 are not parallel"
@@ -141,9 +144,9 @@ class Branches:
         return tuple(name for name in NAMES if name not in self.reasons)
 
     def measures(self, q: npt.ArrayLike, names: Iterable[str] | None = None) -> dict[str, FloatArray]:
-        """Return the signed quantity (n,) of each name for configurations (n, dof); it is 0 at a boundary.
+        """Return the signed quantity (n,) of each name for configurations (n, dof). It is 0 between two branches.
 
-        Without `names`, the result has all names that are defined.
+        Without `names`, the result has all names that are defined for the arm.
         """
         names = self.names if names is None else tuple(names)
         if not names:
@@ -172,7 +175,7 @@ class Branches:
         return found
 
     def labels(self, q: npt.ArrayLike) -> dict[str, npt.NDArray[np.str_]]:
-        """Return the labels (n,) of configurations (n, dof) by name; they are empty at a boundary."""
+        """Return the labels (n,) of configurations (n, dof) by name. A label is empty between two branches."""
         return {
             name: np.where(measure > BOUNDARY, NAMES[name][1], np.where(measure < -BOUNDARY, NAMES[name][0], ""))
             for name, measure in self.measures(q).items()
@@ -181,7 +184,7 @@ class Branches:
     def margins(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> FloatArray:
         """Return how far configurations (n, dof) are inside a branch, (n,); negative if they are outside.
 
-        The margin is the least quantity of the names in the branch, with the sign of the label.
+        The margin is the smallest quantity among the names in the branch, each multiplied by the sign of its label.
         """
         measures = self.measures(q, branch).items()
         return np.asarray(
@@ -202,17 +205,17 @@ class Branches:
         return np.asarray(self.margins(q, branch) > BOUNDARY)
 
     def check(self, branch: Mapping[str, str]) -> None:
-        """Raise `ConstraintError` if the arm does not have all names of a checked branch."""
+        """Raise `ConstraintError` if a name in a checked branch is not defined for the arm."""
         for name in branch:
             if name in self.reasons:
-                rest = f"; it has: {', '.join(self.names)}" if self.names else ""
+                rest = f"; names defined for it: {', '.join(self.names)}" if self.names else ""
                 raise ConstraintError(
                     f"the branch {name!r} is not defined for robot {self.robot!r}, because {self.reasons[name]}{rest}",
                     name,
                 )
 
     def _rows(self, q: npt.ArrayLike) -> FloatArray:
-        """Return configurations (n, dof) after a check of their shape; one configuration (dof,) is one row."""
+        """Check the shape of configurations and return them as (n, dof); one configuration (dof,) becomes one row."""
         try:
             rows = as_numbers(q)
         except (TypeError, ValueError) as error:
@@ -230,7 +233,7 @@ def checked_branch(branch: Mapping[str, str]) -> dict[str, str]:
     for name, label in branch.items():
         if name not in NAMES:
             known = ", ".join(NAMES) + did_you_mean(str(name), NAMES)
-            raise ConstraintError(f"there is no branch {name!r}; known names: {known}", name)
+            raise ConstraintError(f"there is no branch {name!r}; the branches are {known}", name)
         if not isinstance(label, str) or label not in NAMES[name]:
             known = " or ".join(map(repr, NAMES[name]))
             raise ConstraintError(f"the branch {name!r} must be {known}, got {label!r}", label)
@@ -249,7 +252,7 @@ class _Lines:
 
 
 def _sideways(lines: _Lines, up: float, wrist: FloatArray, size: float, is_redundant: bool, is_free: bool) -> float:
-    """Return the sign that axis 2 is multiplied by, so that its direction is b; `is_free` if joint 1 is continuous."""
+    """Return the factor, 1 or -1, that turns the direction of axis 2 into b; `is_free` means a continuous joint 1."""
     a, p = lines.directions[0], lines.points[0]
     if not is_redundant:
         near = p[0] + a[0] * _nearest(p[0], a[0], p[1], a[1])
@@ -263,12 +266,12 @@ def _sideways(lines: _Lines, up: float, wrist: FloatArray, size: float, is_redun
 
 
 def _sign_if_clear(cosine: float, sign: float, is_free: bool) -> float:
-    """Return the sign of a cosine times another, or 1 if it is not clear or depends on the zero of a joint."""
+    """Return `sign` with the sign of a cosine, or 1 if the cosine is near 0 or depends on the zero of a joint."""
     return 1.0 if is_free or abs(cosine) < CLEARLY else float(np.sign(cosine)) * sign
 
 
 def _meeting(a: FloatArray, p: FloatArray) -> tuple[FloatArray, float]:
-    """Return the point in which three axes meet, and the largest gap there; the gap is infinite if two are parallel."""
+    """Return the point in which three axes meet, and their largest gap there (infinite if two axes are parallel)."""
     if min(_sine(a[0], a[1]), _sine(a[1], a[2])) <= ALIKE:
         return p[0], np.inf
     first, second = (p[i] + a[i] * _nearest(p[i], a[i], p[1 - i], a[1 - i]) for i in (0, 1))
@@ -278,7 +281,7 @@ def _meeting(a: FloatArray, p: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _nearest(p: FloatArray, a: FloatArray, other_p: FloatArray, other_a: FloatArray) -> float:
-    """Return the coordinate along a line of its point that is nearest to another line; 0 if they are parallel."""
+    """Return where a line is nearest to another, as a coordinate along the line; 0 if they are parallel."""
     cosine, between = float(a @ other_a), other_p - p
     return float((between @ a - cosine * (between @ other_a)) / max(1.0 - cosine**2, ALIKE**2))
 

@@ -1,4 +1,4 @@
-"""Descriptions of robots: included files, names from other packages, paths, objects of other libraries, xacro, MJCF.
+"""Robot descriptions from any source: included files, other packages, paths, objects of other libraries, xacro, MJCF.
 
 The module also finds the other files of the package (config/, launch/), in a checkout and in an installed package.
 """
@@ -39,7 +39,7 @@ SHIPPED_ROBOTS = (
 """Names of the included robots, for `Robot` and `Sampler`."""
 MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
 DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
-XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
+XML_METHODS = ("to_xml_string", "write_xml_string")  # methods of urdf_parser_py and yourdfpy
 _xacro_lock = threading.Lock()  # xacro keeps its arguments in global variables
 
 
@@ -76,7 +76,7 @@ def share_path(relative: str) -> Path:
 def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = ()) -> Path:
     """Return the path of a description: a path itself, the name of an included robot, or one of `robot_descriptions`.
 
-    A path may also be `package://NAME/...`; `package_paths` are further folders of packages, see `find_mesh`.
+    A path may also be `package://NAME/...`. Packages are also searched in `package_paths`, see `find_mesh`.
 
     Raises
     ------
@@ -105,14 +105,14 @@ def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = (
     if described is not None:
         return described
     raise RobotError(
-        f"no included robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; give any other by the path of its URDF, "
-        f"or by its name in {DESCRIPTIONS} if that is installed{_similar(name)}",
+        f"there is no included robot {name!r}, only {', '.join(SHIPPED_ROBOTS)}. For other robots, give "
+        f"the path of the URDF, or the name in {DESCRIPTIONS} if it is installed{_similar(name)}",
         name,
     )
 
 
 def _named_file(name: str, near: Path | None, package_paths: Sequence[str | Path]) -> Path:
-    """Return the path of a file `package://...` or `file://...`; arguments of xacro after its name are kept."""
+    """Return the path of a file `package://...` or `file://...`, followed by the xacro arguments after its name."""
     file, xacro, arguments = name.partition(".xacro ")
     try:
         path = find_mesh(file + xacro.rstrip(), near, package_paths)
@@ -124,7 +124,7 @@ def _named_file(name: str, near: Path | None, package_paths: Sequence[str | Path
 def read_srdf(source: str | Path, near: Path | None, package_paths: Sequence[str | Path] = ()) -> str:
     """Return the text of an SRDF: the source itself if it is a text, otherwise the content of the file it names.
 
-    A name `package://NAME/...` is searched near the file of the robot, too. A xacro file is expanded.
+    A package in `package://NAME/...` is also searched near the file of the robot. A xacro file is expanded.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def read_srdf(source: str | Path, near: Path | None, package_paths: Sequence[str
 
 
 def _similar(name: str) -> str:
-    """Return the end of a message that suggests an included robot, also for its maker, or a name within the word."""
+    """Return the end of a message that suggests an included robot whose name is similar to, or part of, the word."""
     parts = MAKERS | {robot: robot for robot in SHIPPED_ROBOTS}
     within = max((part for part in parts if part in name.lower()), key=len, default=None)
     return f"; did you mean {parts[within]}?" if within else did_you_mean(name, SHIPPED_ROBOTS)
@@ -153,7 +153,7 @@ def _described(name: str) -> Path | None:
     except ModuleNotFoundError:
         return None
     except Exception as error:  # the download may fail in many ways
-        raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
+        raise RobotError(f"{DESCRIPTIONS} cannot load {name!r}: {error}", name) from error
     paths = (getattr(module, kind, None) for kind in ("URDF_PATH", "XACRO_PATH", "MJCF_PATH"))
     path = next(filter(None, paths), None)
     if path is None:
@@ -162,7 +162,7 @@ def _described(name: str) -> Path | None:
 
 
 def checked_source(source: Any) -> str | Path:
-    """Return a name, a path or a description (XML), which objects of urdf_parser_py, yourdfpy and ElementTree contain.
+    """Return a name, a path or a description (XML); objects of urdf_parser_py, yourdfpy and ElementTree become XML.
 
     Raise `RobotError` for other objects.
     """
@@ -176,23 +176,25 @@ def checked_source(source: Any) -> str | Path:
             text = method()
             return text.decode() if isinstance(text, bytes) else str(text)
     raise RobotError(
-        f"a robot is the name of an included one, the path of a URDF or its text, got a {type(source).__name__}", source
+        "a robot must be given by the name of an included robot, or by the path or text of a URDF, got an object of "
+        f"type {type(source).__name__}",
+        source,
     )
 
 
 def read_urdf_source(source: str | Path, package_paths: Sequence[str | Path] = ()) -> str | bytes:
-    """Return the URDF of a source, see `read_description`."""
+    """Return the URDF of a source; see `read_description`."""
     return read_description(source, package_paths).text
 
 
 def read_description(source: str | Path, package_paths: Sequence[str | Path] = ()) -> Description:
-    """Return the URDF of a source, with remarks on what it lacks.
+    """Return the URDF of a source, with remarks on parts that could not be converted.
 
-    It is the source itself if it starts with '<', otherwise the content of the file it names. The content is not
-    decoded, because the XML parser detects the encoding. MJCF is converted; only files are, because MJCF may include
-    any other file. A file that ends in .xacro is expanded, with arguments that follow its name, such as
-    "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are never expanded, because xacro evaluates Python and includes
-    any file. `package_paths` are further folders of packages for `$(find NAME)`, see `find_mesh`.
+    The URDF is the source itself if it starts with '<', otherwise the content of the file it names. The content is not
+    decoded, because the XML parser detects the encoding. MJCF is converted if it is in a file, but not if it is a text,
+    because MJCF may include any other file. A file that ends in .xacro is expanded with the arguments that follow its
+    name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are never expanded, because xacro evaluates Python
+    and includes any file. `$(find NAME)` also searches `package_paths`, see `find_mesh`.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return Description(source.lstrip("\ufeff \t\r\n"))
@@ -224,7 +226,7 @@ def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
 
 
 def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequence[str | Path] = ()) -> str:
-    """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
+    """Expand a xacro file to a URDF; raise `RobotError` if xacro is not installed or fails.
 
     `$(find NAME)` searches as `find_mesh` does.
     """
@@ -233,26 +235,27 @@ def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequ
         xacro = importlib.import_module("xacro")
     except ImportError as error:
         raise RobotError(
-            f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
+            f"{path} is a xacro file, and xacro is not installed: install it (it comes with ROS, or pip install "
+            f"xacro), or expand the file yourself: {by_hand}",
             str(path),
         ) from error
     try:
         with _finding_packages(path.absolute().parent, package_paths):
             return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
-    except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
+    except (Exception, SystemExit) as error:  # the XML parser and Python expressions in the file may raise anything
         told = " ".join(str(error).split()) or type(error).__name__
         missing = re.search(r"package '([^']+)' not found", told)
         remedy = (
             f"package {missing[1]!r} is not found: {missing_package(missing[1])}"
             if missing
-            else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
+            else f"{told}; if arguments are missing, write them after the name of the file: '{path.name} NAME:=VALUE'"
         )
         raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
 
 
 @contextlib.contextmanager
 def _finding_packages(near: Path, package_paths: Sequence[str | Path]) -> Iterator[None]:
-    """Let xacro's `$(find NAME)` find packages by the rule of `packages.py`, also without a ROS installation."""
+    """Let xacro's `$(find NAME)` search packages as `packages.py` does, so that no ROS installation is needed."""
     substitution: Any = importlib.import_module("xacro.substitution_args")
 
     def find(name: str) -> str:

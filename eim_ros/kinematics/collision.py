@@ -1,14 +1,14 @@
 """Collision checks of a robot with itself and with obstacles.
 
 The shapes are read from the URDF (`links.py`) and converted to coal geometries (`solids.py`). All pairs of bodies of
-the robot are checked, with two exceptions. Neighbours in the chain are skipped, not counting bodies without a shape.
-Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because their
-shapes overlap by design. If the robot has an SRDF that disables collisions, it replaces these exceptions. Obstacles are
-checked against all bodies except the base, which does not move. A scene can allow collisions of further pairs by name.
+the robot are checked, with two exceptions. Neighbours in the chain are skipped, where bodies without a shape do not
+count. Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because
+their shapes overlap by design. An SRDF that disables pairs replaces these exceptions. Obstacles are checked against all
+bodies except the base, which does not move. A scene can allow further pairs to collide, by their names.
 
-The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the same
-fraction of the trials are only checked for contact. A first pass uses the convex hull of each mesh. Hits are checked
-again with the mesh surfaces, and then for shapes that lie completely inside a mesh.
+The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the fraction
+ALWAYS of the trials are only checked for contact. A first pass uses the convex hull of each mesh. If hulls collide, the
+surfaces of the meshes are checked. Then follows a check for shapes that lie completely inside a mesh.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from eim_ros.kinematics.solids import Checker, Pair, Solid, SolidSet, forms_of
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, listed
 
 TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; configurations with smaller differences are equal
-AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
-ALWAYS = 0.95  # fraction of the trials
+AT_ONCE, AT_ONCE_LATE = 64, 8  # number of configurations between two checks of the clock, before and after the deadline
+ALWAYS = 0.95  # minimum fraction of trials in which bodies collide by design
 N_TRIALS = 400
-FEW = 100  # maximum number of obstacles that pinocchio checks; a `Crowd` is faster for more
-MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
+FEW = 100  # maximum number of obstacles for pinocchio; with more, a `Crowd` is faster
+MOST_CLEARANCES = 16  # maximum number of clearances for which the trials are cached
 
 
 class CollisionScene:
     """Collision check of configurations in one scene; not thread-safe.
 
-    The pairs of `margins` are checked, each with its minimum distance [m]. The obstacles of the crowds are numbered as
-    shapes of the set, but occur in none of its pairs.
+    The keys of `margins` are the pairs to check, its values their minimum distances [m]. Obstacles of the crowds have
+    numbers in the set of shapes too, but occur in none of the pairs.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class CollisionScene:
         """Return whether each configuration (n, dof) collides; contact counts as a collision.
 
         The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before it count as
-        colliding, so that no unchecked configuration passes as free. A few configurations are always checked.
-        Configurations that differ by full revolutions place all links equally, so that only the first is checked.
+        colliding, so that no unchecked configuration passes as free. A few configurations are checked even after it. If
+        configurations differ by full revolutions, all links are at the same place, so only the first is checked.
         """
         rows, copies = self._distinct(q)
         found, unchecked = (each[copies] for each in self._checked(q[rows], deadline))
@@ -99,10 +99,10 @@ class CollisionScene:
         return found
 
     def _distinct(self, q: FloatArray) -> tuple[IntArray | slice, IntArray | slice]:
-        """Return the first configuration of each placement of the links, and for each configuration its index in these.
+        """Return the indices of distinct placements of the links, and for each configuration its index among them.
 
-        Copies are found next to each other after sorting by a fixed projection. A copy that is not found, because
-        another configuration is in between, costs one more check.
+        Configurations are sorted by a fixed projection, so that copies are neighbours. If another configuration lies
+        between two copies, the second one is checked too.
         """
         if len(q) < 2 or not len(self._wide_joints):
             return slice(None), slice(None)
@@ -124,7 +124,7 @@ class CollisionScene:
         return np.flatnonzero(robot.revolves & ~robot.continuous & (robot.upper - robot.lower > TURN + SAME))
 
     def _checked(self, q: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
-        """Return which configurations (n, dof) collide or were not checked in time, and which were not checked."""
+        """Return which configurations (n, dof) count as colliding, and which of them were not checked in time."""
         values, found, unchecked = self._values(q), np.ones(len(q), dtype=np.bool_), np.ones(len(q), dtype=np.bool_)
         first, step = 0, AT_ONCE_LATE if is_past(deadline) else AT_ONCE
         while first < len(q) and not (first and is_past(deadline)):
@@ -134,7 +134,7 @@ class CollisionScene:
         return found, unchecked
 
     def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
-        """Return the same as `_checked` for a few configurations."""
+        """Do the same as `_checked` for a few configurations."""
         found = self._outer.colliding(values) if self._margins else np.zeros(len(q), dtype=np.bool_)
         unchecked = np.zeros(len(q), dtype=np.bool_)
         if self._shapes.has_surfaces and found.any():
@@ -164,7 +164,7 @@ class CollisionScene:
     def collides_at_tip(self, q: FloatArray) -> bool:
         """Return whether links fixed to the tip collide with obstacles or the base in a configuration (dof,).
 
-        They collide in all other configurations with the same pose of the tip, too.
+        If they do, they collide in all configurations with the same pose of the tip.
         """
         base, tip = 0, len(self._robot.links) - 1
         bodies = [*self._shapes.bodies, *([base] * len(self._shapes.names))]  # obstacles of crowds have no body
@@ -186,7 +186,8 @@ class CollisionScene:
     def _enclosed(self, row: FloatArray, first: bool) -> list[Pair]:
         """Return the pairs in which one shape lies inside the surface of the other.
 
-        Shapes that touch the surface are found by the exact check. If `first` is true, at most one pair is returned.
+        Shapes that touch the surface are not included; the exact check finds them. If `first` is true, at most one pair
+        is returned.
         """
         found = []
         for pair in self._outer.pairs(row):
@@ -210,9 +211,10 @@ class CollisionScene:
 
 
 class CollisionModel:
-    """Collision shapes of a robot, and the pairs of its bodies to check; `Robot.collision` says how meshes are read.
+    """Collision shapes of a robot, and the pairs of its bodies to check.
 
-    The deadline is a time of `perf_counter` [s]. Meshes that were read before are `known`, and new ones are added.
+    `Robot.collision` determines how meshes are read. `known` contains the meshes that were read before, and new ones
+    are added to it. The deadline is a time of `perf_counter` [s].
 
     Raises
     ------
@@ -246,7 +248,7 @@ class CollisionModel:
         self._is_disabled = disabled_pairs(str(robot.collision.srdf))
 
     def prepare(self, deadline: float = NEVER) -> None:
-        """Determine which bodies are checked against each other; finished trials are kept if time runs out."""
+        """Determine which bodies are checked against each other. If time runs out, finished trials are kept."""
         _ = self._checked_pairs(deadline)
 
     @property
@@ -269,7 +271,7 @@ class CollisionModel:
     ) -> CollisionScene:
         """Return a scene that checks configurations for collisions.
 
-        Each thread keeps its last scene and uses it again for the same obstacles.
+        Each thread caches its last scene and reuses it for the same obstacles.
 
         Parameters
         ----------
@@ -288,16 +290,16 @@ class CollisionModel:
         Raises
         ------
         ConstraintError
-            If the robot has no shapes, because nothing would ever collide, or if the scene exceeds the limits of
-            `CollisionOptions`. Also if neither name of an allowed pair is a link of the robot.
+            If the robot has no collision shapes, if the scene exceeds the limits of `CollisionOptions`, or if neither
+            name of an allowed pair is a link of the robot.
         OutOfTime
             If the shapes are not prepared before the deadline. Finished shapes are kept for the next call.
         """
         if not self._shapes.bodies:
-            unread = ", and its meshes are not to be read" if self.robot.collision.meshes == "none" else ""
+            unread = ", and its meshes are not read (meshes is 'none')" if self.robot.collision.meshes == "none" else ""
             raise ConstraintError(
-                f"robot {self.robot.name!r} cannot be checked for collisions: its description has no collision shape "
-                f"that is a box, cylinder, sphere, capsule or mesh{unread}",
+                f"robot {self.robot.name!r} cannot be checked for collisions, because no link of its description has a "
+                f"<collision> with a box, cylinder, sphere, capsule or mesh{unread}",
                 self.robot.name,
             )
         kind = "among" if obstacles else "alone"
@@ -314,12 +316,12 @@ class CollisionModel:
         return scene.again()
 
     def _check_names(self, allowed_collisions: Sequence[tuple[str, str]]) -> None:
-        """Raise `ConstraintError` if neither name of a pair is a link; obstacles may be added later."""
+        """Raise `ConstraintError` if neither name of a pair is a link; other names may belong to later obstacles."""
         for pair in allowed_collisions:
             if not self._links.intersection(pair):
                 raise ConstraintError(
-                    f"allowed_collisions: neither {pair[0]!r} nor {pair[1]!r} is a link; the links of robot "
-                    f"{self.robot.name!r}: {listed(sorted(self._links))}{did_you_mean(pair[0], self._links)}",
+                    f"allowed_collisions: neither {pair[0]!r} nor {pair[1]!r} is a link; robot {self.robot.name!r} "
+                    f"has the links {listed(sorted(self._links))}{did_you_mean(pair[0], self._links)}",
                     pair,
                 )
 
@@ -405,7 +407,7 @@ class CollisionModel:
 
 
 class _KeptScene:
-    """Scene that is kept until its first obstacle is deleted."""
+    """Cache of one scene, which is kept until its first obstacle is deleted."""
 
     def __init__(self, asked: object, obstacles: Sequence[Obstacle], scene: CollisionScene) -> None:
         kept = [scene]
@@ -423,7 +425,7 @@ class _KeptScene:
 
 
 class _Trials:
-    """Count of collisions in random configurations; a count that ran out of time can be continued."""
+    """Count of collisions in random configurations. If it runs out of time, it can be continued later."""
 
     def __init__(self, robot: Robot, shapes: SolidSet, pairs: list[Pair], clearance: float) -> None:
         self.pairs = pairs
@@ -433,7 +435,7 @@ class _Trials:
 
     def often(self, deadline: float) -> set[Pair]:
         while len(self._left):
-            check_time(deadline, "find out which links may collide with each other")
+            check_time(deadline, "determine which links may collide with each other")
             for owners in {(self._bodies[a], self._bodies[b]) for a, b in self._scene.pairs(self._left[0])}:
                 self._counts[owners] = self._counts.get(owners, 0) + 1
             self._left = self._left[1:]
@@ -442,7 +444,7 @@ class _Trials:
 
 
 class _Maker:
-    """Lazy construction of a robot's collision model; meshes read before a timeout are kept."""
+    """Lazy construction of a robot's collision model. If time runs out, meshes that were read are kept."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
@@ -453,7 +455,7 @@ class _Maker:
     def model(self, deadline: float) -> CollisionModel:
         if self._model is None:
             if not self._lock.acquire(timeout=-1 if deadline == NEVER else max(0.0, deadline - perf_counter())):
-                raise OutOfTime("another call is still preparing the collision shapes of the robot; ask again")
+                raise OutOfTime("another call is still preparing the collision shapes of the robot; try again later")
             try:
                 if self._model is None:
                     self._model = CollisionModel(self._robot, deadline, self._meshes)
@@ -489,13 +491,13 @@ def collisions(
 ) -> list[tuple[str, str]]:
     """Return the pairs that collide in one configuration (dof,) [rad] or [m]; see `CollisionModel.scene`.
 
-    A pair is the name of a link, and the name of another link or an obstacle. Obstacles without a name are called
-    "obstacle 2", counted from 0.
+    A pair consists of the name of a link, and the name of another link or an obstacle. Obstacles without a name are
+    called "obstacle 2", counted from 0.
     """
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")
     if len(rows) != 1:
-        raise RobotError(f"collisions are computed for one configuration, got {len(rows)}", q)
+        raise RobotError(f"collisions are computed for one configuration (dof,), got {len(rows)}", q)
     self_collision = checked_flag(self_collision, "self_collision", ConstraintError)
     checked = checked_obstacles(obstacles), number_from_zero(clearance, "the clearance")
     allowed = checked_pairs(allowed_collisions)
@@ -514,7 +516,7 @@ def checked_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ..
 
 
 def _chain(robot: Robot) -> Any:
-    """Return the chain as a pinocchio model in the form of `urdf.py`, with mimic joints as independent joints."""
+    """Return a pinocchio model with the joint frames of `urdf.py`, in which mimic joints are independent joints."""
     import pinocchio
 
     model, parent = pinocchio.Model(), 0

@@ -1,4 +1,4 @@
-"""Options of the collision check: reading of meshes, pairs of links to skip, and the maximum size of a scene."""
+"""Options of the collision check: reading of meshes, pairs of links to skip, and maximum size of a scene."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
 MESHES = ("exact", "hulls", "none")
-THINNED = 10  # maximum ratio of points before thinning to balls after it
-MOST_SURFACES = 500  # maximum number of meshes not replaced by their hulls; pinocchio prepares each pair with a link
+THINNED = 10  # clouds with a resolution may have this many times as many points
+MOST_SURFACES = 500  # maximum number of exact meshes, because pinocchio prepares each pair with a link
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class CollisionOptions:
         "exact" uses the meshes as they are, and "hulls" uses their convex hulls, which is faster. With "none", only
         primitives are checked.
     package_paths : sequence of str or Path
-        Folders that contain packages, or package folders. They are searched first, see `Robot`.
+        Folders that contain packages, or folders of packages. They are searched first, see `Robot`.
     srdf : str or Path
-        Text of an SRDF, its path, or a name `package://NAME/...`; a robot has the text. It disables pairs of links, and
-        all other pairs are checked. If it is empty or disables none, neighbours in the chain and links that almost
-        always collide are skipped.
+        Text of an SRDF, its path, or a name `package://NAME/...`. The attribute of a loaded robot is the text. Pairs of
+        links that the SRDF disables are skipped, and all others are checked. If it is empty or disables no pair,
+        neighbours in the chain and links that almost always collide are skipped.
     packages_only : bool
-        Whether meshes must lie in packages. Set it for descriptions from a topic, see `find_mesh`.
+        Whether meshes must lie in packages. Set it to true for descriptions from a topic, see `find_mesh`.
     most_obstacles : int
         Maximum number of obstacles in a scene, 1 to 2**40. Larger scenes are refused.
     most_points : int
-        Maximum number of balls of all point clouds in a scene. A ball is a point, or an occupied cube if the cloud has
-        a `resolution`. Clouds with a resolution may have ten times as many points. Each ball needs about 1.2 kB and
-        5 us.
+        Maximum number of balls of all point clouds in a scene. There is a ball for each point, or for each occupied
+        cube if the cloud has a `resolution`. Clouds with a resolution may have ten times as many points. Each ball
+        needs about 1.2 kB of memory and 5 us of preparation.
     most_triangles : int
-        Maximum number of triangles, in a scene and of the robot.
+        Maximum number of triangles in a scene. The same limit applies to the meshes of the robot.
     most_mesh_bytes : int
-        Maximum file size [byte].
+        Maximum size of a mesh file [byte].
 
     Examples
     --------
@@ -115,14 +115,14 @@ class SceneSize:
     def check(self, options: CollisionOptions) -> None:
         """Raise `ConstraintError` if the scene exceeds the limits; no geometry is prepared for this check."""
         most, thinned = options.most_points, "points in clouds that are thinned"
-        _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out those out of reach")
+        _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out obstacles out of reach")
         _at_most(self.points, most, "points in clouds", "points", "give the clouds a resolution")
         _at_most(self.thinned_points, THINNED * most, thinned, "points", "leave out points")
         _at_most(self.triangles, options.most_triangles, "triangles in meshes", "triangles", "simplify the meshes")
         if self.surfaces > MOST_SURFACES:
             raise ConstraintError(
-                f"the scene has {self.surfaces} meshes, at most {MOST_SURFACES} are checked as they are: join meshes, "
-                "or take their hulls (convex)",
+                f"the scene has {self.surfaces} meshes that are not convex, but at most {MOST_SURFACES} are allowed: "
+                "join meshes, or use their hulls (convex=True)",
                 self.surfaces,
             )
 
@@ -135,8 +135,8 @@ def check_balls(options: CollisionOptions, n: int) -> None:
 def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
     if n > most:
         raise ConstraintError(
-            f"the scene has {n} {what}, at most {most} are allowed: {remedy}, or raise the limit "
-            f"(CollisionOptions.most_{kind}, of ik_server the parameter max_{kind})",
+            f"the scene has {n} {what}, but at most {most} are allowed: {remedy}, or raise the limit "
+            f"(CollisionOptions.most_{kind}, or the parameter max_{kind} of ik_server)",
             n,
         )
 

@@ -1,8 +1,8 @@
 """Collision checks with many static obstacles.
 
 Each link is checked against a tree of the obstacles' bounding boxes, which coal provides. Pinocchio prepares every pair
-of a link and an obstacle, and its memory grows with the square of their number. The tree takes a few microseconds per
-obstacle to build, and a few more to find the obstacles close to a link.
+of a link and an obstacle, and its memory use grows with the square of their number. The tree takes a few microseconds
+per obstacle to build, and a few more to find the obstacles close to a link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.kinematics.solids import Solid
 class OwnShape:
     """Shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its geometries.
 
-    `outer` and `exact` are its movable coal objects.
+    `outer` and `exact` are the coal objects of the geometries, which are moved for each check.
     """
 
     def __init__(self, number: int, body: int, pose: FloatArray, solid: Solid) -> None:
@@ -42,7 +42,7 @@ class _Group:
         self.margin = margin
         self.tree = coal.DynamicAABBTreeCollisionManager()
         self.found = coal.CollisionCallBackDefault()
-        self.found.data.request.enable_contact = True  # needed for deep overlaps, see `Checker`
+        self.found.data.request.enable_contact = True  # otherwise deep overlaps are missed, see `Checker`
         self.found.data.request.security_margin = margin
 
     def touches(self, query: Any, transform: Any) -> bool:
@@ -81,10 +81,10 @@ class _InnerPoints:
 
 
 class Crowd:
-    """Set of many static obstacles to check against the links of a robot; not thread-safe.
+    """Collision check of the links of a robot with many static obstacles; not thread-safe.
 
-    An obstacle is a number, a pose (4, 4) in the base frame, and a geometry; meshes must be convex. Shapes closer than
-    the clearance [m] count as colliding. The deadline is a time of `perf_counter` [s].
+    An obstacle is given by a number, a pose (4, 4) in the base frame, and a geometry. Meshes must be convex. Shapes
+    closer than the clearance [m] count as colliding. The deadline is a time of `perf_counter` [s].
 
     Raises
     ------
@@ -106,7 +106,7 @@ class Crowd:
         self._queries = own
         self._bodies = np.array([shape.body for shape in own], dtype=np.int64)
         self._placements = np.array([shape.pose for shape in own]).reshape(-1, 4, 4)
-        self._objects: list[Any] = []  # keeps them alive; the trees hold no references
+        self._objects: list[Any] = []  # keeps the objects alive, because the trees hold no references to them
         self._groups: dict[float, _Group] = {}
         for _, pose, solid in obstacles:
             check_time(deadline, "prepare the obstacles")
@@ -124,8 +124,8 @@ class Crowd:
     def colliding(self, q: FloatArray, deadline: float = NEVER) -> tuple[BoolArray, int]:
         """Return whether a link collides with an obstacle in each configuration (n, dof).
 
-        Also return how many of the last configurations, at most n - 1, could not be checked before the deadline. These
-        count as colliding.
+        Also return how many configurations at the end of `q` could not be checked before the deadline, at most n - 1.
+        They count as colliding.
         """
         found = np.ones(len(q), dtype=np.bool_)
         for row, poses in enumerate(self._placed(q)):

@@ -1,9 +1,9 @@
-"""Buffer of stamped transforms between moving frames, and lookup of the pose of one frame in another at a given time.
+"""Buffer of transforms with time stamps, and lookup of the pose of one frame in another at a given time.
 
-Each transform is from a child frame to its parent, so frames form trees. Two frames are compared through their nearest
-common ancestor. Between two stamps, positions are interpolated linearly and orientations at a constant rate (Shoemake
-1985, "Animating rotation with quaternion curves"). There is no extrapolation. Stamps are integer nanoseconds, because
-seconds since 1970 in float64 would lose a quarter of a microsecond.
+Each transform is from a child frame to its parent, so frames form trees. The pose between two frames is found through
+their nearest common ancestor. Between two stamps, positions are interpolated linearly and orientations at a constant
+rate (Shoemake 1985, "Animating rotation with quaternion curves"). There is no extrapolation. Stamps are integer
+nanoseconds, because seconds since 1970 in float64 would lose a quarter of a microsecond.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StampedTransform:
 class FrameBuffer:
     """Thread-safe buffer of recent transforms, stored by the name of the child frame.
 
-    `history` is the maximum age of a transform relative to the newest one of the same frame [s].
+    Transforms that are more than `history` [s] older than the newest transform of the same frame are deleted.
     """
 
     def __init__(self, history: float = HISTORY) -> None:
@@ -65,13 +65,13 @@ class FrameBuffer:
         self._lock = threading.Lock()
 
     def put(self, child: str, transform: StampedTransform, is_static: bool = False) -> None:
-        """Store a transform; a static one is valid at all times and replaces all others of its frame.
+        """Store a transform. A static transform is valid at all times and replaces all others of its frame.
 
         Raises
         ------
         FrameError
-            If a name is empty, both names are equal, or the transform is not rigid. Also if the transform is older than
-            the history, or if there are too many frames.
+            If a name is empty, both names are equal, the transform is not rigid, it is older than the history, or there
+            are too many frames.
         """
         if not child or not transform.parent or child == transform.parent:
             raise FrameError(
@@ -86,7 +86,7 @@ class FrameBuffer:
             track = self._tracks.get(child)
             if track is None or track.is_static != is_static:
                 if len(self._tracks) >= MOST_FRAMES and track is None:
-                    raise FrameError(f"there are more than {MOST_FRAMES} frames; {child!r} is left out", child)
+                    raise FrameError(f"the buffer is full ({MOST_FRAMES} frames); frame {child!r} is ignored", child)
                 track = self._tracks[child] = _Track(child, is_static)
             track.add(transform, self._history)
 
@@ -110,7 +110,7 @@ class FrameBuffer:
         return np.asarray(np.linalg.inv(poses[1]) @ poses[0], dtype=np.float64)
 
     def clear(self) -> None:
-        """Delete all transforms except static ones; use it when the clock is set back."""
+        """Delete all transforms except static ones. Call this when the clock is set back."""
         with self._lock:
             self._tracks = {name: track for name, track in self._tracks.items() if track.is_static}
 
@@ -127,14 +127,14 @@ class FrameBuffer:
         """Return the frames from source and from target up to, but not including, their nearest common ancestor."""
         for name in (source, target):
             if name not in self._tracks and name not in (names := self._names()):
-                known = f"known are {listed(names)}" if names else "none is known"
+                known = f"known frames: {listed(names)}" if names else "no transform has arrived yet"
                 raise FrameError(f"frame {name!r} is unknown; {known}", name, may_come=True)
         up, down = self._ancestry(source, stamp), self._ancestry(target, stamp)
         common = next((name for name in up if name in down), None)
         if common is None:
             raise FrameError(
-                f"frames {source!r} and {target!r} are not connected: one is in the tree of {up[-1]!r}, the other in "
-                f"that of {down[-1]!r}",
+                f"frames {source!r} and {target!r} are not connected: the root of the first is {up[-1]!r}, the root of "
+                f"the second is {down[-1]!r}; publish a transform between the two trees",
                 (source, target),
                 may_come=True,
             )
@@ -146,7 +146,8 @@ class FrameBuffer:
         while (track := self._tracks.get(found[-1])) is not None:
             parent = track.parent(stamp)
             if parent in found:
-                raise FrameError(f"frame {parent!r} is its own ancestor: {' in '.join(map(repr, found))}", parent)
+                loop = " in ".join(map(repr, found))
+                raise FrameError(f"transforms form a loop: frame {parent!r} is its own ancestor: {loop}", parent)
             found.append(parent)
         return found
 
@@ -168,7 +169,7 @@ class _Track:
         if self.stamps and stamp < self.stamps[-1] - history:
             raise FrameError(
                 f"a transform of frame {self.name!r} has the time stamp {_told(stamp)}, which is "
-                f"{_seconds(self.stamps[-1] - stamp)} older than the newest",
+                f"{_seconds(self.stamps[-1] - stamp)} older than the newest; it is ignored",
                 stamp,
             )
         place = bisect.bisect_left(self.stamps, stamp)
@@ -203,8 +204,9 @@ class _Track:
         if place in (0, len(self.stamps)):
             edge, side = (self.stamps[-1], "after") if place else (self.stamps[0], "before")
             raise FrameError(
-                f"frame {self.name!r} is not known at {_told(stamp)}: that is {_seconds(abs(stamp - edge))} {side} the "
-                f"{'latest' if place else 'earliest'} known, {_told(edge)}",
+                f"the transform of frame {self.name!r} is not known at {_told(stamp)}, which is "
+                f"{_seconds(abs(stamp - edge))} {side} the {'latest' if place else 'earliest'} known transform, "
+                f"{_told(edge)}",
                 stamp,
                 may_come=place > 0,
             )
@@ -220,7 +222,7 @@ def _slerp(first: tuple[float, ...], second: tuple[float, ...], share: float) ->
     """Interpolate between two quaternions along the shorter arc, from `first` at 0 to `second` at 1."""
     a, b = np.asarray(first) / math.hypot(*first), np.asarray(second) / math.hypot(*second)
     b = -b if a @ b < 0.0 else b
-    angle = 2.0 * math.atan2(float(np.linalg.norm(b - a)), float(np.linalg.norm(b + a)))  # between the quaternions
+    angle = 2.0 * math.atan2(float(np.linalg.norm(b - a)), float(np.linalg.norm(b + a)))  # between a and b
     if angle < 1e-6:  # sin x equals x up to rounding here
         return tuple(((1.0 - share) * a + share * b).tolist())
     turned = math.sin((1.0 - share) * angle) * a + math.sin(share * angle) * b
@@ -228,7 +230,7 @@ def _slerp(first: tuple[float, ...], second: tuple[float, ...], share: float) ->
 
 
 def _is_rigid(transform: StampedTransform) -> bool:
-    """Return true only for finite numbers and a unit quaternion; a fast check that avoids computing `pose`."""
+    """Return whether all numbers are finite and the quaternion has unit length, without computing `pose`."""
     return abs(math.hypot(*transform.quaternion) - 1.0) < 1e-6 and math.isfinite(sum(map(abs, transform.position)))
 
 

@@ -1,4 +1,4 @@
-"""Bodies and links of a robot: their shapes, their poses, and the links that move together.
+"""Bodies and links of a robot: their shapes and poses, and which links move together.
 
 Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of it. Body
 frames are the joint frames in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
@@ -43,7 +43,7 @@ from eim_ros.kinematics.urdf import (
     xml_root,
 )
 
-CAPSULE_TOLERANCE = 1e-6  # [m] between the radii, and between the ends of a cylinder and the centres of its spheres
+CAPSULE_TOLERANCE = 1e-6  # [m], for radii, and for distances from the ends of a cylinder to the centres of the spheres
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class MeshReference:
 
 
 def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
-    """Return the body of each link, and the link's pose (4, 4) in the base frame with the chain's joints at zero."""
+    """Return the body of each link, and the link's pose (4, 4) in the base frame if the chain's joints are at zero."""
     chain = [joint.name for joint in tree.chain(base, tip)[2] if joint.moves]
     children: dict[str, list[UrdfJoint]] = {}
     for joint in tree.joints:
@@ -80,7 +80,7 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
 def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
     """Return the shapes of each link of a URDF, with poses in the link's frame.
 
-    The kind is "collision" or "visual". The text in `Robot.urdf` contains no visuals.
+    `of` selects "collision" or "visual" shapes. The text in `Robot.urdf` contains no visuals.
     """
     shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in xml_root(urdf).findall("link"):
@@ -141,7 +141,7 @@ def origin_transform(xyz: npt.ArrayLike, rpy: npt.ArrayLike) -> FloatArray:
 
 
 def _motion(joint: UrdfJoint, value: float) -> FloatArray:
-    """Return the transform (4, 4) across a joint at a value [rad] or [m]."""
+    """Return the transform (4, 4) of a joint's motion for a value [rad] or [m]."""
     import pinocchio
 
     pose = np.eye(4)
@@ -159,7 +159,7 @@ def _words(text: str, n: int) -> FloatArray:
     try:
         values = [float(word) for word in text.replace(",", " ").split()]
     except ValueError as error:
-        raise RobotError(f"expected {n} finite number(s), got {text!r}", text) from error
+        raise RobotError(f"expected {n} finite number{'s' if n > 1 else ''}, got {text!r}", text) from error
     return numbers_of(values, (n,), f"{text!r}", RobotError)
 
 
@@ -196,7 +196,7 @@ def tip_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
 
 
 def poses_at_zero(arm: Robot) -> FloatArray:
-    """Return the poses (m + 2, 4, 4) of the base, of the moving joints and of the tip, with all joints at zero."""
+    """Return the poses (m + 2, 4, 4) of the base, the moving joints and the tip if all joints are at zero."""
     bodies = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
     return np.concatenate([bodies, [bodies[-1] @ _placements(arm)[-1]]])
 
@@ -237,11 +237,11 @@ def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]
 def drawable_shapes(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
 ) -> list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]]:
-    """Return the body, the pose (4, 4) in its frame [m], and the shape of everything to draw of a robot.
+    """Return the shapes to draw of a robot, each with its body and its pose (4, 4) in the body's frame [m].
 
-    A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read from the source, the path or
-    text of a description. Without one, the collision shapes are read. `package_paths` are
-    searched before the folders of packages of the robot.
+    Each entry is (body, pose, shape). A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read
+    from `source`, the path or text of a description. Without a source, the collision shapes are used. Packages are
+    first searched in `package_paths`, then in the robot's folders of packages.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def drawable_shapes(
 
 
 def tip_links(robot: Robot) -> tuple[str, ...]:
-    """Return the links below the base that at least two joints move, and the present tip link.
+    """Return possible tip links: those that at least two joints move, and the current tip link.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def tip_links(robot: Robot) -> tuple[str, ...]:
     tree = parse_urdf(robot.urdf)
     moved = {tree.root(): 0}
     order = [tree.root()]
-    for link in order:  # grows while the children are added
+    for link in order:  # the list grows while the children are added
         for joint in (joint for joint in tree.joints if joint.parent == link):
             moved[joint.child] = moved[link] + bool(joint.moves)
             order.append(joint.child)
@@ -320,7 +320,7 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
     tree = parse_urdf(robot.urdf)
     if link not in tree.links:
         raise RobotError(
-            f"robot {robot.name!r} has no link {link!r}; its links: {', '.join(tree.links)}"
+            f"robot {robot.name!r} has no link {link!r}; its links are {', '.join(tree.links)}"
             f"{did_you_mean(link, tree.links)}",
             link,
         )
@@ -358,8 +358,8 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
     part = Robot.quietly(robot.urdf, link, base=robot.base_link)
     if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
         raise RobotError(
-            f"link {link!r} is moved by joint {foreign[0]!r}, which is not part of the chain: "
-            f"{', '.join(robot.joint_names)}",
+            f"link {link!r} is moved by joint {foreign[0]!r}, which is not in the robot's chain; choose a link that "
+            f"only these joints move: {', '.join(robot.joint_names)}",
             link,
         )
     columns = [robot.joint_names.index(name) for name in part.joint_names]
@@ -368,12 +368,12 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def following_joints(robot: Robot) -> MappingProxyType[str, Mimic]:
-    """Return the mimic joints of the description that follow a joint of the robot, inside its chain or not."""
+    """Return all mimic joints of the description that follow a joint of the robot, also those outside its chain."""
     joints = parse_urdf(robot.urdf).joints
     return MappingProxyType({j.name: j.mimic for j in joints if j.mimic and j.mimic.joint in robot.joint_names})
 
 
 @functools.lru_cache(maxsize=64)
 def described_joints(robot: Robot) -> frozenset[str]:
-    """Return the names of all joints of the description, inside the robot's chain or not."""
+    """Return the names of all joints of the description, also those outside the robot's chain."""
     return frozenset(joint.name for joint in parse_urdf(robot.urdf).joints)

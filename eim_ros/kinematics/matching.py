@@ -5,8 +5,8 @@ axis about which it turns or along which it slides. If all screws agree up to on
 
     T_robot(q) = B T_model(q) X
 
-for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). The arm may therefore
-have other joint frames, stand elsewhere (B) and carry a tool (X).
+for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). So two arms still match
+if their joint frames differ, if one stands elsewhere (B), or if it carries a tool (X).
 
 Many descriptions contain a known arm once or twice under prefixed names, such as `left_panda_link0`.
 """
@@ -37,15 +37,15 @@ from eim_ros.kinematics.urdf import (
     parse_urdf,
 )
 
-LENGTH_TOLERANCE = 5e-3  # [m] between axes; robots of the same type differ in their calibration
-ANGLE_TOLERANCE = 1e-2  # [rad] between axes
-FOLLOWER_TOLERANCE = 1e-6  # difference of multipliers and of offsets
-SAME = 1e-9  # [m], [1]; smaller differences are rounding errors
+LENGTH_TOLERANCE = 5e-3  # [m], between axes; robots of the same type differ in their calibration
+ANGLE_TOLERANCE = 1e-2  # [rad], between axes
+FOLLOWER_TOLERANCE = 1e-6  # maximum difference between multipliers, and between offsets
+SAME = 1e-9  # smaller differences [m] or [1] are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class Offset:
-    """Offsets of base and tip between two arms with the same kinematics."""
+    """Offsets between the bases and between the tips of two arms with the same kinematics."""
 
     base: FloatArray  # B (4, 4), the pose of the other arm's base in the base frame of this arm
     tool: FloatArray  # X (4, 4), the pose of this arm's tip in the tip frame of the other arm
@@ -62,33 +62,33 @@ class Offset:
 
     @functools.cached_property
     def is_off_tip(self) -> bool:
-        """Whether the tips differ in position, so that the other tip's position depends on the orientation."""
+        """Whether the tips are at different positions, so that the other tip's position depends on the orientation."""
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
 
     def poses_of_other(self, poses: FloatArray) -> FloatArray:
-        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, each in the base frame of its arm."""
+        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, in the base frames of the two arms."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
     def with_tool(self, tool: FloatArray) -> Offset:
-        """Return the offsets with a further tool (4, 4) on this arm's tip."""
+        """Return the offsets for this arm with a further tool, whose pose (4, 4) is in the frame of the tip."""
         return Offset(self.base, self.tool @ tool)
 
 
 def kinematics_check(robot: Robot, other: Robot) -> Offset:
     """Return the offsets between `robot` and `other` after a check that their kinematics agree.
 
-    Joints are compared in the order of the chains. Axes must agree within 0.005 m and 0.01 rad. Limits may differ, but
-    the ranges of each pair of joints must overlap.
+    Joints are compared in the order of the chains. Axes must agree within 0.005 m and 0.01 rad, which is enough for the
+    calibration of single robots. Limits may differ, but the ranges of each pair of joints must overlap.
 
     Raises
     ------
     RobotError
-        If the kinematics differ. The message names the first joint that differs, and by how much.
+        If the kinematics differ. The message says which joint differs first, and by how much.
     """
     ours, theirs = robot.links[:-1], other.links[:-1]
     if robot.dof != other.dof or len(ours) != len(theirs):
         counts = (f"{arm.dof} joints and {len(arm.links) - 1 - arm.dof} followers" for arm in (robot, other))
-        raise RobotError(f"it has {' instead of '.join(counts)}", robot.dof)
+        raise RobotError(f"the robot has {' instead of '.join(counts)}", robot.dof)
     for problem in (_other_joint(robot, other), _apart(robot, other)):
         if problem:
             raise RobotError(problem, robot.joint_names)
@@ -104,7 +104,7 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
 
 
 def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], theirs: FloatArray) -> tuple[int, str]:
-    """Return the index of the first moving joint with a different axis, and the difference in words; empty if none."""
+    """Return the index of the first moving joint with a different axis, and a description (empty if none differs)."""
     for index, (frame, wanted) in enumerate(zip(ours, theirs, strict=True)):
         axis, expected, apart = frame[:3, 2], wanted[:3, 2], wanted[:3, 3] - frame[:3, 3]
         angle = math.atan2(float(np.linalg.norm(np.cross(axis, expected))), float(axis @ expected))
@@ -118,25 +118,25 @@ def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], th
         if distance > LENGTH_TOLERANCE:
             told.append(f"is off by {distance:.4g} m")
         return index, (
-            f"the axis of {_named(robot, index)} {' and '.join(told)}, with all joints at zero, beside that of "
-            f"{_named(other, index)} of the model; {LENGTH_TOLERANCE} m and {ANGLE_TOLERANCE} rad count as calibration"
+            f"with all joints at zero, the axis of {_named(robot, index)} {' and '.join(told)} compared with the axis "
+            f"of {_named(other, index)} of the model; the tolerances are {LENGTH_TOLERANCE} m and {ANGLE_TOLERANCE} rad"
         )
     return len(ours), ""
 
 
 def _other_joint(robot: Robot, other: Robot) -> str:
-    """Return a text about the first joint that differs in type or in the joint it follows, or "" if none differs."""
+    """Describe the first joint whose type, or whose source as a mimic joint, differs; empty if none differs."""
     for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
         kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
         if kinds[0] != kinds[1]:
-            return f"{_named(robot, index)} {kinds[0]}, {_named(other, index)} of the model {kinds[1]}"
+            return f"{_named(robot, index)} {kinds[0]}, but {_named(other, index)} of the model {kinds[1]}"
         columns = [SOURCE, MULTIPLIER, OFFSET]
         if (np.abs(ours[columns] - theirs[columns]) > FOLLOWER_TOLERANCE).any():
             told = [
                 f"follows {_named(arm, index)} by {row[MULTIPLIER]:g} q + {row[OFFSET]:g}"
                 for arm, row in ((robot, ours), (other, theirs))
             ]
-            return f"joint {index + 1}, with followers counted, {told[0]}; that of the model {told[1]}"
+            return f"joint {index + 1} (mimic joints included) {told[0]}, but in the model it {told[1]}"
     return ""
 
 
@@ -145,8 +145,8 @@ def _apart(robot: Robot, other: Robot) -> str:
     for j, name in enumerate(robot.joint_names):
         if robot.lower[j] > other.upper[j] or robot.upper[j] < other.lower[j]:
             return (
-                f"the limits of joint {j + 1} {name!r}, {robot.lower[j]:.6g} to {robot.upper[j]:.6g}, have nothing in "
-                f"common with the model's, {other.lower[j]:.6g} to {other.upper[j]:.6g}"
+                f"the limits of joint {j + 1} {name!r}, {robot.lower[j]:.6g} to {robot.upper[j]:.6g}, do not overlap "
+                f"with the limits in the model, {other.lower[j]:.6g} to {other.upper[j]:.6g}"
             )
     return ""
 
@@ -168,8 +168,8 @@ def matched_urdf(
 
     The source is the name of an included robot, or the path or text of a URDF. The base and tip links have the names of
     the known robot's links, possibly with a common prefix. If only one of them is given, it defines the prefix of the
-    other. If the description has no such links, the arm runs from its root to its default tip. For the folders of
-    packages see `Robot`.
+    other. If the description has no such links, the arm runs from its root to its default tip. `Robot` describes
+    `package_paths`.
 
     Raises
     ------
@@ -197,11 +197,11 @@ def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tu
     pairs = [pair for pair in pairs if _is_chain(tree, *pair)]
     if len(pairs) > 1:
         told = ", ".join(f"{first!r} to {last!r}" for first, last in pairs)
-        raise RobotError(f"robot {tree.name!r} has several such arms, {told}: give base and tip link", pairs)
+        raise RobotError(f"robot {tree.name!r} has several such arms, {told}: give the base and the tip link", pairs)
     if not pairs and (base or tip) in tree.links:
         other, role = (known.tip_link, "tip") if base else (known.base_link, "base")
         raise RobotError(
-            f"robot {tree.name!r} has no link {other!r}, with or without a prefix; give its {role} link, one of "
+            f"robot {tree.name!r} has no link {other!r}, with or without a prefix; give its {role} link as one of "
             f"{listed(tree.links)}",
             other,
         )

@@ -25,7 +25,7 @@ from eim_ros.core.errors import ConstraintError, MeshError, option_name
 from eim_ros.kinematics.packages import entries, missing_package, package_folders
 
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
-UNIT_WITHIN = 65536  # [byte]; part of a COLLADA file, from its start, that is searched for the unit
+UNIT_WITHIN = 65536  # [byte], length of the part at the start of a COLLADA file that is searched for the unit
 STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
 
 _effort = Effort(3e-9)  # [s] per byte
@@ -33,7 +33,7 @@ _effort = Effort(3e-9)  # [s] per byte
 
 @dataclass(frozen=True)
 class MeshLimits:
-    """Maximum file size [byte] and maximum number of triangles of a mesh."""
+    """Limits for reading a mesh: maximum file size [byte] and maximum number of triangles."""
 
     most_bytes: int = 50_000_000
     most_triangles: float = math.inf
@@ -54,9 +54,10 @@ def find_mesh(
     folder : Path or None
         Folder of the URDF; None if it is unknown.
     package_paths : sequence of str or Path
-        Folders that contain packages, or package folders. They are searched first, see `eim_ros.kinematics.packages`.
+        Folders that contain packages, or folders of packages. They are searched first, see
+        `eim_ros.kinematics.packages`.
     packages_only : bool
-        Whether meshes must lie in these folders. Set it for URDFs from untrusted sources, such as a topic.
+        Whether meshes must lie in package folders. Set it to true for URDFs from untrusted sources, such as a topic.
 
     Raises
     ------
@@ -76,15 +77,15 @@ def find_mesh(
     looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
     if filename.startswith("package://"):
         package = filename.removeprefix("package://").partition("/")[0]
-        cure = f"{missing_package(package)}; no name leaves its package by '..'"
+        cure = f"{missing_package(package)}; the name must not leave its package by '..'"
     elif packages_only:
-        cure = "a description that comes over ROS may name meshes of packages alone: package://NAME/..."
+        cure = "in a description that comes over ROS, meshes must be in packages: name them package://NAME/..."
     elif Path(filename.removeprefix("file://")).is_absolute():
         cure = "correct the name in the URDF"
     else:
         cure = (
-            "read the robot from the path of its URDF, where relative names begin, or give a folder as "
-            f"{option_name('package_paths')}"
+            "read the robot from the path of its URDF, so that relative names can be resolved, or give the folder of "
+            f"the package as {option_name('package_paths')}"
         )
     raise MeshError(f"mesh {filename!r} does not exist (searched: {looked}); {cure}", filename)
 
@@ -94,8 +95,8 @@ def _places(
 ) -> Iterator[tuple[Path | None, Path]]:
     """Yield the possible paths of a mesh, each with the folder that must contain it, or None for any folder.
 
-    If a folder is required, `..` is resolved in the paths. Symbolic links are not resolved, because in a workspace
-    built with symbolic links they lead out of the packages.
+    If a path must lie in a folder, `..` is resolved. Symbolic links are not resolved, because they lead out of the
+    packages in a workspace that was built with `--symlink-install`.
     """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
@@ -154,9 +155,9 @@ def read_mesh(
     began, size = perf_counter(), path.stat().st_size
     if size > limits.most_bytes:
         raise MeshError(
-            f"mesh {str(path)!r} has {size / 1e6:.1f} MB, at most {limits.most_bytes / 1e6:.1f} MB are read "
-            "(CollisionOptions.most_mesh_bytes, of ik_server the parameter max_mesh_bytes): simplify it, or raise the "
-            "limit",
+            f"mesh {str(path)!r} has {size / 1e6:.1f} MB, but at most {limits.most_bytes / 1e6:.1f} MB are allowed: "
+            "simplify it, or raise the limit (CollisionOptions.most_mesh_bytes, or the parameter max_mesh_bytes of "
+            "ik_server)",
             size,
         )
     _check_triangles(path, _triangles_of_stl(path, size), limits)
@@ -170,7 +171,7 @@ def read_mesh(
     triangles = map(model.tri_indices, range(model.num_tris))
     faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
     if not np.isfinite(vertices).all() or not len(faces):
-        raise MeshError(f"mesh {str(path)!r} has vertices that are not finite, or no triangle", str(path))
+        raise MeshError(f"mesh {str(path)!r} has no triangles, or vertices that are not finite", str(path))
     if factors.ndim and np.prod(factors) < 0.0:
         faces = faces[:, ::-1]  # mirroring reverses the orientation of the triangles
     _effort.took(size, perf_counter() - began)
@@ -180,9 +181,9 @@ def read_mesh(
 def _check_triangles(path: Path, n: int, limits: MeshLimits) -> None:
     if n > limits.most_triangles:
         raise MeshError(
-            f"mesh {str(path)!r} has {n} triangles, {max(limits.most_triangles, 0):.0f} more are allowed "
-            "(CollisionOptions.most_triangles, of ik_server the parameter max_triangles): simplify it, or raise the "
-            "limit",
+            f"mesh {str(path)!r} has {n} triangles, but only {max(limits.most_triangles, 0):.0f} more are allowed: "
+            "simplify it, or raise the limit (CollisionOptions.most_triangles, or the parameter max_triangles of "
+            "ik_server)",
             n,
         )
 
@@ -207,5 +208,5 @@ def _unit(path: Path) -> float:
     except ValueError:
         unit = np.nan
     if not 0.0 < unit < np.inf:
-        raise MeshError(f"mesh {str(path)!r} has a unit that is not a positive number", str(path))
+        raise MeshError(f"the unit of mesh {str(path)!r} must be a positive number of metres", str(path))
     return unit

@@ -1,17 +1,18 @@
-"""MJCF files, which MuJoCo compiles: conversion to a URDF, so that all other modules know one description.
+"""Conversion of MJCF files to a URDF by MuJoCo, so that all other modules need only one kind of description.
 
 MuJoCo resolves includes, default classes, degrees, orientations and limits. Each body of the compiled model becomes a
-link. A body with several joints, or with a joint away from its origin, becomes several links. Sites become links, too,
-because MJCF marks the frames of tools by them. The root is the link `world`, so that poses have the same frame as
-MuJoCo's. The values of joints are those of `qpos`. With A the anchor of a joint and q_0 its reference position, the
-frame of a body in that of its parent is
+link. A body with several joints, or with a joint away from its origin, becomes several links. Sites become links too,
+because MJCF marks the frames of tools by sites. The root is the link `world`, so that poses are in the same frame as in
+MuJoCo. The values of joints are equal to those in `qpos`. Let A be the anchor of a joint and q_0 its reference
+position. The pose of a body in the frame of its parent is
 
     T = P T(A_1) Z_1(q_1 - q_{0,1}) T(-A_1) T(A_2) Z_2(q_2 - q_{0,2}) T(-A_2) ...
 
 where P is the placement of the body, and Z a rotation about the joint's axis or a translation along it.
 
-Meshes and textures are not read. MuJoCo moves the vertices of a mesh to its centre of mass, while a URDF names the
-file. A box stands for each mesh while MuJoCo compiles, so that the pose of the mesh as it is in the file remains.
+Meshes and textures are not read. MuJoCo moves the origin of a mesh to its centre of mass, but a URDF refers to the
+file, where the origin is elsewhere. So each mesh is replaced by a box while MuJoCo compiles the model, which preserves
+the pose that belongs to the file.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from eim_ros.core.errors import RobotError
 from eim_ros.kinematics.poses import pose_from
 from eim_ros.kinematics.urdf import UrdfJoint, listed, rpy_from_rotation
 
-UNLIMITED = 1e6  # [m] limit of a slide without one, because a URDF needs a number
+UNLIMITED = 1e6  # [m] limit of a slide without limits, because a URDF needs a number
 MESH_FORMATS = (".stl", ".obj", ".dae", ".ply")
-STAND_IN = 0.01  # [m] half the size of the box that stands for a mesh while MuJoCo compiles
+STAND_IN = 0.01  # [m] half the size of the box that replaces a mesh while MuJoCo compiles
 FIRST_ELEMENT = re.compile(rb"(?:[^<]|<\?.*?\?>|<!--.*?-->)*<([A-Za-z_][\w:.-]*)", re.DOTALL)
 LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 
@@ -43,7 +44,7 @@ LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 class Remark:
     """Sentence about a part of a description that was not read.
 
-    It matters only to arms with one of these joints, or to all arms if no joints are named.
+    It concerns only arms that have a joint in `joints`, or all arms if `joints` is empty.
     """
 
     text: str
@@ -52,14 +53,14 @@ class Remark:
 
 @dataclass(frozen=True)
 class Description:
-    """URDF, remarks on what it lacks, and the names of joints in loops that it cannot express."""
+    """URDF, remarks on parts that it lacks, and names of the joints in closed loops, which a URDF cannot express."""
 
     text: str | bytes
     remarks: tuple[Remark, ...] = ()
     in_loops: frozenset[str] = frozenset()
 
     def remarks_on(self, joints: Iterable[UrdfJoint]) -> list[str]:
-        """Return the sentences that matter to a chain of joints."""
+        """Return the sentences that concern a chain of joints."""
         names = {joint.name for joint in joints}
         return [remark.text for remark in self.remarks if not remark.joints or remark.joints & names]
 
@@ -106,7 +107,7 @@ def urdf_of_mjcf(path: Path) -> Description:
 
 @dataclass(frozen=True)
 class _MeshFile:
-    """Mesh of a geom: file, scale (3,), and pose in the frame of the geom. Without a path, `kind` says why."""
+    """Mesh of a geom: file, scale (3,), and pose in the frame of the geom. If there is no path, `kind` says why."""
 
     path: Path | None
     kind: str
@@ -116,7 +117,7 @@ class _MeshFile:
 
 
 def _without_meshes(mujoco: Any, spec: Any) -> list[tuple[Any, _MeshFile]]:
-    """Replace meshes by boxes, and return each geom that had one. Remove what needs further files or inertias."""
+    """Replace meshes by boxes, and return each geom with its mesh; remove all that needs other files or inertias."""
     meshes = {mesh.name: _mesh_file(spec, mesh) for mesh in spec.meshes}
     types, found = mujoco.mjtGeom, []
     for geom in spec.geoms:
@@ -145,7 +146,7 @@ def _without_meshes(mujoco: Any, spec: Any) -> list[tuple[Any, _MeshFile]]:
 
 
 def _mesh_file(spec: Any, mesh: Any) -> _MeshFile:
-    """Return the file of a mesh. MuJoCo subtracts `refpos` from its vertices, turns them by `refquat`, and scales."""
+    """Return the file of a mesh, whose vertices MuJoCo shifts by -`refpos`, rotates by `refquat` and then scales."""
     scale, rotation = np.array(mesh.scale), _rotation(mesh.refquat).T
     translation = -scale * transformed(rotation, np.array(mesh.refpos))
     path: Path | None = None
@@ -303,16 +304,16 @@ class _Writer:
                 if second < 0:
                     fixed[first] = float(at[0]) + coefficients[0]
                 elif any(coefficients[2:]) or first in followers:
-                    why = "is not linear" if any(coefficients[2:]) else "is a second one"
+                    why = "is not linear" if any(coefficients[2:]) else "is the second one for the same joint"
                     names = self._joints[first], self._joints[second]
-                    self._remark(f"the equality of joints {listed(names)} {why}, and is left out", names[:1])
+                    self._remark(f"the equality of joints {listed(names)} {why}, and is ignored", names[:1])
                 else:
                     offset = float(at[0] + coefficients[0] - coefficients[1] * at[1])
                     followers[first] = second, coefficients[1], offset
             elif kind == kinds.mjEQ_TENDON:
                 tendons = [tendon for tendon in (first, second) if tendon >= 0]
                 joints = [self._joints[joint] for tendon in tendons for joint in self._joints_of_tendon(tendon)]
-                self._remark(f"the equality of tendons of joints {listed(joints)} is left out", joints)
+                self._remark(f"the equality of the tendons of joints {listed(joints)} is ignored", joints)
         return followers, fixed
 
     def _joints_of_tendon(self, tendon: int) -> list[int]:
@@ -322,7 +323,7 @@ class _Writer:
         return [int(model.wrap_objid[wrap]) for wrap in wraps if model.wrap_type[wrap] == joint]
 
     def _add_loop(self, equality: int, kind: str) -> None:
-        """Remark that two bodies are connected; not if one of them floats, because it can follow the other."""
+        """Add a remark that two bodies close a loop, unless one of them floats, because it can follow the other."""
         model, ends = self._model, (int(self._model.eq_obj1id[equality]), int(self._model.eq_obj2id[equality]))
         if model.eq_objtype[equality] == self._mujoco.mjtObj.mjOBJ_SITE:
             ends = int(model.site_bodyid[ends[0]]), int(model.site_bodyid[ends[1]])
@@ -334,7 +335,7 @@ class _Writer:
         names = [self._joints[joint] for joint in sorted(between)]
         self._in_loops.update(names)
         bodies = listed(self._bodies[body] for body in ends)
-        self._remark(f"the bodies {bodies} close a loop ({kind}), which is left out: its joints count as free", names)
+        self._remark(f"the bodies {bodies} close a loop ({kind}), which is ignored: its joints count as free", names)
 
     def _joints_above(self, body: int) -> list[int]:
         model, found = self._model, list[int]()
@@ -348,7 +349,7 @@ class _Writer:
         self._remarks.append(Remark(f"MJCF of robot {self._robot.get('name')!r}: {text}", frozenset(joints)))
 
     def _add_geoms(self) -> None:
-        """Add collision shapes, and visuals: the groups that MuJoCo's viewer shows, or all if they are empty."""
+        """Add collision shapes, and as visuals the groups that MuJoCo's viewer shows, or all if these are empty."""
         model, left_out = self._model, dict[str, int]()
         shown = model.geom_group <= LAST_VISIBLE_GROUP
         shown = shown if shown.any() else ~shown
@@ -368,16 +369,16 @@ class _Writer:
                     ElementTree.SubElement(element, "geometry").append(shape)
         if left_out:
             told = ", ".join(f"{n} {kind}" for kind, n in left_out.items())
-            self._remark(f"a URDF has no such shapes, so these are left out: {told}")
+            self._remark(f"these shapes are ignored, because a URDF cannot express them: {told}")
 
     def _shape(self, geom: int, pose: _Pose) -> tuple[str, Element | None, _Pose]:
-        """Return the shape of a geom in a URDF, and its pose; without a shape, the kind of geom."""
+        """Return the kind of a geom, its shape in a URDF (None if a URDF has no such shape), and its pose."""
         kinds, size = self._mujoco.mjtGeom, self._model.geom_size[geom]
         kind = kinds(int(self._model.geom_type[geom]))
         if (mesh := self._meshes.get(geom)) is not None:
             if mesh.path is None:
                 return mesh.kind, None, pose
-            stretch = size / STAND_IN  # by <frame scale>
+            stretch = size / STAND_IN  # scale of the frame, given by <frame scale>
             name = Path(os.path.relpath(mesh.path, self._folder)).as_posix()
             shape = Element("mesh", filename=name, scale=_words(mesh.scale * stretch))
             return "", shape, pose @ _Pose(mesh.rotation, mesh.translation * stretch)

@@ -24,13 +24,13 @@ from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 ShapeT = TypeVar("ShapeT", bound=type)
-FARTHEST = 1e30  # [m]; volumes of larger shapes could overflow
-THINNED_AT_ONCE = 50_000  # points between two checks of the clock: about 20 ms
+FARTHEST = 1e30  # [m]; the volume of larger shapes could overflow
+THINNED_AT_ONCE = 50_000  # number of points between two checks of the clock, about 20 ms
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
 
 
 def _placed(shape: ShapeT) -> ShapeT:
-    """Let a shape also be made from its size and the keyword `at`, a pose in any form: a decorator."""
+    """Class decorator: also accept the size of a shape and the keyword `at`, a pose in any form."""
     init = vars(shape)["__init__"]
 
     @functools.wraps(init)
@@ -42,7 +42,8 @@ def _placed(shape: ShapeT) -> ShapeT:
             raise ConstraintError(f"a {kind} takes a size and a position: {kind}(size, at=position)", args)
         elif args and is_number(args[0]):
             raise ConstraintError(
-                f"the position of a {shape.__name__} is the first argument or the keyword at", args[0]
+                f"a {shape.__name__} needs a position as its first argument or as the keyword at, got {args[0]!r}",
+                args[0],
             )
         init(self, *args, **keywords)
 
@@ -111,7 +112,7 @@ class Cylinder:
 
     Examples
     --------
-    A pole that stands on the floor, 2 m high:
+    A pole with a height of 2 m that stands on the floor:
 
     >>> from eim_ros.kinematics import Cylinder, pose_from
     >>> pole = Cylinder(pose_from((0.5, 0.5, 1.0)), radius=0.05, length=2.0)
@@ -135,7 +136,7 @@ class Capsule:
 
     Examples
     --------
-    A capsule along the x axis of the base, in total 1 m long:
+    A capsule along the x axis of the base, with a total length of 1 m:
 
     >>> from math import pi
     >>> from eim_ros.kinematics import Capsule, pose_from
@@ -154,7 +155,7 @@ class Capsule:
 
 
 Shape: TypeAlias = Box | Sphere | Cylinder | Capsule
-"""Solid with a closed form of its surface."""
+"""Shapes that are given by a formula, not by a mesh or a cloud."""
 
 
 def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
@@ -183,7 +184,7 @@ def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _check(shape: Shape, *lengths: str) -> None:
-    """Store pose and lengths as numbers; raise `PoseError` for a bad pose, `ConstraintError` for a bad length."""
+    """Convert pose and lengths to numbers; raise `PoseError` for a bad pose, `ConstraintError` for a bad length."""
     if not isinstance(shape, Sphere):
         _put(shape, "pose", pose_from(shape.pose) if is_position(shape.pose) else check_pose(shape.pose))
     expect(shape.name, str, "the name of a shape", ConstraintError)
@@ -242,7 +243,7 @@ class Mesh:
         expect(self.name, str, "the name of a mesh", ConstraintError)
         object.__setattr__(self, "convex", checked_flag(self.convex, "convex", ConstraintError))
         vertices = _points(self.vertices, "the vertices of a mesh")
-        wrong = "the faces of a mesh must be an (m, 3) array of whole numbers"
+        wrong = "the faces of a mesh must be an (m, 3) array of integers"
         try:
             faces = np.array(self.faces)
         except Exception as error:  # ragged input, or a failing array interface
@@ -251,14 +252,15 @@ class Mesh:
             raise ConstraintError(f"{wrong}, got {faces.dtype} of shape {faces.shape}", self.faces)
         if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(vertices):
             raise ConstraintError(
-                f"the faces of a mesh name vertices {faces.min()} to {faces.max()}; expected 0 to {len(vertices) - 1}",
+                f"the faces of a mesh have vertex indices {faces.min()} to {faces.max()}, "
+                f"expected 0 to {len(vertices) - 1}",
                 self.faces,
             )
         corners = vertices[faces]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         faces = np.ascontiguousarray(faces[np.linalg.norm(normals, axis=1) > 0.0], dtype=np.int64)
         if not len(faces):
-            raise ConstraintError("a mesh needs at least one triangle with an area", self.faces)
+            raise ConstraintError("a mesh needs at least one triangle with an area above 0", self.faces)
         _freeze(self, pose=check_pose(self.pose), vertices=vertices, faces=faces)
 
     @classmethod
@@ -280,11 +282,11 @@ class Mesh:
         pose : (4, 4) array_like, optional
             Pose of the vertices' frame; default: the identity.
         scale : float or (3,) array_like
-            Factor of all lengths, or one factor per axis. The unit in a COLLADA file is applied in addition.
+            Factor for all lengths, or one factor per axis. The unit in a COLLADA file is applied too.
         convex, name
             See the class.
         limits : MeshLimits
-            Limits of file size and triangles.
+            Maximum file size and number of triangles.
 
         Raises
         ------
@@ -343,7 +345,7 @@ class PointCloud:
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
-        """Centres (m, 3) and radius of the balls to check [m]."""
+        """Centres (m, 3) and radius [m] of the balls that are checked for collisions."""
         if self.resolution == 0.0:
             return np.asarray(self.points), float(self.radius)
         thinning = Thinning(self)
@@ -353,7 +355,7 @@ class PointCloud:
 
 
 class Thinning:
-    """Incremental thinning of a cloud with a resolution above 0: the cubes that contain its points.
+    """Incremental thinning of a cloud with a resolution above 0, which collects the cubes that contain its points.
 
     `n_left` is the number of points that are not processed yet.
     """
@@ -364,7 +366,7 @@ class Thinning:
         self._points, self._size, self._radius, self.n_left = points, cloud.resolution, cloud.radius, len(points)
         low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
         self._lowest, extents = low, high - low + 1.0
-        # cubes are numbered because rows of indices are ten times slower; only too many cubes for int64 need rows
+        # one number per cube is ten times faster than a row of three indices, which is used only if int64 is too small
         self._extents = extents.astype(np.int64) if float(np.prod(extents)) < 2.0**62 else None
         self._cells = np.empty(0, np.int64) if self._extents is not None else np.empty((0, 3))
 
@@ -385,7 +387,7 @@ class Thinning:
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
-        """Centres (m, 3) and radius of the balls around the cubes found so far [m]."""
+        """Centres (m, 3) and radius [m] of the balls around the cubes found so far."""
         cells = np.asarray(self._cells, dtype=np.float64)
         if self._extents is not None:
             numbers = np.asarray(self._cells, dtype=np.int64)
@@ -398,7 +400,7 @@ Obstacle: TypeAlias = Shape | Mesh | PointCloud
 
 
 def checked_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> tuple[Obstacle, ...]:
-    """Return the obstacles as a tuple; raise `ConstraintError` if they are neither obstacles nor a single one."""
+    """Return one obstacle or a sequence of obstacles as a tuple; raise `ConstraintError` for other values."""
     if isinstance(obstacles, Obstacle):
         return (obstacles,)
     if not isinstance(obstacles, Sequence) or not all(isinstance(each, Obstacle) for each in obstacles):
@@ -414,8 +416,8 @@ def _freeze(obstacle: Mesh | PointCloud, **arrays: npt.NDArray[Any]) -> None:
 
 
 def _points(values: npt.ArrayLike, what: str) -> FloatArray:
-    """Return a copy (n, 3) of the points; they must be finite, with n > 0."""
+    """Return a copy (n, 3) of the points, which must be finite; n must be above 0."""
     points = numbers_of(values, (None, 3), what, ConstraintError, least=-FARTHEST, most=FARTHEST)
     if not len(points):
-        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, n > 0, got none", values)
+        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, but there are none", values)
     return np.array(points)

@@ -1,8 +1,8 @@
-"""Search for ROS packages: one rule for xacro files, meshes, SRDFs, and names `package://NAME/...` of robots.
+"""Search for ROS packages, by the same rule for xacro files, meshes, SRDFs, and robots named `package://NAME/...`.
 
-A package is searched in this order:
+The search has this order:
 
-1. the folders of `package_paths`: the folder itself, and the packages in it, also in repositories;
+1. each folder of `package_paths`: the folder itself, and the packages in it, also within repositories;
 2. near the file that names it: the folders above the file, and the packages next to the file's own package, up to the
    source folder `src` of the workspace, or two levels up if there is none;
 3. `share` of each entry of AMENT_PREFIX_PATH;
@@ -22,13 +22,13 @@ from eim_ros.core.errors import option_name
 
 MANIFEST, SOURCE = "package.xml", "src"
 DEPTH = 3  # levels below a given folder or `src`: a repository, a group of packages, a package
-FLAT = 2  # levels below other folders, which may contain much more than packages
+FLAT = 2  # levels below other folders, which may contain many files other than packages
 SKIPPED = {"build", "install", "log"}  # folders of colcon next to the source folder
 IGNORED = {"AMENT_IGNORE", "CATKIN_IGNORE", "COLCON_IGNORE"}  # colcon skips folders with these files
 
 
 def package_folders(name: str, near: Path | None, package_paths: Sequence[str | Path] = ()) -> Iterator[Path]:
-    """Yield the possible folders of a package, in the order of the module. They need not exist.
+    """Yield the possible folders of a package in the order of the search; they may not exist.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def find_package(name: str, near: Path | None, package_paths: Sequence[str | Pat
 def missing_package(name: str) -> str:
     """Return the remedy for a missing package, for error messages."""
     return (
-        f"source the workspace that has package {name!r} (AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the folder "
-        f"that it is in as {option_name('package_paths')}"
+        f"source the workspace with package {name!r} (this sets AMENT_PREFIX_PATH or ROS_PACKAGE_PATH), or give the "
+        f"folder that contains the package as {option_name('package_paths')}"
     )
 
 
 def package_name(folder: Path) -> str | None:
-    """Return the name in the package.xml of a folder; None if there is no such file, or it cannot be read."""
+    """Return the name in the package.xml of a folder; None if the file does not exist or cannot be read."""
     try:
         return (ElementTree.parse(folder / MANIFEST).findtext("name") or "").strip() or None
     except (OSError, ValueError, ElementTree.ParseError):
@@ -76,7 +76,7 @@ def entries(variable: str) -> list[Path]:
 
 
 def _source_folders(near: Path) -> Iterator[Path]:
-    """Yield the folders that contain the neighbours of the package of a file; none if the file is not in a package."""
+    """Yield the folders with the packages next to the package of a file; none if the file is not in a package."""
     own = next((above for above in (near, *near.parents) if (above / MANIFEST).is_file()), None)
     if own is None:
         return

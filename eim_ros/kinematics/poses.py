@@ -1,4 +1,4 @@
-"""Poses: homogeneous transforms, quaternions (xyzw), and contexts of a conditional model.
+"""Conversions between poses: homogeneous transforms, quaternions (xyzw), and contexts of a conditional model.
 
 Functions accept the common forms of a pose: a transform, a pair of position and orientation, seven numbers, or an
 object of another library. Such objects are recognised by their attributes, and their libraries are not imported.
@@ -34,19 +34,19 @@ TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and s
 PARTS = (("position", "orientation"), ("translation", "rotation"))  # attributes of geometry_msgs Pose and Transform
 MATRIX_METHODS = ("as_matrix", "GetAsMatrix4", "matrix")  # methods of scipy and jaxlie, of Drake, of sophus and gtsam
 MAPPING = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}  # keys of a mapping
-POSITION_ALONE = "a position leaves the orientation open, which is not possible here: expected " + FORMS
+POSITION_ALONE = "a position without an orientation is not possible here: expected " + FORMS
 CONTEXT_KINDS = {"position": 3, "pose": 9}
-"""Kinds of contexts of a model, with the number of values of each."""
+"""Kinds of contexts of a model, and the number of values in each."""
 # indices into a flattened transform
 _ENTRIES = {kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()}
 NORM_TOLERANCE = 1e-3
-EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the products of a rotation's columns
+EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the scalar products of a rotation's columns
 LONGEST = 1e100  # [m]; squares of larger values could overflow
 LARGEST_ENTRY = 1.0 + 1e-3  # maximum entry of a rotation matrix, with a margin for rounding
 
 
 def is_position(pose: Any) -> bool:
-    """Return whether a pose is only a position: three numbers, or an object with x, y and z."""
+    """Return whether a pose is a position without orientation: three numbers, or an object with x, y and z."""
     if isinstance(pose, np.ndarray):
         return bool(pose.shape == (3,))
     if isinstance(pose, (list, tuple)):
@@ -57,25 +57,26 @@ def is_position(pose: Any) -> bool:
 
 
 def unstamped(pose: Any, frame: str) -> Any:
-    """Return the pose in a `geometry_msgs/PoseStamped` of a frame, or a value without a header as it is.
+    """Return the pose in a `geometry_msgs/PoseStamped`, or a value without a header unchanged.
 
-    An empty frame is the base of the arm, as in MoveIt. Raise `PoseError` for other frames.
+    The stamped pose must be in `frame`. An empty frame in the message means the base of the arm, as in MoveIt. Raise
+    `PoseError` for other frames.
     """
     if not hasattr(pose, "header"):
         return pose
     stamped = str(getattr(pose.header, "frame_id", "")).lstrip("/")
     if stamped not in ("", frame):
         raise PoseError(
-            f"the stamped pose is in the frame {stamped!r}: bring it into the arm's base frame, then pass its .pose",
+            f"the stamped pose is in the frame {stamped!r}: transform it to the arm's base frame, then pass its .pose",
             pose,
         )
     return pose.pose
 
 
 def _transform(pose: Any) -> Any:
-    """Return the transform (4, 4) of a pose in any form, or a value of unknown form as it is.
+    """Return the transform (4, 4) of a pose in any form, or a value of unknown form unchanged.
 
-    `PoseError` is raised for a position alone, and for a stamped pose with a frame.
+    Raise `PoseError` for a position without orientation, and for a stamped pose with a frame.
     """
     if isinstance(pose, Mapping):
         return _of_mapping(pose)
@@ -92,7 +93,7 @@ def _transform(pose: Any) -> Any:
     is_sequence = isinstance(pose, (list, tuple))
     if is_sequence and len(pose) == 2:
         position, orientation = pose if _shape(pose[0]) == (3,) else reversed(pose)
-        turn = orientation if (matrix := _matrix(orientation)) is None else matrix  # of scipy's Rotation
+        turn = orientation if (matrix := _matrix(orientation)) is None else matrix  # scipy's Rotation
         if _shape(position) == (3,) and (orientation is pose[1] or np.shape(turn) == (3, 3)):
             return _joined(position, turn)
     if is_position(pose):
@@ -107,7 +108,7 @@ def _of_mapping(pose: Mapping[str, Any]) -> FloatArray:
     turns = [name for name in ("orientation", "quaternion_wxyz", "rpy") if pose.get(name) is not None]
     if "position" not in pose or not pose.keys() <= MAPPING or len(turns) > 1:
         raise PoseError(
-            f"a mapping of a pose has position, and one of orientation, quaternion_wxyz or rpy: {pose}", pose
+            f"a mapping must have position, and one of orientation, quaternion_wxyz and rpy, got {pose}", pose
         )
     if not turns:
         raise PoseError(POSITION_ALONE, pose)
@@ -142,7 +143,7 @@ def _has(value: Any, axes: Sequence[str]) -> bool:
 
 
 def _shape(values: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array or of a flat sequence of numbers; None for anything else, which may be ragged."""
+    """Return the shape of an array or of a flat sequence of numbers; None for other values, such as ragged lists."""
     if isinstance(values, np.ndarray):
         return tuple(values.shape)
     is_flat = isinstance(values, (list, tuple)) and all(
@@ -152,16 +153,14 @@ def _shape(values: Any) -> tuple[int, ...] | None:
 
 
 def _matrix(pose: Any) -> Any:
-    """Return the matrix of an object of another library, or None if it has no method for it."""
+    """Return the matrix of an object of another library, or None if the object has none of MATRIX_METHODS."""
     method = next((name for name in MATRIX_METHODS if callable(getattr(pose, name, None))), None)
     if method is None:
         return None
     try:
         return getattr(pose, method)()
     except Exception as error:  # a foreign object may raise anything
-        raise PoseError(
-            f"a pose must be {FORMS}; the method {method} of the given object failed: {error}", pose
-        ) from error
+        raise PoseError(f"a pose must be {FORMS}; the method {method} of the object failed: {error}", pose) from error
 
 
 def pose_from(
@@ -176,7 +175,8 @@ def pose_from(
     quaternion_xyzw : (4,) array_like, optional
         Quaternion of unit length within 1e-3, which is then normalised; default: no rotation.
     rpy : (3,) array_like, optional
-        Roll, pitch and yaw [rad] instead: rotations about the fixed x, then y, then z axis, as in a URDF.
+        Roll, pitch and yaw [rad] instead of a quaternion: rotations about the fixed x, then y, then z axis, as in a
+        URDF.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def pose_from(
     transform[:3, 3] = _finite(numbers_by_axis(place, "xyz"), 3, "position")
     if rpy is not None:
         if quaternion_xyzw is not None:
-            raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
+            raise PoseError("give the orientation as a quaternion or as rpy, not as both", rpy)
         about_x, about_y, about_z = rotations_from(np.diag(_finite(rpy, 3, "rpy")))
         transform[:3, :3] = product(about_z, about_y, about_x)
         return transform
@@ -210,9 +210,9 @@ def pose_from(
     quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw", sys.float_info.max)
     norm = math.hypot(*quaternion)
     if norm == 0.0:
-        raise PoseError("quaternion is zero; the identity is x y z w = 0 0 0 1", quaternion)
+        raise PoseError("the quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
     if abs(norm - 1.0) > NORM_TOLERANCE:
-        raise PoseError(f"quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
+        raise PoseError(f"the quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
     x, y, z, w = (quaternion / length(quaternion)).tolist()
     px, py, pz = transform[:3, 3].tolist()
     return _with_quaternion(px, py, pz, x, y, z, w)
@@ -230,9 +230,9 @@ def _with_quaternion(px: float, py: float, pz: float, x: float, y: float, z: flo
 
 
 def _of_seven(pose: Any) -> FloatArray | None:
-    """Return the transform (4, 4) of seven plain numbers, at a tenth of the time of `pose_from`.
+    """Return the transform (4, 4) of seven plain numbers in a tenth of the time of `pose_from`.
 
-    The result is the same bit for bit. It is None for any other form, and for numbers that `pose_from` refuses.
+    The result is the same bit for bit. Other forms, and numbers that `pose_from` refuses, give None.
     """
     if isinstance(pose, np.ndarray) and pose.shape == (7,) and pose.dtype == np.float64:
         pose = pose.tolist()
@@ -259,7 +259,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
-        raise PoseError("a rotation has entries from -1 to 1", rotation)
+        raise PoseError("a rotation must have entries from -1 to 1", rotation)
     products = np.array(
         [
             [1 + r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
@@ -267,7 +267,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
             [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], 1 - r[0, 0] - r[1, 1] + r[2, 2], r[1, 0] - r[0, 1]],
             [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], 1 + r[0, 0] + r[1, 1] + r[2, 2]],
         ]
-    )  # four times the products of x, y, z, w; the row of the largest square is stable (Shepperd 1978)
+    )  # products of x, y, z, w times 4; the row with the largest square is the most accurate (Shepperd 1978)
     row = products[int(np.argmax(np.diagonal(products)))]
     quaternion = row / length(row)
     return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
@@ -286,7 +286,7 @@ def rotations_from(vectors: FloatArray) -> FloatArray:
 def rotation_vectors(rotations: FloatArray) -> FloatArray:
     """Return the rotation vectors (n, 3) [rad] of rotations (n, 3, 3); their lengths are at most pi."""
     quaternions = np.array([quaternion_from_matrix(rotation) for rotation in rotations]).reshape(-1, 4)
-    sines = length(quaternions[:, :3])  # sines of half the angles; the cosines are not negative
+    sines = length(quaternions[:, :3])  # sines of half the angles, whose cosines are not negative
     angles = 2.0 * atan2(sines, quaternions[:, 3])
     return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
 
@@ -294,7 +294,7 @@ def rotation_vectors(rotations: FloatArray) -> FloatArray:
 def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, most: int) -> FloatArray:
     """Return poses (m, 4, 4) on the straight lines between successive poses (n, 4, 4), without the first pose.
 
-    Neighbours are equally spaced on a line, by at most `max_distance` [m] and `max_angle` [rad]. Orientations turn
+    The poses on a line are equally spaced, by at most `max_distance` [m] and `max_angle` [rad]. The orientation turns
     about a fixed axis. A line between equal poses has one pose. Raise `PoseError` if there are more than `most` poses.
     """
     moves = np.diff(poses[:, :3, 3], axis=0)
@@ -302,7 +302,7 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
     lengths = np.linalg.norm(moves, axis=1), np.linalg.norm(turns, axis=1)
     counts = np.ceil(np.maximum(lengths[0] / max_distance, lengths[1] / max_angle)).clip(1.0)
     if not counts.sum() <= most:
-        raise PoseError(f"the lines have {counts.sum():.3g} poses, expected at most {most}", counts.sum())
+        raise PoseError(f"the lines have {counts.sum():.3g} poses, but at most {most} are allowed", counts.sum())
     found = []
     for start, end, move, turn, n in zip(poses[:-1], poses[1:], moves, turns, counts.astype(int), strict=True):
         shares = np.arange(1, n + 1)[:, None] / n
@@ -318,8 +318,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     """Return a pose as a new contiguous float64 transform (4, 4).
 
     Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed: the matrix is replaced by the
-    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or deviate
-    further raise `PoseError`.
+    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or have
+    larger errors raise `PoseError`.
 
     Examples
     --------
@@ -338,11 +338,11 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     try:
         pose = np.array(as_numbers(given))
     except (TypeError, ValueError) as error:
-        hint = "; solve_batch takes tensors with a gradient" * bool(getattr(transform, "requires_grad", False))
+        hint = "; for tensors with a gradient, call solve_batch" * bool(getattr(transform, "requires_grad", False))
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}{hint}", transform) from error
     if pose.shape != (4, 4):
-        several = "; sample_batch, solve_batch and follow take several poses" * (pose.ndim >= 2 and len(pose) > 1)
-        angles = "; pose_from(position, rpy=...) takes angles" * (pose.shape == (6,))
+        several = "; for several poses, call sample_batch, solve_batch or follow" * (pose.ndim >= 2 and len(pose) > 1)
+        angles = "; for angles, call pose_from(position, rpy=...)" * (pose.shape == (6,))
         raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}{several}{angles}", transform)
     if first_not_rigid(pose[None], EXACT):
         return pose
@@ -352,21 +352,23 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         pose[:3, :3], pose[3] = _nearest_rotation(pose[:3, :3]), (0.0, 0.0, 0.0, 1.0)
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
-        raise PoseError("a pose is out of the range of numbers", transform)
+        raise PoseError("the numbers of a pose are too large", transform)
     with np.errstate(all="ignore"):  # infinite if the products overflow
         off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - np.eye(4)[3]).max())
-    rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
+    rounding = f"more than the {RIGID_TOLERANCE:g} allowed for rounding"
     told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
     raise PoseError(
-        f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is {told}", transform
+        "the rotation of a pose must be orthonormal and right-handed, and the last row must be 0 0 0 1; the pose "
+        f"is {told}",
+        transform,
     )
 
 
 def _nearest_rotation(matrix: FloatArray) -> FloatArray:
-    """Return the orthogonal matrix nearest to one (3, 3) that is orthonormal within `RIGID_TOLERANCE`.
+    """Return the orthogonal matrix nearest to a matrix (3, 3) that is orthonormal within `RIGID_TOLERANCE`.
 
-    These are Newton's steps for the polar decomposition without an inverse (Higham 2008, 8.3). Each one squares the
-    error, so the third one leaves only rounding.
+    The method is Newton's iteration for the polar decomposition without an inverse (Higham 2008, 8.3). Each step
+    squares the error, so only rounding errors are left after three steps.
     """
     for _ in range(3):
         matrix = product(matrix, 1.5 * np.eye(3) - 0.5 * product(matrix.T, matrix))
@@ -374,9 +376,9 @@ def _nearest_rotation(matrix: FloatArray) -> FloatArray:
 
 
 def check_poses(transforms: npt.ArrayLike, frame: str = "") -> FloatArray:
-    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain any form of a pose.
+    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain poses in any form.
 
-    Stamped poses may be in this frame, see `unstamped`.
+    Stamped poses must be in `frame`, see `unstamped`.
     """
     try:
         poses = np.array(as_numbers(transforms))
@@ -399,7 +401,8 @@ def check_poses(transforms: npt.ArrayLike, frame: str = "") -> FloatArray:
 def _each_form(poses: Any, cause: Exception | None, frame: str) -> FloatArray:
     is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
     if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
-        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got another object", poses) from cause
+        got = "no poses" if isinstance(poses, (np.ndarray, list, tuple)) else f"a {type(poses).__name__}"
+        raise PoseError(f"expected poses of shape (n, 4, 4), n >= 1, got {got}", poses) from cause
     return np.array([check_pose(unstamped(pose, frame)) for pose in poses])
 
 
@@ -423,7 +426,7 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
 def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     """Return the transforms (..., 4, 4) of contexts.
 
-    Contexts (..., 3) give no rotation. The columns in contexts (..., 9) are made orthonormal.
+    Contexts (..., 3) give transforms without rotation. The columns in contexts (..., 9) are made orthonormal.
 
     Examples
     --------
@@ -449,7 +452,7 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
 
 
 def _array(values: npt.ArrayLike, claim: str) -> FloatArray:
-    """Return numbers as an array; raise `PoseError` with a claim about them if they are none."""
+    """Return values as an array of numbers; if this fails, raise `PoseError` with the text `claim`."""
     try:
         return as_numbers(values)
     except (TypeError, ValueError) as error:
@@ -459,7 +462,7 @@ def _array(values: npt.ArrayLike, claim: str) -> FloatArray:
 def _normalised(vectors: FloatArray) -> FloatArray:
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     if not np.all(norms > 1e-9):  # also true for NaN
-        raise PoseError("the two rotation columns of a pose context must be independent", vectors)
+        raise PoseError("the two rotation columns of a pose context must be linearly independent", vectors)
     return np.asarray(vectors / norms, dtype=np.float64)
 
 

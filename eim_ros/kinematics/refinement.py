@@ -1,6 +1,6 @@
 """Solving from seeds, and continuation along self-motions, for data collection, evaluation and comparisons.
 
-`Sampler` solves poses. These functions show what the numerical solver does with given seeds.
+To solve poses, call `Sampler`. The functions here show what the numerical solver does with given seeds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Refinement:
     Attributes
     ----------
     positions : (n, dof)
-        Configurations [rad] or [m], always within the limits. A row that did not converge holds the best configuration
+        Configurations [rad] or [m], always within the limits. A row that did not converge is the best configuration
         found.
     converged : (n,) bool
         Whether both errors are within the tolerances.
@@ -92,8 +92,8 @@ def refine(
     Raises
     ------
     RobotError
-        If the seeds are not finite or have the wrong shape, or if a number is out of range. Also if the limits are
-        empty or wider than the robot's limits.
+        If the seeds are not finite or have the wrong shape, if a number is out of range, or if the limits are empty or
+        wider than the robot's limits.
     ConstraintError
         If the tolerances are not six numbers of at least 0.
     PoseError
@@ -129,8 +129,8 @@ def spread(
 ) -> FloatArray:
     """Find further solutions of a pose by continuation along the self-motion of a redundant arm.
 
-    If the arm has one more joint than the pose needs, the self-motions are curves. Continuation then also takes a
-    few steps outside the limits. So it finds parts of the curves that contain no known solution.
+    If the arm has one more joint than the pose needs, the self-motions are curves. Continuation then also takes a few
+    steps outside the limits, which leads to parts of the curves that contain no known solution.
 
     Parameters
     ----------
@@ -142,13 +142,14 @@ def spread(
         Maximum number of further solutions, 0 to 1000000.
     seed : int or numpy Generator, optional
     step : float
-        Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
+        Length of a step [rad, m]. The Euclidean distance of new solutions from all others is at least 0.6 `step`.
     finest : float, optional
         Minimum difference between solutions in at least one joint [rad, m] when gaps are filled. If the
         self-motions are curves and fewer than n solutions are found, the gaps between them are divided evenly down
         to this difference. By default, gaps are not filled.
     **asked
-        See `TaskOptions`. Fewer than n solutions (k, dof) are returned if no step from any leads to another one.
+        See `TaskOptions`. The result has fewer than n solutions (k, dof) if no step from any solution leads to another
+        one.
 
     Examples
     --------
@@ -162,10 +163,10 @@ def spread(
     """
     expect(robot, Robot, "robot", RobotError)
     known, task = robot._finite_rows(solutions, "solutions"), robot.task(pose, **asked)
-    finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
+    finest = -1.0 if finest is None else positive_number(finest, "the difference `finest`")
     step, n = positive_number(step, "the step"), whole_number(n, 0, "n")
     if not max(step, finest) < math.inf:
-        raise RobotError("the step and the finest difference of solutions must be finite", (step, finest))
+        raise RobotError("`step` and `finest` must be finite", (step, finest))
     free = redundancy(robot._bounds(asked), asked.get("position_only", False))
     spread = ContinuationOptions(step, finest, free, math.inf)
     return robot.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]

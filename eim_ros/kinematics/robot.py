@@ -51,9 +51,9 @@ from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, General7R, Parameteri
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
-LONGEST_SLIDE = 100.0  # [m] a slide with wider limits has none that are meant; rails and gantries are shorter
-LEAST_SINE = 1e-3  # least singular value of the axes of slides; below, they count as parallel
+MOST_CONFIGURATIONS = 2_000_000_000  # maximum number of configurations in a call; memory runs out earlier
+LONGEST_SLIDE = 100.0  # [m] wider limits of a slide mean "no limit", because rails and gantries are shorter
+LEAST_SINE = 1e-3  # slides whose axes have a smaller least singular value count as parallel
 FULL_POSE = 6  # number of joints that a pose determines
 
 
@@ -62,25 +62,26 @@ class Robot(Hinting):
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
     The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. MJCF
-    is converted to a URDF, whose root is `world`; see `mjcf.py`.
+    is converted to a URDF with the root `world`; see `mjcf.py`.
 
     A URDF does not say where the arm begins and ends. The default base is its root, or the link below a floating or
-    planar joint that comes first. The default tip is at the end of the longest chain of moving joints, where frames of
-    tools come first (`tool0`, `tcp`, `ee_gripper_link`). Fingers, wheels and rotors do not count. Slides of at most
-    10 cm that start at the same body, or that follow another one, are fingers whatever their names, and a warning names
-    them. The arguments `tip` and `base` select other links.
+    planar joint that comes first. The default tip is at the end of the longest chain of moving joints. If that end has
+    several links, frames of tools are preferred (`tool0`, `tcp`, `ee_gripper_link`). Fingers, wheels and rotors do not
+    count. Sliding joints of at most 10 cm that start at the same body, or follow each other, are taken for fingers
+    whatever their names, and a warning lists them. The arguments `tip` and `base` select other links.
 
-    A mimic joint may come before the joint that it follows. One that follows a missing or fixed joint, or itself, is
-    refused.
+    A mimic joint may come before the joint that it follows. It must not follow a missing joint, a fixed joint, or
+    itself.
 
-    The solver never leaves the limits. A warning names joints whose limits are both 0, the default of a `<limit>`
-    without them, and those that may turn more than eight times, because their limits are probably in degrees. Revolute
-    joints with limits beyond 1e5 rad count as continuous. Slides with a range of more than 100 m are searched only
-    where they can reach the pose, see `reaching_limits`. Poses within 1 km of the base were solved in our tests.
+    The solver never leaves the limits. A warning lists joints whose limits are both 0, which is the default of
+    `<limit>`. Another one lists joints that may turn more than eight times, because their limits are probably in
+    degrees. Revolute joints with limits beyond 1e5 rad count as continuous. Sliding joints with a range of more than
+    100 m are only searched where they can reach the pose, see `reaching_limits`. Poses within 1 km of the base were
+    solved in our tests.
 
-    Packages in `package://NAME/...` and `$(find NAME)` are searched in `package_paths`, then near the file, and last in
-    AMENT_PREFIX_PATH and ROS_PACKAGE_PATH, see docs/reference/paths.md. This applies to the description itself, to
-    xacro files that it includes, to meshes, and to an SRDF in `collision`.
+    Packages in `package://NAME/...` and `$(find NAME)` are searched first in `package_paths`, then near the file, and
+    last in AMENT_PREFIX_PATH and ROS_PACKAGE_PATH; see docs/reference/paths.md. This applies to the description itself,
+    to xacro files that it includes, to meshes, and to an SRDF in `collision`.
 
     Attributes
     ----------
@@ -91,9 +92,9 @@ class Robot(Hinting):
     joint_names : tuple of str
         Names of the independent joints from base to tip.
     lower, upper : (dof,)
-        Limits [rad] or [m]; -pi and pi for continuous joints.
+        Limits [rad] or [m]. Continuous joints have the limits -pi and pi.
     velocity_limits : (dof,)
-        Largest velocities [rad/s] or [m/s]; infinite if the URDF gives none or 0.
+        Maximum velocities [rad/s] or [m/s]. They are infinite if the URDF gives none or 0.
     continuous : (dof,) bool
         Whether each joint turns without limits; results for such joints are wrapped to [-pi, pi).
     fingerprint : str
@@ -107,8 +108,9 @@ class Robot(Hinting):
     folder : Path or None
         Folder of the URDF, used to resolve relative names of meshes; None if the URDF was read from a text.
     remarks : tuple of str
-        Warnings about the description: joints that cannot move or have limits in degrees, and slides that the choice of
-        the tip took for a gripper. Loading issues each as a `RobotWarning`.
+        Warnings about the description: joints that cannot move, limits that seem to be in degrees, and sliding joints
+        that were taken for a gripper when the default tip was chosen. When a robot is loaded, each is issued as a
+        `RobotWarning`.
 
     Examples
     --------
@@ -117,8 +119,9 @@ class Robot(Hinting):
     >>> robot.dof, robot.base_link, robot.tip_link
     (7, 'panda_link0', 'panda_link8')
 
-    An arm between other links of the URDF. Links on different branches, such as the hands of two arms, make a chain
-    with all joints between them, whose pose is that of one hand relative to the other:
+    The next arm ends at another link of the URDF. The base and the tip may also be on different branches, such as the
+    two hands of a robot. The chain then has all joints between them, and its pose is the pose of one hand relative to
+    the other:
 
     >>> Robot("panda", tip="panda_link5").dof
     5
@@ -172,7 +175,7 @@ class Robot(Hinting):
         collision: CollisionOptions | None = None,
         package_paths: Sequence[str | Path] = (),
     ) -> Robot:
-        """Return the same as `Robot(source, tip, ...)` without warnings; see `remarks`."""
+        """Return `Robot(source, tip, ...)` without issuing warnings; see `remarks`."""
         robot = object.__new__(cls)
         robot._load(source, tip, base, collision, package_paths)
         return robot
@@ -220,7 +223,7 @@ class Robot(Hinting):
         base: str | None = None,
         package_paths: Sequence[str | Path] = (),
     ) -> Robot:
-        """Return `Robot(source, tip, ...)`, under the name of other libraries."""
+        """Return `Robot(source, tip, ...)`; other libraries use this name."""
         return cls(source, tip, base=base, package_paths=package_paths)
 
     def with_tip(self, link: str) -> Robot:
@@ -235,15 +238,15 @@ class Robot(Hinting):
         return self._rebuilt(self.urdf, link)
 
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
-        """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
+        """Return the robot with a tool: its tip is a new link, `<tip link>_tool`, which is fixed to the current tip.
 
-        The pose (4, 4) of the tool's tip is in the frame of the tip link [m], in any of the forms of `pose_from`. Three
+        `tool` is the pose (4, 4) of the tool's tip in the frame of the current tip [m], in any form of a pose. Three
         numbers are a translation. The tool has no collision shape.
 
         Raises
         ------
         PoseError
-            If it is not a finite rigid transform.
+            If the tool is not a finite rigid transform.
 
         Examples
         --------
@@ -276,7 +279,7 @@ class Robot(Hinting):
         return robot._with(folder=self.folder)
 
     def with_collision_options(self, options: CollisionOptions) -> Robot:
-        """Return the same robot, whose collision shapes are read in another way.
+        """Return the same robot with other options for reading its collision shapes.
 
         The robot's folders of packages are searched after the folders in the options.
         """
@@ -286,7 +289,7 @@ class Robot(Hinting):
         return self._with(collision=replace(options, srdf=srdf, package_paths=folders))
 
     def with_continuous(self, joints: BoolArray) -> Robot:
-        """Return the same robot, some joints (dof,) of which turn without limits.
+        """Return the same robot with those joints continuous for which `joints` (dof,) is true.
 
         Examples
         --------
@@ -299,7 +302,7 @@ class Robot(Hinting):
         continuous = self.continuous | joints
         bounds = JointLimits(lower, upper, continuous).bounds
         robot = self._with(lower=lower, upper=upper, continuous=continuous, bounds=bounds)
-        for name in ("branches", "plausible"):  # cached, and depend on the limits
+        for name in ("branches", "plausible"):  # cached values that depend on the limits
             robot.__dict__.pop(name, None)
         return robot
 
@@ -326,8 +329,8 @@ class Robot(Hinting):
             return Chain(self.links, self.dof)
         except ValueError as error:
             raise RobotError(
-                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most twice as many "
-                "with their followers",
+                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most "
+                f"{2 * MOST_JOINTS} together with mimic joints",
                 self.dof,
             ) from error
 
@@ -337,7 +340,8 @@ class Robot(Hinting):
 
         If the first or last three axes intersect in a point, or three consecutive axes are parallel, the solutions are
         certified. For other arms, elimination finds all solutions, and bounds their number up to a measured noise
-        level. Its preparation takes some 20 ms. None is possible for six joints too, such as two axes in line.
+        level. Its preparation takes about 20 ms. The result may be None for six joints too, for example if two axes
+        coincide.
         """
         return self._form(-1)
 
@@ -352,10 +356,10 @@ class Robot(Hinting):
         return self._held_forms[joint]
 
     def form_with_virtual_joints(self, free: str) -> VirtualForm | None:
-        """Return the form of an arm with fewer joints than its task needs, or with three slides, or None.
+        """Return the form of an arm with fewer joints than its task needs or with three sliding joints, or None.
 
-        `free` has the letters of the axes of the tip about which the task allows any angle: "" for complete poses, "z"
-        for a free roll about z, "xyz" for positions.
+        `free` has the letters of the tip's axes about which the task allows any angle: "" for complete poses, "z" for a
+        free rotation about z, and "xyz" for positions.
         """
         if free not in self._virtual_forms:
             self._virtual_forms[free] = VirtualForm.of(self.chain, self.links, self.reach, free)
@@ -374,17 +378,18 @@ class Robot(Hinting):
     def parameterised_form(self) -> ParameterisedForm | None:
         """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
 
-        It exists if the last three axes intersect, and the second and third axes too. The redundancy parameter is then
-        the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
+        It exists if the last three axes intersect in a point, and the second and third axes intersect too. The
+        redundancy parameter is then the first joint. If these conditions are met by the axes counted from the tip, it
+        is the last joint.
         """
         form = ParameterisedForm(self.chain)
         return form if form.fits else None
 
     @functools.cached_property
     def general_7r(self) -> General7R | None:
-        """Form of an arm with seven revolute joints that proves which self-motions there are, or None.
+        """Form of an arm with seven revolute joints that can prove that all self-motions were found, or None.
 
-        It exists for almost all such arms; eliminations of a few with special axes are degenerate. See
+        It exists for almost all such arms, except for a few whose special axes make the elimination degenerate. See
         `solver/certify/curves.hpp`.
         """
         form = General7R(self.chain)
@@ -400,7 +405,7 @@ class Robot(Hinting):
 
     @functools.cached_property
     def prismatic(self) -> BoolArray:
-        """Whether each joint (dof,) is prismatic, so that its unit is a metre."""
+        """Whether each joint (dof,) is prismatic, so that its value is in metres."""
         links, slides = self.links[:-1], np.zeros(self.dof, dtype=np.bool_)
         slides[links[links[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64)] = True
         return slides
@@ -409,7 +414,7 @@ class Robot(Hinting):
     def revolves(self) -> BoolArray:
         """Whether a full revolution of each joint (dof,) brings all links of the chain back to the same place.
 
-        Prismatic joints do not revolve, nor do joints that others follow with a ratio that is not an integer.
+        This is false for prismatic joints, and for joints that others follow with a ratio that is not an integer.
         """
         links, revolves = self.links[:-1], np.ones(self.dof, dtype=np.bool_)
         ratios = links[:, MULTIPLIER]
@@ -426,14 +431,14 @@ class Robot(Hinting):
 
     @functools.cached_property
     def offset(self) -> float:
-        """Distance from the base to the first joint, which stays where it is [m]."""
+        """Distance from the base to the first joint, which does not move [m]."""
         return float(length(self.links[0, TRANSLATION]))
 
     @functools.cached_property
     def plausible(self) -> list[tuple[float, float]]:
-        """Range of each joint beyond which a value seems to be in degrees: a revolution beyond the limits [rad].
+        """Range of each joint, up to a revolution beyond its limits [rad]; values outside it are probably in degrees.
 
-        There is no bound for slides and joints that wrap.
+        The range is infinite for sliding joints and for joints that wrap.
         """
         lower, upper, wraps = self.bounds
         beyond = np.where((wraps > 0.0) | self.prismatic, np.inf, 2.0 * math.pi)
@@ -441,23 +446,23 @@ class Robot(Hinting):
 
     @functools.cached_property
     def unlimited_slides(self) -> npt.NDArray[np.int64]:
-        """Sliding joints whose limits only stand for "no limit", such as -999999 to 999999 m."""
+        """Sliding joints whose limits mean "no limit", such as -999999 to 999999 m."""
         return np.flatnonzero(self.prismatic & (self.upper - self.lower > LONGEST_SLIDE))
 
     def reaching_limits(
         self, positions: FloatArray, slack: float, lower: FloatArray, upper: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return limits (dof,), with unlimited slides limited to the range that positions (n, 3) need.
+        """Return limits (dof,) in which unlimited sliding joints have only the range that positions (n, 3) need.
 
-        Seeds within the result are useful. Positions p may be missed by `slack` [m]. Let s be the length of the arm
-        with the travel of its other slides. Unlimited slides v with axes A that follow each other move the tip by A v.
-        If they come first, |A v - p| <= s. Behind a revolute joint, |A v| <= |p| + s. With the least singular value of
-        A, both bound |v_j|. We allow twice as much, which is also enough for the configuration nearest to a pose that
-        is out of reach.
+        Seeds should be drawn within these limits. Positions p may be missed by `slack` [m]. Let s be the length of the
+        arm, including the travel of its limited slides. Consecutive unlimited slides with values v and axes A move the
+        tip by A v. If they come first in the chain, |A v - p| <= s. If they come after a revolute joint, |A v| <= |p| +
+        s. With the least singular value of A, both inequalities bound |v_j|. The limits are twice as wide, which is
+        also enough for the configuration nearest to a pose out of reach.
 
-        If revolute joints lie between unlimited slides, or if the slides are parallel, they may cancel out at any
-        distance. The result then lacks some solutions. So an arm with at most six joints, whose solutions are counted,
-        keeps its limits, and another one gets those of perpendicular slides.
+        If unlimited slides are parallel, or have revolute joints between them, their motions may cancel out at any
+        distance. Then some solutions lie outside the result. Therefore an arm with at most six joints, whose solutions
+        are counted, keeps its limits. Other arms get the same limits as for perpendicular slides.
         """
         wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
         groups = self._slide_groups(wide)
@@ -479,12 +484,12 @@ class Robot(Hinting):
             bound *= 2.0 / (least[0] if is_bounded else 1.0)
             for joint, value in zip(group.axes, values.T, strict=True):
                 first, last = max(value.min() - bound, lower[joint]), min(value.max() + bound, upper[joint])
-                low[joint] = min(first, upper[joint] - bound)  # at least so much remains where nothing is in reach
+                low[joint] = min(first, upper[joint] - bound)  # keeps a range of this size if the pose is out of reach
                 high[joint] = max(last, lower[joint] + bound)
         return low, high
 
     def _slide_groups(self, wide: npt.NDArray[np.int64]) -> list[_SlideGroup]:
-        """Return the slides `wide` between two revolute joints each."""
+        """Return groups of the slides `wide`, separated by revolute joints."""
         groups, is_open, is_first, turn = list[_SlideGroup](), False, True, np.eye(3)
         for link in self.links[:-1]:
             turn = turn @ link[:9].reshape(3, 3)
@@ -551,7 +556,7 @@ class Robot(Hinting):
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
-        """Compute the origins (n, n_points, 3) of base, moving joints and tip [m], or (n_points, 3) for one row."""
+        """Compute the origins (n, n_points, 3) of base, moving joints and tip [m]; (n_points, 3) for one row."""
         return self._each(q, self.chain.skeleton)
 
     def _each(self, q: npt.ArrayLike, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
@@ -580,7 +585,7 @@ class Robot(Hinting):
     def random(self, n: int | None = None, seed: int | np.random.Generator | None = None) -> FloatArray:
         """Draw configurations (n, dof), or one (dof,) without `n`, uniform within the limits.
 
-        The number n is 0 to 2e9. The seed is a number or a generator; the default is a fresh generator.
+        `n` is from 0 to 2e9. The seed is a number or a generator; by default, each call draws other configurations.
 
         Examples
         --------
@@ -640,7 +645,7 @@ class Robot(Hinting):
     ) -> tuple[FloatArray, FloatArray]:
         """Compute position errors (n,) [m] and orientation errors (n,) [rad] of configurations relative to a pose.
 
-        With tolerances (6,), only the part beyond them counts, see `TaskOptions`.
+        With tolerances (6,), only the part of an error beyond the tolerance counts, see `TaskOptions`.
         """
         position, orientation = self.verify(q, pose, tolerances=tolerances)[0]
         return position, orientation

@@ -1,8 +1,8 @@
 """Collision geometries of shapes and obstacles for coal, their placement on a chain, and containment tests.
 
-Each shape has an outer geometry that contains it: a primitive, a convex hull or a cloud. A mesh also has its surface;
-a robot that is free of the hull is free of the mesh. A cloud consists of tiny triangles at its points, which are
-checked with the radius of the balls as a margin. The error is at most POINT_SIZE.
+Each shape has an outer geometry that contains it: a primitive, a convex hull or a cloud. A mesh also has a surface,
+which is checked only if the hull collides. A cloud consists of tiny triangles at its points, which are checked with the
+radius of the balls as a margin. The error of this is at most POINT_SIZE.
 
 Coal only detects contact with the triangles of a mesh, so points inside a mesh are found separately. A point p is
 inside if the generalised winding number w(p) = sum_f Omega_f(p) / (4 pi) has an absolute value above 1/2. Omega_f is
@@ -32,9 +32,9 @@ FLAT = 1e-6  # ratio of thickness to length below which a mesh is flat; building
 ROUNDING = 1e-12  # ratio of thickness to distance from the origin below which a mesh is flat
 POINTS_AT_ONCE = 4000  # maximum number of points in one piece of a cloud; preparing it takes a few milliseconds
 LARGEST = 2**62
-POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a triangle without area
+POINT_SIZE = 1e-8  # [m]; if triangles have no area, coal computes wrong distances from spheres to them
 _mesh_effort = Effort(8e-7)  # [s] per triangle
-Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
+Pair: TypeAlias = tuple[int, int]  # the numbers of two shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Surface:
     def encloses(self, witnesses: FloatArray) -> bool:
         """Return whether any of n parts is inside.
 
-        A part is represented by k of its points, together (n, k, 3), and must not touch the surface.
+        Each part is represented by k of its points (n, k, 3) and must not touch the surface.
         """
         within = ((witnesses >= self.lower) & (witnesses <= self.upper)).all(axis=(1, 2))
         points = witnesses[within, 0]
@@ -77,7 +77,7 @@ def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
     places, of_vertex = np.unique(vertices, axis=0, return_inverse=True)
     corners = of_vertex.reshape(-1)[faces]
     labels = np.arange(len(places))
-    while True:  # spread the least label within each triangle, then let each label follow its own label
+    while True:  # give all corners of a triangle their least label, then replace each label by the label of its vertex
         lower = labels.copy()
         for column in corners.T:
             np.minimum.at(lower, column, labels[corners].min(axis=1))
@@ -101,15 +101,15 @@ class Solid:
     margin: float = 0.0  # distance [m] below which other shapes count as colliding
 
 
-_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because scenes are often checked repeatedly
+_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because obstacles are often reused
 
 
 class Forms:
-    """Collision geometries of an obstacle, built step by step; a large cloud has one for each of its pieces."""
+    """Collision geometries of an obstacle, built step by step; each piece of a large cloud has one geometry."""
 
     def __init__(self, obstacle: Obstacle, deadline: float) -> None:
         self._solids: list[Solid] = []
-        self._rest: list[FloatArray] = []  # points (n, 3) of a cloud that are not in a geometry yet
+        self._rest: list[FloatArray] = []  # groups of points (n, 3) of a cloud that have no geometry yet
         self._margin, self._n_balls = 0.0, 0
         self._thinning: Thinning | None = None
         self._lock = threading.Lock()
@@ -132,15 +132,15 @@ class Forms:
     def n_balls(self, most: int, deadline: float) -> int:
         """Return the number of balls of a cloud after thinning by its resolution; 0 for other obstacles.
 
-        Thinning stops when there are more than `most` balls, so larger numbers are lower bounds. If time runs out,
-        `OutOfTime` is raised and the progress is kept.
+        Thinning stops when there are more than `most` balls, so a result above `most` is only a lower bound. If time
+        runs out, `OutOfTime` is raised and the progress is kept.
         """
         while (thinning := self._thinning) is not None:
             with self._lock:
                 if len(thinning) > most:
                     return len(thinning)
                 if thinning.n_left:
-                    check_time(deadline, f"thin a point cloud, {thinning.n_left} points of which are left")
+                    check_time(deadline, f"thin a point cloud ({thinning.n_left} points are left)")
                     thinning.step()
                 elif self._thinning is not None:
                     self._begin(*thinning.balls)
@@ -155,14 +155,16 @@ class Forms:
                 if not self._rest:
                     break
                 n_left = sum(map(len, self._rest))
-                check_time(deadline, f"prepare a point cloud, of which {n_left} points are left")
+                check_time(deadline, f"prepare a point cloud ({n_left} points are left)")
                 points = self._rest[-1]
                 if len(points) <= POINTS_AT_ONCE:
                     self._solids.append(_of_points(points, self._margin))
                     self._rest.pop()
                     continue
                 axis, middle = int(np.ptp(points, axis=0).argmax()), len(points) // 2
-                points = points[np.argpartition(points[:, axis], middle)]  # halves across the longest side are compact
+                points = points[
+                    np.argpartition(points[:, axis], middle)
+                ]  # halving the longest side gives compact pieces
                 self._rest[-1:] = [points[:middle], points[middle:]]
         return tuple(self._solids)
 
@@ -170,7 +172,7 @@ class Forms:
 def forms_of(obstacle: Obstacle, deadline: float = NEVER) -> Forms:
     """Return the collision geometries of an obstacle.
 
-    They are cached until the obstacle is deleted, because those of meshes and clouds take long to build.
+    They are cached until the obstacle is deleted, because geometries of meshes and clouds take long to build.
 
     Raises
     ------
@@ -208,7 +210,7 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
     exact = _triangles(vertices, faces)
     ends = [(part, [*part.argmin(axis=0), *part.argmax(axis=0)]) for part in parts(vertices, faces)]
     witnesses = np.array([part[farthest] for part, farthest in ends])  # the extreme points of each part
-    if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no inside, and its hull crashes coal 3.0
+    if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no interior, and its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
     hull = _hull(exact, mesh.name)
     if mesh.convex:
@@ -217,9 +219,10 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
 
 
 def _hull(triangles: Any, name: str) -> Any:
-    """Return the convex hull of triangles; coal stores at most 255 neighbours of a vertex.
+    """Return the convex hull of triangles.
 
-    Qhull triangulates a flat face as a fan (Qt), so a round face can exceed that. Joggled input (QJ) has no flat faces.
+    Coal stores at most 255 neighbours of a vertex. Qhull divides a flat face into a fan of triangles (option Qt), so a
+    round face can exceed this. If the input is joggled (option QJ), there are no flat faces.
     """
     for option in ("Qt", "QJ"):
         try:
@@ -258,7 +261,7 @@ def _triangles(vertices: FloatArray, faces: IntArray) -> Any:
 
 
 class SolidSet:
-    """Numbered set of shapes, each attached to a body of a chain, a pinocchio model whose body 0 does not move.
+    """Numbered set of shapes, each attached to a body of a chain. The chain is a pinocchio model with a fixed body 0.
 
     Attributes
     ----------
@@ -282,7 +285,7 @@ class SolidSet:
         return len(self.bodies) - 1
 
     def named(self, name: str) -> int:
-        """Add only the name of a shape that is checked elsewhere, and return its number."""
+        """Add the name of a shape that is checked elsewhere, without a geometry, and return its number."""
         self.names.append(name)
         return len(self.names) - 1
 
@@ -320,7 +323,7 @@ class SolidSet:
 class Checker:
     """Collision check of pairs of geometries by pinocchio and coal.
 
-    One configuration is checked pair by pair; many configurations are checked with a broad phase.
+    One configuration is checked pair by pair. Many configurations are checked with a broad phase, which is faster.
     """
 
     def __init__(self, model: Any, shapes: Any, margins: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""MoveIt planning groups that correspond to the chain of a robot, and the tip link of each group.
+"""Find the MoveIt planning groups that correspond to the chain of a robot, and the tip link of each group.
 
 Groups are given in a text such as "arm, manipulator=tool0", or are read from an SRDF. A group of the SRDF corresponds
 to the chain if it has the same moving joints and its tip is fixed to the chain's tip.
@@ -31,13 +31,13 @@ def listed_groups(robot: Robot, text: str) -> dict[str, str]:
         name, equals, link = (word.strip() for word in entry.partition("="))
         if not name or (equals and not link) or name in groups:
             raise RobotError(
-                f"groups has the entry {entry!r}; expected NAME or NAME=LINK, each name once, separated by commas", text
+                f"groups has the entry {entry!r}; expected NAME or NAME=LINK separated by commas, each name once", text
             )
         groups[name] = link or robot.tip_link
         if groups[name] not in (known := fixed_links(robot, robot.tip_link)):
             raise RobotError(
-                f"the tip {link!r} of group {name!r} is not fixed to the tip link {robot.tip_link!r}; expected one of "
-                f"{', '.join(known)}",
+                f"the tip {link!r} of group {name!r} is not fixed to the robot's tip link {robot.tip_link!r}; expected "
+                f"one of {', '.join(known)}",
                 link,
             )
     return groups
@@ -79,7 +79,7 @@ class _Groups:
     def joints(self, name: str, outer: tuple[str, ...] = ()) -> set[str]:
         """Return the independent moving joints of a group."""
         if name in outer or name not in self._elements:
-            raise RobotError(f"robot_description_semantic: group {name!r} does not exist, or contains itself", name)
+            raise RobotError(f"group {name!r} in robot_description_semantic does not exist, or contains itself", name)
         group = self._elements[name]
         found = {joint.get("name", "") for joint in group.findall("joint")}
         found |= {self._of_link.get(link.get("name", ""), "") for link in group.findall("link")}

@@ -1,7 +1,7 @@
-"""Requests of a call with a pose: joint limits, target pose and tolerances, each validated once.
+"""Validation of the arguments of calls with a pose: joint limits, target pose and tolerances.
 
-Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, in the same way as
-`refine` measures errors. They are a translation o_p, a swing s and a twist t:
+Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, just as `refine`
+measures errors. They are a translation o_p, a swing s and a twist t:
 
     p = p_target + R_target o_p,    R = R_target exp(s) exp(t).
 
@@ -33,11 +33,11 @@ class TaskOptions(TypedDict, total=False):
     position_only : bool
         Whether to ignore the orientation. It is always ignored if the pose is only a position.
     tolerances : (6,) array_like
-        Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. Infinite
-        values mark free axes. Errors then count only the part beyond the tolerances. The rotation is split into a twist
-        about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing is the
-        shortest rotation that moves this axis to its actual direction. One free axis and two zero tolerances prescribe
-        the direction of the free axis.
+        Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. An
+        infinite value makes an axis free. Errors then count only the part beyond the tolerances. The rotation is split
+        into a twist about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing
+        is the shortest rotation that moves this axis to its actual direction. One free axis and two zero tolerances
+        prescribe the direction of the free axis.
     position_tolerance, orientation_tolerance : float
         Maximum errors [m], [rad], at least 0; default 1e-6.
     lower, upper : (dof,) array_like
@@ -84,7 +84,7 @@ class JointLimits:
         if not np.all(low <= high):  # also true for NaN
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
-            raise RobotError("limits of a call must lie within the robot's limits", (lower, upper))
+            raise RobotError("the limits of a call must lie within the robot's limits", (lower, upper))
         return JointLimits(low, high, self.continuous)
 
 
@@ -96,7 +96,7 @@ def make_task(
     position_tolerance: float = 1e-6,
     orientation_tolerance: float = 1e-6,
 ) -> Task:
-    """Validate a request and return it as a task for the solver, see `JointLimits.bounds` and `TaskOptions`.
+    """Validate the arguments and return them as a task for the solver; see `JointLimits.bounds` and `TaskOptions`.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def make_task(
 
 
 def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = False) -> FloatArray:
-    """Return the tolerances (6,) for the solver, or an empty array for none.
+    """Return the tolerances (6,) for the solver, or an empty array if there are none.
 
     With `position_only`, the tolerances of the rotation become infinite.
     """
@@ -141,16 +141,16 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
 
 
 def redundancy(bounds: FloatArray, position_only: bool) -> int:
-    """Return the degree of redundancy for bounds (3, dof): joints that can move, minus 6, or 3 for positions.
+    """Return the degree of redundancy for bounds (3, dof): the number of joints that can move, minus 6 or 3.
 
-    It is negative if the arm has too few joints.
+    A pose has 6 dimensions, and a position has 3. The result is negative if the arm has too few joints.
     """
     return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
 
 
 @dataclass(frozen=True, eq=False)
 class ToleranceBox:
-    """Set of the poses within tolerances of a target pose, parameterised by six offsets."""
+    """The set of poses within the tolerances of a target pose, parameterised by six offsets."""
 
     pose: FloatArray  # (4, 4), target pose
     widest: FloatArray  # (6,), largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame
@@ -167,7 +167,7 @@ class ToleranceBox:
         return cls(pose, np.minimum(widths, [farthest] * 3 + [math.pi] * 3), twist_axis)
 
     def drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Draw offsets (n, 6) uniformly along and about each axis."""
+        """Draw offsets (n, 6) with a uniform distribution along and about each axis."""
         return rng.uniform(-self.widest, self.widest, (n, 6))
 
     def poses(self, offsets: FloatArray) -> FloatArray:

@@ -39,14 +39,14 @@ from eim_ros.solver import atan2, cos, sin
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
 FREE_TYPES = ("floating", "planar")
-FINGER_TRAVEL = 0.1  # [m] longest way of a finger; that of common parallel grippers is 0.02 to 0.08
-# names of links and joints that belong to no arm, of joints that do, of links that carry no tool, and of tips, the most
-# common first; a gripper's yaw, pitch or roll turns it as a part of the arm
+FINGER_TRAVEL = 0.1  # [m] maximum travel of a finger; the fingers of common parallel grippers travel 0.02 to 0.08
+# patterns of names: links and joints that do not belong to an arm, joints that do, links that carry no tool, and tips
+# (the most common first). Yaw, pitch or roll joints of a gripper turn all of it, so they belong to the arm.
 _FINGER = re.compile("finger|thumb|knuckle|jaw|claw")
 _ACCESSORY = re.compile(f"{_FINGER.pattern}|wheel|caster|rotor")
 _OPENS = re.compile(f"{_ACCESSORY.pattern}|(gripper|hand)(?!_?(yaw|pitch|roll))")
 _ARM = re.compile("wrist|elbow|shoulder")
-_PALM = re.compile("hand|palm|thumb|gripper")  # links with at least three moving joints, which move fingers
+_PALM = re.compile("hand|palm|thumb|gripper")  # such links with at least three moving joints are hands with fingers
 _SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
 _TOOLS = [
     re.compile(pattern)
@@ -60,13 +60,13 @@ _TOOLS = [
         "hand|gripper|palm",
     )
 ]
-WIDEST = 1e5  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart, and others 999999
-MOST_TURNS = 16.0 * math.pi  # [rad] limits farther apart are hardly meant; the widest we met are 40 rad apart
+WIDEST = 1e5  # [rad] larger limits mean "no limit": Gazebo writes 1e16, others write 999999
+MOST_TURNS = 16.0 * math.pi  # [rad] limits farther apart are probably in degrees; the widest we met are 40 rad apart
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
-MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
-DEPTH_OF_SHAPES = 3  # depth of the elements that are kept below a collision element
+MOST_LINKS = 2000  # maximum number of links and of joints, because parsers recurse over links; humanoids have about 100
+DEPTH_OF_SHAPES = 3  # maximum depth of elements that are kept below a collision element
 TRANSLATION = slice(9, 12)
 PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
 
@@ -84,7 +84,8 @@ class Mimic:
 class UrdfJoint:
     """Joint of a URDF.
 
-    `lower` and `upper` are in [rad] or [m], `velocity` in [rad/s] or [m/s]. They are infinite if there is no limit.
+    The limits `lower` and `upper` are in [rad] or [m], and `velocity` is in [rad/s] or [m/s]. Missing limits are
+    infinite.
     """
 
     name: str
@@ -109,7 +110,7 @@ class UrdfJoint:
 class UrdfTree:
     """Links and joints of a URDF, and its text reduced to kinematics and collision shapes.
 
-    The joints `in_loops` are parts of closed loops, which a URDF cannot express, so that no tip is behind them.
+    The joints `in_loops` are parts of closed loops, which a URDF cannot express. The default tip is never behind them.
     """
 
     name: str
@@ -120,11 +121,11 @@ class UrdfTree:
 
     @functools.cached_property
     def _above(self) -> dict[str, UrdfJoint]:
-        """The joint above each link that has one."""
+        """The joint above each link, by the name of the link; the root has none."""
         return {joint.child: joint for joint in self.joints}
 
     def _upwards(self, link: str) -> Iterator[str]:
-        """Iterate over a link and those on the way from it up to a root, or around a loop once."""
+        """Iterate over a link and all links above it up to a root. In a loop, each link occurs once."""
         found = set[str]()
         while link not in found:
             yield link
@@ -135,7 +136,7 @@ class UrdfTree:
         """Return the only link without a parent."""
         roots = [link for link in self.links if link not in self._above]
         if len(roots) != 1:
-            described = f"it has {len(roots)}: {listed(roots)}" if roots else "its joints form a loop"
+            described = f"this one has {len(roots)}: {listed(roots)}" if roots else "but its joints form a loop"
             raise RobotError(f"a URDF must have one root link, {described}", roots)
         return roots[0]
 
@@ -147,19 +148,22 @@ class UrdfTree:
     def default_tip(self, base: str) -> str:
         """Return the link that most users would call the tip.
 
-        It is at the end of the longest chain of moving joints below the base, without those of grippers, wheels and
-        rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
+        It is at the end of the longest chain of moving joints below the base; joints of grippers, wheels and rotors do
+        not count. At that end, links with names of tools are preferred (`tool0`, `tcp`, tool, end effector, hand).
+        Otherwise it is the last link.
         """
         return self._default_tip(base, self.finger_slides())
 
     def _default_tip(self, base: str, fingers: frozenset[str]) -> str:
-        """Return the default tip if the joints `fingers`, and those with names of accessories, are not in the arm."""
+        """Return the default tip, where neither the joints `fingers` nor joints with names of accessories count."""
         depths = self._depths(base, fingers | self.in_loops, without_accessories=True)
         is_hand = not any(depths.values())
         if is_hand:
             depths = self._depths(base, frozenset(), without_accessories=False)
         if not any(depths.values()):
-            raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
+            raise RobotError(
+                f"robot {self.name!r} has no movable joint below link {base!r}; choose another base link", base
+            )
         most = max(depths.values())
         ends = [link for link in self.links if depths.get(link) == most]
         carriers = [link for link in ends if not _SENSOR.search(link.lower())]
@@ -172,14 +176,14 @@ class UrdfTree:
         while len(below) == 1:
             link = below[0]
             below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
-            if len(below) > 1:  # link7_sc is a part of link7
+            if len(below) > 1:  # for example, link7_sc is a part of link7
                 below = [child for child in below if not child.startswith(link)]
         return link
 
     def _depths(self, base: str, fingers: frozenset[str], without_accessories: bool) -> dict[str, int]:
         """Return the number of moving joints between the base and each link below it that may be a tip.
 
-        A link may not be a tip if the chain to it contains a follower, but not the joint that this one follows.
+        A link cannot be a tip if the chain to it contains a mimic joint without the joint that it follows.
         """
         children: dict[str, list[UrdfJoint]] = {}
         for joint in self.joints:
@@ -188,7 +192,8 @@ class UrdfTree:
         depths, visited = {base: 0}, {base}
         open_links = [(base, 0, frozenset[str](), frozenset[str]())]
         while open_links:
-            link, depth, above, missing = open_links.pop()  # names of the joints above, and of sources not among them
+            # `above`: names of the joints above the link; `missing`: sources of mimic joints that are not above it
+            link, depth, above, missing = open_links.pop()
             below = children.get(link, ())
             is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
             frames = [joint.child.lower() for joint in below if not joint.moves]
@@ -196,7 +201,7 @@ class UrdfTree:
             for joint in below:
                 name, child = joint.name.lower(), joint.child.lower()
                 named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
-                named = named or (has_tool and _PALM.search(child))  # it opens next to the frame of the tool
+                named = named or (has_tool and _PALM.search(child))  # a palm next to a tool's frame is a gripper
                 is_accessory = joint.name in fingers or (joint.moves and (is_palm or named))
                 if joint.child in visited or (is_accessory and without_accessories):
                     continue
@@ -204,7 +209,7 @@ class UrdfTree:
                 names = above | {joint.name}
                 needed = missing
                 if joint.moves and joint.mimic is not None:
-                    needed |= {joint.mimic.joint} & sources  # `chain` refuses other followers by name
+                    needed |= {joint.mimic.joint} & sources  # `chain` raises an error for other mimic joints
                 needed -= names
                 if not needed:
                     depths[joint.child] = depth + joint.moves
@@ -212,13 +217,13 @@ class UrdfTree:
         return depths
 
     def finger_slides(self) -> frozenset[str]:
-        """Return the names of the sliding joints that seem to be the fingers of a gripper, whatever they are called.
+        """Return the names of the sliding joints that seem to be the fingers of a gripper, regardless of their names.
 
-        They slide by at most FINGER_TRAVEL, move no other joint, and belong together: they start at the same body, or
-        one of them follows the other.
+        Such joints slide by at most FINGER_TRAVEL and move no other joint. At least two of them start at the same body,
+        or one follows the other.
         """
         by_name = {joint.name: joint for joint in self.joints}
-        moving = set[str]()  # links with a moving joint somewhere below them
+        moving = set[str]()  # links with a moving joint below them
         for joint in self.joints:
             if joint.moves:
                 moving.update(itertools.takewhile(lambda link: link not in moving, self._upwards(joint.parent)))
@@ -236,27 +241,29 @@ class UrdfTree:
         return frozenset(name for names in groups.values() if len(names) > 1 for name in names)
 
     def tip_remark(self, base: str) -> str:
-        """Return a sentence on sliding joints that `default_tip` takes for fingers; empty if there are none."""
+        """Return a warning about sliding joints that `default_tip` takes for fingers; empty if there are none."""
         fingers, tip = self.finger_slides(), self.default_tip(base)
         if not fingers or tip == self._default_tip(base, frozenset()):
             return ""
         return (
-            f"the tip of robot {self.name!r} is link {tip!r}, because the slides {listed(sorted(fingers))} behind the "
-            "last joint seem to be a gripper; give the tip link if another one is meant"
+            f"the tip of robot {self.name!r} is link {tip!r}, because the sliding joints {listed(sorted(fingers))} "
+            "behind it seem to be a gripper; give the tip link if you mean another link"
         )
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        The tip is that of `default_tip` by default. The base is the root, or the link below a floating joint above
-        which nothing moves, such as the joint between the world and a humanoid.
+        The default tip is `default_tip`. The default base is the root, or the link below a floating joint that comes
+        first, such as the joint between the world and a humanoid.
         """
         base = self._default_base(tip) if base is None else base
         self._check_link("base", base)
         tip = self.default_tip(base) if tip is None else tip
         self._check_link("tip", tip)
         if base == tip:
-            raise RobotError(f"base and tip are the same link {base!r}: there is no joint between them", base)
+            raise RobotError(
+                f"base and tip are the same link {base!r}, with no joint between them; choose different links", base
+            )
         joints = self._path_up(tip, base)
         _check_chain(joints, base, tip)
         return base, tip, joints
@@ -273,10 +280,10 @@ class UrdfTree:
         return base
 
     def between(self, base: str | None, tip: str | None) -> UrdfTree:
-        """Return the tree in which `tip` is below `base`: another one if they are on different branches.
+        """Return a tree in which `tip` is below `base`; if they are on different branches, the tree gets another root.
 
-        The chain then begins at the base, goes up to the last common link, and down to the tip. The pose of the tip in
-        the frame of the base is the relative pose of two arms.
+        In that case, the chain runs from the base up to the last common link and down to the tip. The pose of the tip
+        in the frame of the base is the relative pose of two arms.
         """
         if not isinstance(base, str) or not isinstance(tip, str) or not {base, tip} <= set(self.links) or base == tip:
             return self  # `chain` reports what is wrong
@@ -287,7 +294,7 @@ class UrdfTree:
     def _check_link(self, role: str, link: str) -> None:
         if not isinstance(link, str) or link not in self.links:
             known = listed(self.links) + did_you_mean(str(link), self.links)
-            raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
+            raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links are {known}", link)
 
     def _path_up(self, tip: str, base: str) -> tuple[UrdfJoint, ...]:
         path: list[UrdfJoint] = []
@@ -296,7 +303,7 @@ class UrdfTree:
             joint = self._above.get(link)
             if joint is None:
                 if tip in self._upwards(base):
-                    hint = f"the chain runs from {tip!r} to {base!r}: exchange them"
+                    hint = f"the chain runs from {tip!r} to {base!r}, so exchange them"
                 else:
                     hint = "they are on different branches"
                 raise RobotError(
@@ -321,8 +328,8 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
     """Check the number, types, axes and mimic sources of the joints in a chain."""
     if (n_movable := sum(joint.moves for joint in joints)) > MOST_MOVABLE:
         raise RobotError(
-            f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, at most {MOST_MOVABLE} are supported: "
-            "choose a base or a tip link that is nearer to the other",
+            f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, but at most {MOST_MOVABLE} are "
+            "supported: choose a base or tip link such that the chain is shorter",
             n_movable,
         )
     sources = {joint.name for joint in joints if joint.moves and joint.mimic is None}
@@ -335,23 +342,27 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
                 joint.name,
             )
         if joint.moves and math.hypot(*joint.axis) < 1e-9:
-            raise RobotError(f"joint {joint.name!r} has the zero vector as its axis", joint.axis)
+            raise RobotError(
+                f"the axis of joint {joint.name!r} is the zero vector; give the direction of the axis in <axis xyz>",
+                joint.axis,
+            )
         if joint.moves and joint.mimic is not None and joint.mimic.joint not in sources:
             raise RobotError(
-                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is not an independent joint of the "
-                "chain from "
-                f"{base!r} to {tip!r}: name such a joint in its <mimic>, or choose another base or tip link",
+                f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is not an independent joint of the chain "
+                f"from {base!r} to {tip!r}: name an independent joint in <mimic>, or choose another base or tip link",
                 joint.mimic.joint,
             )
     if not sources:
-        raise RobotError(f"no movable joint between {base!r} and {tip!r}", (base, tip))
+        raise RobotError(
+            f"there is no movable joint between {base!r} and {tip!r}; choose another base or tip link", (base, tip)
+        )
 
 
 def _rooted_at(tree: UrdfTree, root: str) -> str:
-    """Return the URDF with another root. The joints between both roots run the other way and keep their values.
+    """Return the URDF with another root. The joints between the two roots are reversed and keep their values.
 
-    A joint that moves now comes before the fixed placement of its former parent. A new link without shapes lies between
-    the two.
+    In the reversed order, the motion of a joint comes before the fixed placement of its former parent. A new link
+    without shapes lies between the two.
     """
     robot = ElementTree.fromstring(tree.text)
     elements = {element.get("name"): element for element in robot.findall("joint")}
@@ -384,8 +395,8 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
 def rpy_from_rotation(rotation: FloatArray) -> tuple[float, float, float]:
     """Return the angles roll, pitch and yaw [rad] of a rotation (3, 3); see `rotation_from_rpy`.
 
-    The yaw comes first. The other angles follow from what remains of the rotation, so that all three are exact together
-    where a pitch of 90 degrees leaves the yaw undefined.
+    The yaw is computed first, and pitch and roll follow from the remaining rotation. So the three angles together give
+    the exact rotation even at a pitch of 90 degrees, where the yaw is undefined.
     """
     yaw = float(atan2(rotation[1, 0], rotation[0, 0]))
     rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, rotation)
@@ -393,21 +404,21 @@ def rpy_from_rotation(rotation: FloatArray) -> tuple[float, float, float]:
 
 
 def xml_root(text: str | bytes) -> Element:
-    """Return the root of a URDF. A prefix such as `drake:` needs no declaration, as in urdfdom."""
+    """Return the root element of a URDF. As in urdfdom, a prefix such as `drake:` need not be declared."""
     builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     try:
         parser.Parse(text, True)
         return builder.close()
     except (expat.ExpatError, ValueError, LookupError) as error:
-        raise RobotError(f"robot description is not well-formed XML: {error}", text[:200]) from error
+        raise RobotError(f"the robot description is not well-formed XML: {error}", text[:200]) from error
 
 
 def needs_xacro(robot: Element) -> bool:
-    """Return whether a description means something else once it is expanded by xacro.
+    """Return whether xacro would change the robot that a description describes.
 
-    Definitions, such as properties, mean nothing unless an expression or a call uses them. Otherwise they are ignored,
-    as in urdfdom.
+    Definitions, such as properties, have no effect unless an expression or a call uses them. Without a use they are
+    ignored, as in urdfdom.
     """
     open_elements = [robot]
     while open_elements:
@@ -423,22 +434,24 @@ def needs_xacro(robot: Element) -> bool:
 
 
 def parse_urdf(text: str | bytes) -> UrdfTree:
-    """Parse a URDF to a tree and check the numbers of all joints, including those outside the chain used later."""
+    """Parse a URDF to a tree and check the numbers of all joints, including joints outside the chain of the robot."""
     robot = xml_root(text)
     if needs_xacro(robot):
         raise RobotError(
-            "robot description contains xacro macros; expand it first: xacro FILE > robot.urdf, or let its name end in "
-            ".urdf.xacro",
+            "the robot description contains xacro macros: expand it with xacro FILE > robot.urdf, or give a file "
+            "whose name ends in .xacro",
             text[:200],
         )
     if robot.tag != "robot":
-        other = "; MJCF is read from its file: give the path" if robot.tag.startswith("mujoco") else ""
-        raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>{other}", robot.tag)
+        other = "; MJCF cannot be given as a text: give the path of its file" if robot.tag.startswith("mujoco") else ""
+        raise RobotError(
+            f"the robot description must start with <robot>, but it starts with <{robot.tag}>{other}", robot.tag
+        )
     for kind in ("link", "joint"):
         if (n := len(robot.findall(kind))) > MOST_LINKS:
             raise RobotError(
-                f"robot description has {n} {kind}s, at most {MOST_LINKS} are supported: cut out the part that holds "
-                "the arm",
+                f"the robot description has {n} {kind}s, but at most {MOST_LINKS} are supported: keep only the part "
+                "with the arm",
                 n,
             )
     links = tuple(_attribute(link, "name", "a link") for link in robot.findall("link"))
@@ -449,7 +462,7 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
 
 
 def joint_limits(text: str | bytes) -> dict[str, tuple[float, float]]:
-    """Return the limits [rad] or [m] of all moving joints of a URDF by name; infinite for continuous joints.
+    """Return the limits [rad] or [m] of all moving joints of a URDF by name; continuous joints have infinite limits.
 
     Raises
     ------
@@ -476,7 +489,7 @@ def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint,
             seen.add(rule.joint)
             factor, offset = rule.multiplier * source.multiplier, rule.multiplier * source.offset + rule.offset
             if not (math.isfinite(factor) and math.isfinite(offset)):
-                raise RobotError(f"multiplier or offset of mimic joint {joint.name!r} are too large", factor)
+                raise RobotError(f"the multiplier or the offset of mimic joint {joint.name!r} is too large", factor)
             rule = Mimic(source.joint, factor, offset)
         resolved.append(joint if rule is joint.mimic else replace(joint, mimic=rule))
     return tuple(resolved)
@@ -511,7 +524,7 @@ def _joint(element: Element) -> UrdfJoint:
 
 
 def _velocity_limit(limit: Element | None) -> float:
-    """Return the largest velocity [rad/s] or [m/s]; infinite if it is missing, or 0 as in many incomplete files."""
+    """Return the maximum velocity [rad/s] or [m/s]; infinite if it is missing, or if it is 0 as in incomplete files."""
     try:
         velocity = float("inf" if limit is None else limit.get("velocity", "inf"))
     except ValueError:
@@ -522,12 +535,12 @@ def _velocity_limit(limit: Element | None) -> float:
 def _attribute(element: Element, name: str, owner: str) -> str:
     value = element.get(name)
     if not value:
-        raise RobotError(f"{owner} of the robot description has no attribute {name!r}", owner)
+        raise RobotError(f"{owner} in the robot description has no attribute {name!r}", owner)
     return value
 
 
 def _numbers(element: Element | None, attribute: str, default: str, joint: str) -> tuple[float, ...]:
-    """Parse as many finite numbers as the default contains, with spaces or commas between them."""
+    """Parse finite numbers separated by spaces or commas; there must be as many of them as in the default."""
     text = default if element is None else element.get(attribute, default)
     try:
         values = tuple(float(word) for word in text.replace(",", " ").split())
@@ -541,7 +554,9 @@ def _numbers(element: Element | None, attribute: str, default: str, joint: str) 
 
 def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
     if not links:
-        raise RobotError("robot description has no links; a xacro file must call its macro, or expands to nothing")
+        raise RobotError(
+            "the robot description has no links; if it comes from a xacro file, the file must call its macro"
+        )
     joint_names = [joint.name for joint in joints]
     for kind, names in (("link", list(links)), ("joint", joint_names)):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -575,14 +590,14 @@ def _stripped(robot: Element, name: str) -> str:
 
 
 def has_shape(element: Element) -> bool:
-    """Return whether a collision or visual element has a shape that can be read."""
+    """Return whether a collision or visual element has a shape of a supported type."""
     return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
-    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read.
+    """Copy an element and its descendants with the tags `kept`, down to a depth; deeper elements are never read.
 
-    Attributes with a prefix are left out, because their prefix may be undeclared.
+    Attributes with a prefix are dropped, because the prefix may be undeclared.
     """
     copy = ElementTree.Element(element.tag, {key: value for key, value in element.attrib.items() if ":" not in key})
     if depth > 0:
@@ -591,21 +606,22 @@ def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES)
 
 
 def limit_remarks(joints: Iterable[UrdfJoint]) -> list[str]:
-    """Return a sentence on joints that cannot move, and one on joints whose limits seem to be in degrees."""
+    """Return warnings about joints that cannot move, and about joints whose limits seem to be in degrees."""
     free = [joint for joint in joints if joint.moves and joint.mimic is None]
-    stuck = [joint.name for joint in free if joint.lower == joint.upper == 0.0]  # elsewhere it is meant
+    stuck = [joint.name for joint in free if joint.lower == joint.upper == 0.0]  # other equal limits are intended
     wide = [joint for joint in free if joint.kind == "revolute" and joint.upper - joint.lower > MOST_TURNS]
     remarks = []
     if stuck:
         remarks.append(
-            f"{_joints(stuck)} cannot move, because both limits are 0, which <limit> also means if it lacks them: give "
-            'limits [rad or m], or the type "continuous" or "fixed"'
+            f"{_joints(stuck)} cannot move, because both limits are 0, the default of <limit>: give limits [rad or m], "
+            'or change the type to "continuous" or "fixed"'
         )
     if wide:
         first = f"{wide[0].lower:g} to {wide[0].upper:g} rad"
         remarks.append(
             f"{_joints([joint.name for joint in wide])} may turn more than {MOST_TURNS / (2.0 * math.pi):.0f} times "
-            f'({first}): if the limits are in degrees, write them in radians; if there are none, use type "continuous"'
+            f"({first}): if the limits are in degrees, convert them to radians; if there are none, use type "
+            '"continuous"'
         )
     return remarks
 
@@ -616,7 +632,7 @@ def _joints(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ChainModel:
-    """Arrays of a chain, with the names and limits of its independent joints."""
+    """Arrays that describe a chain, and the names and limits of its independent joints."""
 
     links: FloatArray
     joint_names: tuple[str, ...]
@@ -628,11 +644,11 @@ class ChainModel:
 
 
 def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
-    """Return the arrays of the chain of these joints; fixed joints are merged into their neighbours.
+    """Return the arrays that describe a chain of joints; fixed joints are merged into their neighbours.
 
     A continuous joint gets the limits -pi and pi and is marked as continuous. The exception is a joint with a prismatic
     mimic joint, or with a mimic joint that has a non-integer multiplier. A full revolution of such a joint changes the
-    pose, so it counts as a joint with the limits -pi and pi.
+    pose, so it counts as a revolute joint with the limits -pi and pi.
     """
     rotations, translations, axes = _placements(joints)
     moving = [joint for joint in joints if joint.moves]
@@ -672,8 +688,8 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rotations (m + 1, 3, 3) and translations (m + 1, 3), tip last, and unit axes (m, 3) of moving joints.
 
-    Each placement is relative to the moving joint before it. Libraries compute sines with the C library, so that their
-    placements would differ between computers by rounding errors, and with them all answers.
+    Each placement is relative to the moving joint before it. Placements computed by another library would differ
+    between computers by rounding errors of the C library's sine, and all solutions would differ with them.
     """
     rotations, translations, axes = [], [], []
     rotation, translation = np.eye(3), np.zeros(3)
@@ -722,13 +738,15 @@ def _limits(
         lower[i], upper[i] = max(lower[i], ends[0]), min(upper[i], ends[1])
         if lower[i] > upper[i]:
             raise RobotError(
-                f"the limits of joint {joint.mimic.joint!r} and of its follower {joint.name!r} exclude each other", ends
+                f"no value of joint {joint.mimic.joint!r} is within both its limits and those of its mimic joint "
+                f"{joint.name!r}",
+                ends,
             )
     return lower, upper, continuous
 
 
 def _rotation_from_z(axis: FloatArray) -> FloatArray:
-    """Return a rotation whose third column is the axis; a signed permutation if the axis is a coordinate axis."""
+    """Return a rotation whose third column is the axis. For a coordinate axis, it is a permutation with signs."""
     first: FloatArray = np.zeros(3)
     first[(int(np.argmax(np.abs(axis))) + 1) % 3] = 1.0
     first = first - axis * np.add.reduce(axis * first)
@@ -737,5 +755,5 @@ def _rotation_from_z(axis: FloatArray) -> FloatArray:
 
 
 def _rounded(array: npt.NDArray[Any]) -> Any:
-    """Return nested lists rounded to 1e-9 and without -0, so that fingerprints are equal on all platforms."""
+    """Return nested lists, rounded to 1e-9 and without -0, so that fingerprints are equal on all platforms."""
     return (np.round(np.asarray(array, dtype=np.float64), 9) + 0.0).tolist()

@@ -1,9 +1,9 @@
-"""All solutions of arms with fewer than six joints, or with three slides, from a loop with six joints.
+"""All solutions of arms with fewer than six joints or with three sliding joints, from a loop with six joints.
 
-Virtual joints at the tip complete an arm to six joints. Those that the task leaves free turn about the free axes: one
-for the roll about an axis of the tip, three for any orientation. The others are *locked*. They have generic axes, and
-their angles have to be 0. So each solution of the arm is a solution of the loop, and a complete set of the loop
-contains all solutions of the arm.
+Virtual joints at the tip complete an arm to six joints. If the task leaves rotations free, some virtual joints turn
+about the free axes: one for the roll about an axis of the tip, or three for any orientation. The other virtual joints
+are *locked*. They have generic axes, and their angles must be 0. So each solution of the arm is a solution of the loop,
+and the complete set of solutions of the loop contains all solutions of the arm.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, co
 
 N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)
-ALMOST_LOCKED = 1e-3  # [rad]; with smaller angles of locked joints, a solution of the loop may solve the pose
+ALMOST_LOCKED = 1e-3  # [rad]; if the locked joints have smaller angles, a solution of the loop may solve the pose
 EXACT = 1e-9  # error of an exact solution, up to rounding [m, rad]
 POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)
 CIRCLE = 2.0 * math.pi
-DISTINCT = 1e-7  # square of the sine of an angle below which two solutions of an orientation may meet
+DISTINCT = 1e-7  # two solutions of an orientation may coincide if the squared sine of an angle is smaller
 LOOSE = 1e-6  # error of roots of a loop [m, rad]
-SAME = 1e-6  # solutions of a loop closer than this count as one [rad, m]; a locked joint of one of them may be off 0
-REGULAR = 1e-5  # least singular value of the Jacobian at a solution that does not spread within tolerances
-FAR = 100.0  # least error of all attempts at a pose without solutions, over the allowed error
-MERGED = 0.05  # difference below which a row that is within tolerances only counts as an exact one [rad, m]
-INDEPENDENT = 1e-6  # least singular value of the directions of three slides
+SAME = 1e-6  # closer solutions of a loop count as one [rad, m]; a locked joint may deviate from 0 as much
+REGULAR = 1e-5  # a solution is isolated within tolerances if the Jacobian's least singular value is larger
+FAR = 100.0  # a pose has no solution if the smallest error of all attempts is this many times the allowed error
+MERGED = 0.05  # rows that are only within tolerances count as a copy of an exact solution if they are closer [rad, m]
+INDEPENDENT = 1e-6  # three slides are independent if the least singular value of their directions is larger
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,10 @@ class RootSet:
     Attributes
     ----------
     positions : (n, dof)
-        Joints that turn are between -pi and pi.
+        Values of revolute joints are between -pi and pi.
     is_complete, is_certified, is_singular : bool
-        Whether there are no others, whether that is proven, and whether some may belong to a continuum.
+        Whether there are no other solutions, whether this is proven, and whether some solutions may belong to a
+        continuum.
     """
 
     positions: FloatArray
@@ -53,15 +54,15 @@ class RootSet:
 
 @dataclass(frozen=True, eq=False)
 class ThreeSlides:
-    """Closed form of a loop with three joints that turn and three that slide, in any order.
+    """Closed form of a loop with three revolute and three prismatic joints in any order.
 
-    The orientation depends on three angles only, and has at most two solutions. The slides follow from linear
-    equations.
+    The orientation only depends on the three angles, for which there are at most two solutions. The values of the
+    prismatic joints follow from linear equations.
     """
 
     chain: Chain
     slides: BoolArray  # (6,)
-    turns: tuple[FloatArray, ...]  # rotations before, between and after the three joints that turn, each (3, 3)
+    turns: tuple[FloatArray, ...]  # rotations (3, 3) before, between and after the three revolute joints
 
     @classmethod
     def of(cls, links: FloatArray, chain: Chain) -> ThreeSlides | None:
@@ -107,7 +108,7 @@ class ThreeSlides:
         directions = self.chain.jacobian(q)[:, :3, self.slides]
         if np.linalg.svd(directions, compute_uv=False)[:, -1].min() < INDEPENDENT:
             return RootSet(np.empty((0, N_JOINTS)), False, False, True)
-        for _ in range(2):  # once more for rounding
+        for _ in range(2):  # the second pass reduces rounding errors
             rest = pose[:3, 3] - self.chain.forward(q)[:, :3, 3]
             q[:, self.slides] += _solved(directions, rest)
         return RootSet(q, not is_singular, not is_singular, is_singular)
@@ -140,14 +141,15 @@ class Loop:
         if isinstance(self.form, ThreeSlides):
             return self.form.roots(pose)
         bounds = np.zeros((3, N_JOINTS))
-        task = Task(bounds, pose, False, NO_TOLERANCES, LOOSE, LOOSE)  # roots that nearly meet are less exact
+        # the tolerances are loose, because roots that nearly coincide are less exact
+        task = Task(bounds, pose, False, NO_TOLERANCES, LOOSE, LOOSE)
         found = self.form.roots(self.chain, task, SAME, wants_proof)
         return RootSet(found.positions, found.is_complete, found.is_certified, found.is_singular)
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A pose (4, 4), the task with it but without limits, and the allowed errors [m], [rad]."""
+    """A pose (4, 4), the task to reach it without joint limits, and the allowed errors [m], [rad]."""
 
     pose: FloatArray
     task: Task
@@ -158,13 +160,13 @@ class Target:
     def of(
         cls, pose: FloatArray, position_only: bool, tolerances: FloatArray, errors: tuple[float, float], dof: int
     ) -> Target:
-        """Return the target for tolerances (6,) or (0,) of single axes."""
+        """Return the target for tolerances of single axes (6,), or (0,) if there are none."""
         bounds = np.array([np.full(dof, -np.inf), np.full(dof, np.inf), np.zeros(dof)])
         return cls(pose, Task(bounds, pose, position_only, tolerances, *errors), position_only, errors)
 
     @property
     def pose_of_loop(self) -> FloatArray:
-        """The pose (4, 4) with a generic orientation if any is allowed."""
+        """The pose (4, 4); if any orientation is allowed, a generic one is used."""
         if not self.position_only:
             return self.pose
         pose = np.array(self.pose, dtype=np.float64)
@@ -174,20 +176,21 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class VirtualForm:
-    """All solutions of an arm for a task that leaves some rotations free, by loops with virtual joints.
+    """Solver for all solutions of an arm, by loops with virtual joints; the task may leave rotations free.
 
     Attributes
     ----------
     chain : Chain
         The arm.
     slides : (dof,) of bool
-        Which of its joints are prismatic.
+        Whether each joint is prismatic.
     free : str
         Letters of the free axes, see `of`.
     n_locked : int
-        Number of locked virtual joints. The pose then has more dimensions than the solutions, and few poses have any.
+        Number of locked virtual joints. If it is above 0, the task has more dimensions than the arm has joints, and few
+        poses have solutions.
     loops : tuple of Loop
-        The second one has other locked joints. It confirms that a pose has no solution.
+        The loops have different locked joints. The second loop confirms that a pose has no solution.
     """
 
     chain: Chain
@@ -198,7 +201,7 @@ class VirtualForm:
 
     @classmethod
     def of(cls, chain: Chain, links: FloatArray, reach: float, free: str) -> VirtualForm | None:
-        """Return the form of links (dof + 1, 16), or None if there is none.
+        """Return the form of links (dof + 1, 16), or None if the arm has none.
 
         `free` has the letters of the free axes of the tip: "", "x", "y", "z", or "xyz" for any orientation.
         """
@@ -221,7 +224,7 @@ class VirtualForm:
 
     @property
     def certifies(self) -> bool:
-        """Whether roots can be certified: not if rounding decides whether a pose has solutions."""
+        """Whether roots can be certified. They cannot if rounding errors decide whether a pose has solutions."""
         return self.n_locked == 0 and self.loops[0].certifies
 
     def roots(self, target: Target, tolerance: float, wants_proof: bool) -> RootSet:
@@ -235,7 +238,7 @@ class VirtualForm:
             return RootSet(kept, is_complete, is_complete and found.is_certified, found.is_singular)
         rows, errors = self._locked(found, target)
         is_complete = found.is_complete and not found.is_singular
-        if len(rows):  # of a rounded pose, solutions within tolerances may vanish from the loop where two of them meet
+        if len(rows):  # where two solutions within tolerances meet, rounding of the pose may remove both from the loop
             is_complete &= bool((errors <= EXACT).any()) and self._are_regular(rows, target)
         elif is_complete:
             is_complete = self._is_out_of_reach(found, target)
@@ -260,17 +263,17 @@ class VirtualForm:
         return self._polished(found.positions[is_near, :dof], target)
 
     def _are_regular(self, rows: FloatArray, target: Target) -> bool:
-        """Return whether no solution (n, dof) is so close to a singularity that poses within tolerances have others."""
+        """Return whether all solutions (n, dof) are far enough from singularities to be isolated within tolerances."""
         jacobians = self.chain.jacobian(rows)
         if target.position_only:
             jacobians = jacobians[:, :3]
-        elif self.free:  # rotation about the axis of the target does not count
+        elif self.free:  # errors about the free axis of the target do not count
             axes = np.delete(target.pose[:3, :3], "xyz".index(self.free), axis=1)
             jacobians = np.concatenate([jacobians[:, :3], axes.T @ jacobians[:, 3:]], axis=1)
         return bool(np.linalg.svd(jacobians, compute_uv=False)[:, -1].min() > REGULAR)
 
     def _polished(self, rows: FloatArray, target: Target) -> tuple[FloatArray, FloatArray]:
-        """Return rows (n, dof) moved as close to the pose as possible, if they reach it, and their errors (n,)."""
+        """Move rows (n, dof) as close to the pose as possible; return those that reach it, and their errors (n,)."""
         if not len(rows):
             return rows, np.empty(0)
         moved, _, _, errors = self.chain.refine(target.task, POLISH, np.ascontiguousarray(rows))
@@ -278,7 +281,7 @@ class VirtualForm:
         return moved[reaches], errors[:, reaches].max(axis=0)
 
     def _distinct(self, rows: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-        """Return rows, with angles between -pi and pi, that differ from others by a tolerance; exact ones first."""
+        """Return rows that differ by more than a tolerance, exact ones first, with angles between -pi and pi."""
         rows = np.where(self.slides, rows, rows - CIRCLE * np.round(rows / CIRCLE))
         kept: list[int] = []
         for i in np.argsort(errors > EXACT, kind="stable").tolist():
@@ -307,19 +310,19 @@ def _generic_rotation(rng: np.random.Generator) -> FloatArray:
 
 
 def _with_virtual_joints(links: FloatArray, reach: float, free: str, n_locked: int, variant: int) -> FloatArray:
-    """Return links (7, 16) of the arm with locked joints, then free ones, before its tip."""
+    """Return the links (7, 16) of the arm with virtual joints before its tip: first the locked, then the free ones."""
     rng = np.random.default_rng((variant, n_locked, len(free)))
-    frames = []  # of the joints, in the frame of the tip
+    frames = []  # frames of the joints in the frame of the tip
     for _ in range(n_locked):
         frames.append((_generic_rotation(rng), rng.uniform(-0.4, 0.4, 3) * reach))
     if len(free) == 3:
         turn = _generic_rotation(rng)
         frames += [(turn[:, order], np.zeros(3)) for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0])]
-    elif free:  # permutations are exact
+    elif free:  # permutations have no rounding errors
         k = "xyz".index(free)
         frames.append((np.eye(3)[:, [(k + 1) % 3, (k + 2) % 3, k]], np.zeros(3)))
     rows = [row.copy() for row in links]
-    rotation, translation = np.eye(3), np.zeros(3)  # of the last frame, in the frame of the tip
+    rotation, translation = np.eye(3), np.zeros(3)  # pose of the last frame in the frame of the tip
     for turn, point in [*frames, (np.eye(3), np.zeros(3))]:
         row, is_first = rows[-1], len(rows) == len(links)
         before = row[ROTATION].reshape(3, 3).copy() if is_first else np.eye(3)

@@ -91,7 +91,9 @@ def test_message_names_the_flag(
 ) -> None:
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
-    eim(*words, "--robot", NAME).refused("has package 'arm_config'", "the folder that it is in as --package-path")
+    eim(*words, "--robot", NAME).refused(
+        "with package 'arm_config'", "folder that contains the package as --package-path"
+    )
     made_workspace(tmp_path, "neighbours")
     for folder in tmp_path.glob("**/arm_meshes"):
         folder.rename(tmp_path / "away")

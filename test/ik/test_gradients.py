@@ -230,7 +230,7 @@ def test_tensor_that_is_no_batch_of_poses_is_refused() -> None:
 
 
 def test_tensor_for_one_pose_is_refused_with_the_remedy() -> None:
-    with pytest.raises(PoseError, match="solve_batch takes tensors with a gradient"):
+    with pytest.raises(PoseError, match="for tensors with a gradient, call solve_batch"):
         Sampler("ur5e").solve(torch.eye(4).requires_grad_())
 
 

@@ -140,7 +140,7 @@ def test_gen3_whose_shoulder_axes_almost_meet_has_names() -> None:
 @pytest.mark.parametrize(
     ("branch", "reason"),
     [
-        ({"elbo": "up"}, "known names: shoulder, elbow, wrist; did you mean elbow"),
+        ({"elbo": "up"}, "the branches are shoulder, elbow, wrist; did you mean elbow"),
         ({"elbow": "left"}, "'elbow' must be 'down' or 'up', got 'left'"),
         ({"wrist": True}, "'flip' or 'no-flip', got True"),
     ],

@@ -65,7 +65,9 @@ def gripper_urdf(kind: str, *frames: str) -> str:
 
 @pytest.mark.parametrize("kind", GRIPPERS)
 def test_short_slides_at_one_body_are_fingers(kind: str) -> None:
-    with pytest.warns(RobotWarning, match="the tip of robot 'arm' is link '(wrist|mount)', because the slides 'j7'"):
+    with pytest.warns(
+        RobotWarning, match="tip of robot 'arm' is link '(wrist|mount)', because the sliding joints 'j7'"
+    ):
         robot = Robot(gripper_urdf(kind))
     assert robot.joint_names == ("j0", "j1", "j2")
     assert robot.tip_link in ("wrist", "mount")
@@ -162,7 +164,7 @@ def test_one_warning_names_all_joints_with_limits_in_degrees() -> None:
         robot = Robot(DEGREES)
     (told,) = (str(each.message) for each in caught)
     assert "joints 'yaw', 'late', 'last' may turn more than 8 times (-170 to 170 rad)" in told
-    assert "write them in radians" in told
+    assert "convert them to radians" in told
     assert robot.remarks == (told,)
     assert caught[0].filename == __file__  # the line that loads the robot, not one of this package
 
@@ -235,6 +237,6 @@ def test_urdf_file_that_uses_xacro_is_refused_and_not_evaluated(kind: str, tmp_p
     file = tmp_path / "arm.urdf"
     file.write_text(USES[kind].replace("<robot", f"<robot {XACRO}"))
     with pytest.raises(
-        RobotError, match=r"expand it first: xacro FILE > robot.urdf, or let its name end in .urdf.xacro"
+        RobotError, match=r"expand it with xacro FILE > robot.urdf, or give a file whose name ends in .xacro"
     ):
         Robot(file)

@@ -52,9 +52,9 @@ def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
         ('<origin xyz="0 0 0.4"/>', '<origin xyz="0 0 0.45"/>', "joint 3 'j2' is off by 0.05 m, .* of the model"),
         (SECOND, SECOND.replace('"0 1 0"', '"0 1 0.1"'), "joint 2 'j1' is turned by 0.09967 rad"),
         (SECOND, SECOND.replace('"0 1 0"', '"0 -1 0"'), "joint 2 'j1' points the other way"),
-        ('lower="-2.5" upper="2.5"', 'lower="2.6" upper="3"', "limits of joint 1 'j0', 2.6 to 3, have nothing"),
-        ('name="j3" type="revolute"', 'name="j3" type="prismatic"', "4 'j3' slides, joint 4 'j3' of the model turns"),
-        ('name="j3" type="revolute"', 'name="j3" type="fixed"', "it has 5 joints and 0 followers instead of 6 joints"),
+        ('lower="-2.5" upper="2.5"', 'lower="2.6" upper="3"', "limits of joint 1 'j0', 2.6 to 3, do not overlap"),
+        ('name="j3" type="revolute"', 'name="j3" type="prismatic"', "4 'j3' slides, but joint 4 'j3' of the model"),
+        ('name="j3" type="revolute"', 'name="j3" type="fixed"', "robot has 5 joints and 0 followers instead of 6"),
     ],
 )  # fmt: skip
 def test_what_differs_is_named_with_its_amount(old: str, new: str, told: str) -> None:
@@ -67,7 +67,7 @@ def test_what_differs_is_named_with_its_amount(old: str, new: str, told: str) ->
 def test_other_follower_is_another_robot() -> None:
     urdf = ARMS["followers"]
     changed = urdf.replace('multiplier="-0.5"', 'multiplier="0.5"', 1)
-    told = r"joint 2, .* follows joint 1 'lead' by 0.5 q \+ 0.3; that of the model follows joint 1 'lead' by -0.5 q"
+    told = r"joint 2, .* follows joint 1 'lead' by 0.5 q \+ 0.3, but in the model it follows joint 1 'lead' by -0.5 q"
     with pytest.raises(RobotError, match=told):
         kinematics_check(Robot(changed), arm_of("followers"))
 

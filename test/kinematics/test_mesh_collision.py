@@ -300,8 +300,8 @@ def test_parts_of_a_surface_are_told_apart() -> None:
     [
         ({"vertices": np.zeros((3, 2)), "faces": [[0, 1, 2]]}, "vertices of a mesh"),
         ({"vertices": np.full((3, 3), np.nan), "faces": [[0, 1, 2]]}, "vertices of a mesh"),
-        ({"vertices": np.eye(3), "faces": [[0, 1, 3]]}, "name vertices 0 to 3; expected 0 to 2"),
-        ({"vertices": np.eye(3), "faces": [[0.0, 1.0, 2.0]]}, "whole numbers"),
+        ({"vertices": np.eye(3), "faces": [[0, 1, 3]]}, "have vertex indices 0 to 3, expected 0 to 2"),
+        ({"vertices": np.eye(3), "faces": [[0.0, 1.0, 2.0]]}, "integers"),
         ({"vertices": np.eye(3), "faces": np.zeros((0, 3), int)}, "at least one triangle"),
         ({"vertices": np.eye(3), "faces": [[0, 1, 1]]}, "at least one triangle"),
         ({"vertices": np.eye(3), "faces": [[0, 1, 2]], "convex": "no"}, "convex must be True or False"),

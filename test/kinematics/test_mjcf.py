@@ -208,7 +208,7 @@ def test_what_a_urdf_cannot_express_is_said(tmp_path: Path) -> None:
     inside = (
         '<body name="a"><joint name="j"/><geom type="ellipsoid" size="1 1 2"/><site name="tip" pos="1 0 0"/></body>'
     )
-    with pytest.warns(RobotWarning, match="left out: 1 ellipsoids"):
+    with pytest.warns(RobotWarning, match="cannot express them: 1 ellipsoids"):
         Robot(small(tmp_path, inside))
 
 
@@ -272,7 +272,7 @@ def test_broken_file_is_refused_with_the_words_of_mujoco(tmp_path: Path) -> None
 
 
 def test_text_is_not_read_because_it_may_include_files() -> None:
-    with pytest.raises(RobotError, match="MJCF is read from its file"):
+    with pytest.raises(RobotError, match="MJCF cannot be given as a text"):
         Robot("<mujoco/>")
 
 

@@ -134,7 +134,7 @@ def test_missing_package_is_named_with_the_keyword(tmp_path: Path, part: str) ->
     for folder in tmp_path.glob(f"**/arm_{part}"):
         folder.rename(tmp_path / "away")
     name = "elsewhere" if part == "srdf" else f"arm_{part}"
-    with pytest.raises(RobotError, match=rf"has package '{name}'.*the folder that it is in as package_paths"):
+    with pytest.raises(RobotError, match=rf"with package '{name}'.*folder that contains the package as package_paths"):
         collision_model(Robot(workspace.robot, collision=CollisionOptions(srdf=srdf))).prepare()
 
 

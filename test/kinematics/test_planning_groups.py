@@ -51,7 +51,10 @@ def test_listed_groups_have_the_tip_that_is_named_or_the_robots(robot: Robot) ->
         ("arm, arm", "each name once"),
         ("=tool", "expected NAME or NAME=LINK"),
         ("arm=", "expected NAME or NAME=LINK"),
-        ("arm=fore", "tip 'fore' of group 'arm' is not fixed to the tip link 'flange'; expected one of flange, tool"),
+        (
+            "arm=fore",
+            "'fore' of group 'arm' is not fixed to the robot's tip link 'flange'; expected one of flange, tool",
+        ),
     ],
 )
 def test_wrong_lists_are_refused(robot: Robot, text: str, reason: str) -> None:
@@ -64,7 +67,10 @@ def test_wrong_lists_are_refused(robot: Robot, text: str, reason: str) -> None:
     [
         ("arm", "not well-formed XML"),
         ('<robot><group name="a"><group name="b"/></group><group name="b"><group name="a"/></group></robot>', "itself"),
-        ('<robot><group name="a"><group name="b"/></group></robot>', "'b' does not exist"),
+        (
+            '<robot><group name="a"><group name="b"/></group></robot>',
+            "'b' in robot_description_semantic does not exist",
+        ),
         ('<robot><group name="a"><chain base_link="base" tip_link="nose"/></group></robot>', "no tip link 'nose'"),
     ],
 )

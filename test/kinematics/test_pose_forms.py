@@ -46,8 +46,8 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
 @pytest.mark.parametrize(
     ("pose", "words"),
     [
-        (Named(header=Named(frame_id="camera"), pose=None), "bring it into the arm's base frame"),
-        (POSITION, "a position leaves the orientation open"),
+        (Named(header=Named(frame_id="camera"), pose=None), "transform it to the arm's base frame"),
+        (POSITION, "a position without an orientation"),
         ([*POSITION, 0.0, 0.0, 0.0], "seven numbers"),
         ((POSITION, [1.0, 0.0]), "quaternion xyzw must be 4 numbers"),
         ((POSITION, 2.0 * POSE[:3, :3]), "must be orthonormal"),
