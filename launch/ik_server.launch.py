@@ -17,11 +17,11 @@ TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link", "gro
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("ik_server", TEXTS, takes_robot_topic=True)],
-        model=("", "Model, by file or name, or none."),
-        robot=("", "Shipped robot's name or path of a URDF."),
-        robot_description_topic=("", "Topic that the robot is taken from; empty: none."),
+        model=("", "File or name of a model, or none."),
+        robot=("", "Name of an included robot, or path of a URDF."),
+        robot_description_topic=("", "Topic with the URDF of the robot. Empty: no topic."),
         base_link=("", "Link in whose frame poses are given."),
-        tip_link=("", "Link that is to reach the pose."),
-        groups=("", "MoveIt's planning groups that are this chain."),
-        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
+        tip_link=("", "Link that reaches the poses."),
+        groups=("", "MoveIt's planning groups that have the joints of this chain."),
+        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
     )

@@ -17,9 +17,9 @@ TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link")}
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("ik_viewer", TEXTS, takes_robot_topic=True)],
-        model=("", "Model, by file or name, whose samples are shown; empty: all solutions."),
-        robot=("", "Shipped robot's name or path of a URDF."),
-        robot_description_topic=("", "Topic that the robot is taken from; empty: none."),
+        model=("", "File or name of a model whose samples are shown. Empty: show all solutions."),
+        robot=("", "Name of an included robot, or path of a URDF."),
+        robot_description_topic=("", "Topic with the URDF of the robot. Empty: no topic."),
         base_link=("", "Link in whose frame the target is given."),
         tip_link=("", "Link that reaches the target."),
     )

@@ -1,4 +1,4 @@
-"""Learn a model of inverse kinematics with nodes, and serve it.
+"""Train a model of inverse kinematics with several nodes, and serve it.
 
     ros2 launch eim_ros learn_ik.launch.py robot:=iiwa14
     ros2 launch eim_ros learn_ik.launch.py robot:=/path/arm.urdf bag:=demos/first context:=pose
@@ -21,13 +21,13 @@ SAMPLING_RATE = 1e5  # [Hz]; the processor limits the actual rate
 
 
 def collector(given: Given) -> dict[str, Any]:
-    """Return parameters of a collection by uniform sampling."""
+    """Return the parameters for collecting pairs by uniform sampling."""
     numbers = {"n_wanted": integer(given, "samples"), "seed": integer(given, "seed")}
     return {"source": "sampling", "rate": SAMPLING_RATE, "context": given["context"], **numbers}
 
 
 def coordinator(given: Given) -> dict[str, Any]:
-    """Return parameters that name the other nodes and configure the learner."""
+    """Return the parameters with the names of the other nodes and the settings of the learner."""
     settings = [f"n_components={integer(given, 'experts')}", f"n_iterations={integer(given, 'iterations')}"]
     names = {name: given[f"{name}_name"] for name in ("collector", "trainer", "server")}
     return {**names, "settings": settings, "seed": integer(given, "seed"), "context": given["context"]}
@@ -65,15 +65,15 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        robot=("", "Shipped robot's name or path of a URDF."),
+        robot=("", "Name of an included robot, or path of a URDF."),
         base_link=("", "Link in whose frame poses are given."),
-        tip_link=("", "Link that is to reach the pose."),
-        bag=("", "Recording to learn from; a relative path starts in data_directory; empty: sample configurations."),
-        context=("position", "What the model is given: position or pose."),
+        tip_link=("", "Link that reaches the poses."),
+        bag=("", "Recording to learn from. A relative path starts in data_directory. Empty: sample configurations."),
+        context=("position", "Context of the model: position or pose."),
         samples=("10000", "Number of configurations to sample."),
         experts=("50", "Number of experts of the model."),
         iterations=("80", "Number of iterations of EIM."),
         seed=("0", "Seed of sampling and training."),
-        folder=("learn_ik", "Folder of the data set and the model; it must lie in data_directory."),
-        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
+        folder=("learn_ik", "Folder for the data set and the model. It must lie in data_directory."),
+        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
     )

@@ -13,6 +13,6 @@ from eim_ros.nodes.launching import LaunchedNode, description
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("motion_prior_server", {name: name for name in ("model", "data_directory")})],
-        model=("", "Motion prior; empty: wait for one."),
-        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
+        model=("", "File of a motion prior. Empty: wait for the service load_model."),
+        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
     )

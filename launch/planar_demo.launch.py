@@ -15,17 +15,17 @@ from eim_ros.nodes.launching import Given, LaunchedNode, description, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:
-    """Return parameters of the simulator. It never follows /clock, and publishes it if `use_sim_time` is true."""
+    """Return the parameters of the simulator, which never reads /clock, and publishes it if `use_sim_time` is true."""
     return {"use_sim_time": False, "publish_clock": switch(given, "use_sim_time")}
 
 
 def recorder(given: Given) -> dict[str, Any]:
-    """Return parameters that start a recording at once if a folder is given."""
+    """Return the parameters that start a recording immediately if a folder is given."""
     return {"record_at_start": True} if given["record"] else {}
 
 
 def demonstrator(given: Given) -> dict[str, Any]:
-    """Return parameters that name the simulator and, if a folder is given, the recorder that receives labels."""
+    """Return the parameters with the names of the simulator and, if a folder is given, of the recorder for labels."""
     named = {"simulator": given["simulator_name"]}
     return {**named, "recorder": given["recorder_name"]} if given["record"] else named
 
@@ -48,8 +48,8 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        record=("", "Folder of a bag of all that is shown; a relative one lies in data_directory; empty: none."),
-        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
-        model=("", "Motion prior to serve; empty: none."),
-        robot_description_topic=("", "Topic of the simulator's URDF; empty: robot_description."),
+        record=("", "Folder of a bag with all motions. A relative path starts in data_directory. Empty: no recording."),
+        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        model=("", "File of a motion prior to serve. Empty: no prior."),
+        robot_description_topic=("", "Topic for the simulator's URDF. Empty: robot_description."),
     )

@@ -24,11 +24,11 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        folder=("", "Folder of the bags; a relative one lies in data_directory."),
-        data_directory=("", "Directory that paths of requests lead into; empty: eim_ros below the ROS home."),
-        collect=("false", "Start fk_collector, too; it needs a robot."),
-        robot=("", "Shipped robot's name or path of a URDF, for fk_collector."),
-        robot_description_topic=("", "Topic that it takes the robot from; empty: none."),
-        base_link=("", "Link in whose frame its poses are."),
-        tip_link=("", "Link whose pose it computes."),
+        folder=("", "Folder for bags. A relative path starts in data_directory."),
+        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        collect=("false", "Also start fk_collector, which needs a robot."),
+        robot=("", "Robot for fk_collector: name of an included robot, or path of a URDF."),
+        robot_description_topic=("", "Topic with the URDF for fk_collector. Empty: no topic."),
+        base_link=("", "Link in whose frame fk_collector gives poses."),
+        tip_link=("", "Link whose pose fk_collector computes."),
     )

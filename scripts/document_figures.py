@@ -209,21 +209,25 @@ FIGURES = [
         "learns {} linear experts with a softmax gating from {} random configurations",
         ["included_models.txt: iiwa14, pose: {} experts", "included_models.txt: Models by five learners: {} pairs"],
     ),
-    Figure(MODELS, "The same with {} experts", ["included_models.txt: iiwa14, position: {} experts"]),
+    Figure(MODELS, "in the same way with {} experts", ["included_models.txt: iiwa14, position: {} experts"]),
     Figure(
-        MODELS, "A model has {} MB", [], lambda _: same([megabytes(f"{robot}_pose") for robot in ("panda", "iiwa14")])
+        MODELS,
+        "The files of these models have {} MB each",
+        [],
+        lambda _: same([megabytes(f"{robot}_pose") for robot in ("panda", "iiwa14")]),
     ),
     Figure(
         MODELS,
-        "The files have {} MB",
+        "The files have {} MB each",
         [],
         lambda _: same([megabytes(f"{robot}_position") for robot in ("panda", "iiwa14")]),
     ),
+    Figure(MODELS, "Training takes {} minutes", [f"included_models.txt: iiwa14, pose: >> EIM {7 * '~ '}{{}}"], minutes),
     Figure(
-        MODELS, "its training takes {} minutes", [f"included_models.txt: iiwa14, pose: >> EIM {7 * '~ '}{{}}"], minutes
-    ),
-    Figure(
-        MODELS, "experts, in {} minutes", [f"included_models.txt: iiwa14, position: >> EIM {7 * '~ '}{{}}"], minutes
+        MODELS,
+        "experts, which takes {} minutes",
+        [f"included_models.txt: iiwa14, position: >> EIM {7 * '~ '}{{}}"],
+        minutes,
     ),
     Figure(MODELS, "Training takes {} s.", [f"table_ways.txt: EIM 1 0 {6 * '~ '}{{}}"]),
     *(
@@ -252,7 +256,7 @@ FIGURES = [
     ),
     Figure(
         MODELS,
-        "{} % (iiwa) and {} % (Panda) of the draws converge, and {} % and {} % of uniform seeds",
+        "{} % (iiwa) and {} % (Panda) of the samples converge, compared with {} % and {} % of uniform seeds",
         [
             f"model_seeds.txt: {model}_pose: >> {seeds} {{}}%"
             for seeds in ("model", "uniform")
@@ -274,12 +278,12 @@ FIGURES = [
             ("positions, five joints", "five joints (like SO-101), position"),
             ("Panda, narrow limits", "Panda, a quarter of each joint's range"),
             ("eight joints, narrow limits", "eight joints, a quarter of each joint's range"),
-            ("Panda before a shelf", "Panda before a shelf"),
+            ("Panda in front of a shelf", "Panda before a shelf"),
         )
     ),
     Figure(
         MODELS,
-        "One solution by preference takes {} times as long as without a model.",
+        "A single preferred solution takes {} times as long as without a model.",
         ["model_gains.txt: panda_table: >> 1 ~ ~ ~ {}"],
     ),
     Figure(

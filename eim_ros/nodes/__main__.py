@@ -33,7 +33,7 @@ class Entry:
     node: str  # name of the node's class in the module
     settings_module: str = "settings"  # module with the class of its parameters, which does not need ROS
     n_threads: int = 1  # number of threads of the executor
-    shared_memory: bool = False  # whether the middleware may use shared memory as a transport, see `use_own_profiles`
+    shared_memory: bool = False  # whether the middleware may use shared memory, see `use_own_profiles`
 
     def make(self) -> Startable:
         """Import the module and create the node."""
@@ -66,7 +66,7 @@ NODES = {
 def main(args: list[str] | None = None) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    `args` has the form of `sys.argv`, which is the default.
+    `args` has the form of `sys.argv`, which is also its default.
     """
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
@@ -96,7 +96,7 @@ def main(args: list[str] | None = None) -> NoReturn:
 def _end_on_signals(name: str) -> None:
     """Exit with one line on SIGINT or SIGTERM, until `run_node` has its own handlers.
 
-    An exception would pass through the imports of C libraries, some of which turn it into another one.
+    An exception cannot be used here, because some imports of C libraries would turn it into another exception.
     """
 
     def leave(number: int, frame: Any) -> NoReturn:

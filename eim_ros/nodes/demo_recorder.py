@@ -22,7 +22,7 @@ from eim_ros.nodes.settings import DemoRecorderSettings
 
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s]
-_MOST_AT_ONCE = 2000  # maximum number of messages taken from a topic at once, so that services are not delayed
+_MOST_AT_ONCE = 2000  # maximum number of messages that are read from a topic at once, so that services are not delayed
 
 
 class DemoRecorder(ManagedNode[DemoRecorderSettings]):
@@ -87,7 +87,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self._recording.start()
         response.path = str(path)
         if waited := self._recorder.unknown_topics:
-            response.message = shortened(f"nobody publishes {', '.join(waited)} yet")
+            response.message = shortened(f"no node publishes {', '.join(waited)} yet")
         self.get_logger().info(shortened(f"recording {', '.join(topics)} into {path}"))
 
     def _stop(self, request: Any, response: Any) -> None:
@@ -138,7 +138,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
             self._n_lost[name] = subscription.n_lost
         if recorder.is_recording:
             recorder.tick()
-        if not recorder.is_recording and self._recording.is_on:  # the disk is full
+        if not recorder.is_recording and self._recording.is_on:  # the recorder has stopped because the disk is full
             self._unsubscribe()
             self.get_logger().error(recorder.message)
 

@@ -30,7 +30,7 @@ _SAMPLING_PERIOD = 0.05  # [s]
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s] time between two searches for a publisher
 _DEPTH = 5000  # maximum number of waiting joint states; 5 s at 1 kHz
-_MOST_AT_ONCE = 1000  # maximum number of joint states taken at once, so that services are not delayed
+_MOST_AT_ONCE = 1000  # maximum number of joint states that are read at once, so that services are not delayed
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
@@ -106,12 +106,12 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     def _start(self, request: Any, response: Any) -> None:
         if self._collecting:
-            raise DataError("already collecting: stop first", None)
+            raise DataError("a collection is already running: call ~/stop first", None)
         settings = self.settings
         assert self._robot is not None
         goes_on = self._pairs is not None and not self._is_saved and not self._pairs.is_full
         if self._pairs is not None and not self._is_saved and self._pairs.is_full:
-            raise DataError(f"{len(self._pairs)} pairs are not saved yet: save them first", len(self._pairs))
+            raise DataError(f"{len(self._pairs)} pairs are not saved yet: call ~/save first", len(self._pairs))
         if not goes_on:
             self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
             self._rng = np.random.default_rng(settings.seed)
@@ -123,7 +123,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
             self._sampling.start()
         self._collecting, self._is_saved = True, False
         if goes_on and self._pairs is not None:
-            response.message = f"going on after {len(self._pairs)} pairs that are not saved yet"
+            response.message = f"the collection continues after {len(self._pairs)} pairs that are not saved yet"
 
     def _stop(self, request: Any, response: Any) -> None:
         if not self._collecting:
@@ -132,17 +132,17 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._end()
         pairs = self._pairs
         assert pairs is not None
-        response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states left out"
+        response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states skipped"
         if self.n_lost:
-            response.message += f", {self.n_lost} lost on their way"
+            response.message += f", {self.n_lost} joint states lost"
         if not len(pairs) and not pairs.n_dropped and self._source == "joint_states":
-            response.message += f"; nothing came on {self.resolve_topic_name('joint_states')}"
+            response.message += f"; no message arrived on {self.resolve_topic_name('joint_states')}"
         elif pairs.problem:
-            response.message += f"; the last one: {pairs.problem}"
+            response.message += f"; problem of the last one: {pairs.problem}"
 
     def _save(self, request: Any, response: Any) -> None:
         if self._pairs is None:
-            raise DataError("nothing was collected: call ~/start first", None)
+            raise DataError("there are no pairs to save: call ~/start first", None)
         data = self.settings.data
         path = data.resolve(request.path) if request.path else data.chosen(self.settings.output)
         data.check_replaceable(path, ("a data set (.npz)",), request.overwrite)
@@ -208,11 +208,11 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._status.publish(message)
 
     def _problem_of_pairs(self) -> str:
-        """Return why the last joint states were skipped, or that none arrived; empty if all is well."""
+        """Return why the last joint states were skipped, or that none arrived; empty if there is no problem."""
         pairs = self._pairs
         if pairs is None:
             return ""
         if self._collecting and self._source == "joint_states" and not len(pairs) and not pairs.n_dropped:
-            return f"nothing came on {self.resolve_topic_name('joint_states')}"
+            return f"no message arrived on {self.resolve_topic_name('joint_states')}"
         unheard = self._joint_states.unheard if self._joint_states is not None else ""
         return unheard or str(pairs.problem)

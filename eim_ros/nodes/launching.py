@@ -26,12 +26,12 @@ Given = Mapping[str, str]
 _TOPIC = "robot_description_topic"
 _COMMON = {
     "namespace": ("", "Namespace of the nodes."),
-    "params_file": ("", "YAML file of parameters, which comes after the shipped ones."),
-    "autostart": ("", "Whether nodes configure and activate themselves; empty: as in params_file, else true."),
-    "respawn": ("false", "Start a node again when it has ended by itself or was killed."),
-    "respawn_delay": ("2.0", "Time until then [s]."),
-    "use_sim_time": ("false", "Take the time from /clock."),
-    "log_level": ("info", "debug, info, warn, error or fatal."),
+    "params_file": ("", "YAML file of parameters, which overrides the included file."),
+    "autostart": ("", "Whether nodes configure and activate themselves. Empty: as in params_file, or else true."),
+    "respawn": ("false", "Start a node again when it has ended unexpectedly or was killed."),
+    "respawn_delay": ("2.0", "Time before a node is started again [s]."),
+    "use_sim_time": ("false", "Use the time of the topic /clock."),
+    "log_level": ("info", "Minimum level of log messages: debug, info, warn, error or fatal."),
 }
 
 
@@ -66,21 +66,21 @@ class LaunchedNode:
     # maps launch arguments to the parameters that take their values
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     name_argument: str = "name"  # launch argument that sets the node's name
-    # Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
+    # whether the node can read the robot from the topic in the launch argument `robot_description_topic`
     takes_robot_topic: bool = False
     more: Callable[[Given], dict[str, Any]] | None = None  # computes further parameters from the launch arguments
-    # decides from the launch arguments whether the node is started; by default it always is
+    # returns whether the node is started, given the launch arguments; by default it is always started
     when: Callable[[Given], bool] | None = None
     # whether the launch ends with exit code 1 if the node fails; with `respawn`, the node is started again instead
     required: bool = False
-    # Whether the node ends when its task is done. It is never started again, so if it is required, its failure always
-    # ends the launch.
+    # Whether the node ends when its task is done. Such a node is never started again. If it is required, its failure
+    # therefore always ends the launch.
     has_end: bool = False
-    # executable of a node with an end; this node ends after it; empty: none
+    # executable of a node with an end, after which this node ends too; empty: none
     ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:
-        """Return whether the node is to be started."""
+        """Return whether to start the node."""
         return self.when is None or self.when(given)
 
     def parameters(self, given: Given) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class LaunchedNode:
 def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> LaunchDescription:
     """Return a description that declares the launch arguments and starts the nodes.
 
-    The arguments are the default and description of each launch argument that is specific to this launch file. The
+    The keyword arguments are the launch arguments of this launch file, each with its default and description. The
     common arguments and the names of the nodes are added automatically.
     """
     from launch import LaunchDescription
@@ -138,7 +138,7 @@ class _ExitHandler:
     node: LaunchedNode
     given: Given
     following: Sequence[str]  # executables of the nodes that end after this one
-    actions: Mapping[str, Node]  # of all nodes, by executable; complete when the first process exits
+    actions: Mapping[str, Node]  # all nodes by executable; complete when the first process exits
 
     def __call__(self, event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
         """Return the events that end other nodes.
@@ -155,7 +155,7 @@ class _ExitHandler:
         is_regular = event.returncode == 0 and (node.has_end or node.ended_by)
         if node.required and not is_regular and not node.respawns(self.given):
             raise ServiceError(
-                f"{node.executable} ended with exit code {event.returncode}; its messages above name the cause",
+                f"{node.executable} ended with exit code {event.returncode}; its messages above give the cause",
                 event.returncode,
             )
         following = [self.actions[name] for name in self.following if name in self.actions] if is_regular else []

@@ -1,11 +1,11 @@
 """`MotionPriorServer`: a lifecycle node that samples, scores and conditions motions with a motion prior.
 
-The node provides the services `~/sample_motion`, `~/score_motion`, `~/condition` and `~/load_model`. The last one loads
-another prior on a separate thread and then replaces the current one. Joints are matched by name. The node can also be
-activated without a prior; it then waits for `~/load_model`.
+The node provides the services `~/sample_motion`, `~/score_motion`, `~/condition` and `~/load_model`. `~/load_model`
+loads another prior on a separate thread and then replaces the current prior. Joints are matched by name. The node can
+also be activated without a prior. It then waits for `~/load_model`.
 
-The functions that parse requests and fill responses are pure. Errors in a request are detected there or by the prior.
-They raise an `EimError` that names the cause.
+The functions that parse requests and fill responses are pure. For an invalid request, these functions or the prior
+raise an `EimError` that names the cause.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from eim_ros.nodes.settings import MotionPriorServerSettings
 
 _LONGEST = 1e6  # [s] maximum duration of a motion
 _LARGEST_SEED = 2**31
-_NO_MODEL = "no model is loaded: give the parameter model, or call load_model"
+_NO_MODEL = "no model is loaded: set the parameter model, or call load_model"
 
 Answer = Callable[[Any, Any, MotionPrior, MotionPriorServerSettings], None]
 FAILURE, INVALID = ErrorCodes.FAILURE, ErrorCodes.INVALID_GOAL_CONSTRAINTS
@@ -102,7 +102,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
                     raise ServiceError(_NO_MODEL, "")
                 answer(request, response, prior, self.settings)
             except Exception as error:
-                response = service_type.Response()  # discards a partly filled response
+                response = service_type.Response()  # replaces a partly filled response
                 wrong = isinstance(error, EimError) and not isinstance(error, ServiceError)
                 response.error_code.val = INVALID if wrong else FAILURE
                 response.error_code.message = reason_of(error)
@@ -117,18 +117,20 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         if not path:
             raise ModelFileError("the path of the model is empty", path)
         if not self._is_configured:
-            raise ServiceError(f"{self.inactivity}: it must be configured first", path)
+            raise ServiceError(f"{self.inactivity}: configure it first", path)
         path = str(self.settings.data.readable(path))
         prior, present = MotionPrior.load(path), self._prior
         if present is not None and set(prior.joint_names) != set(present.joint_names):
             raise ModelFileError(
-                f"{path} is a prior of joints {', '.join(prior.joint_names)}, but that of this server has "
-                f"{', '.join(present.joint_names)}",
+                f"{path} is a prior for the joints {', '.join(prior.joint_names)}, but this server needs a prior for "
+                f"the joints {', '.join(present.joint_names)}",
                 prior.joint_names,
             )
         with self._exchange:
             if not self._is_configured or self._prior is not present:
-                raise ServiceError(f"{self.get_name()} was configured again while the model was loaded", path)
+                raise ServiceError(
+                    f"{self.get_name()} was configured again in the meantime: call load_model again", path
+                )
             self._take(prior, path)
 
     def _take(self, prior: MotionPrior, path: str) -> None:
@@ -154,8 +156,8 @@ def sample_motion(
     n_points = _n_points(request.n_points, prior, settings)
     if not request.flat and n * n_points > settings.max_trajectory_points:
         raise ConfigurationError(
-            f"{n} trajectories of {n_points} points are more than {settings.max_trajectory_points} points (parameter "
-            "max_trajectory_points): set flat, which has no such limit",
+            f"{n} trajectories of {n_points} points have more than {settings.max_trajectory_points} points (parameter "
+            "max_trajectory_points): request fewer, or set flat to true, which has no such limit",
             n * n_points,
         )
     duration = _duration(request.duration, prior.mean_duration)
@@ -245,7 +247,7 @@ def _motion(trajectory: JointTrajectory, joint_names: Sequence[str], max_points:
     """Return times (n,) [s] and positions (n, n_joints) of a trajectory, with joints in the order of `joint_names`."""
     names, points = list(trajectory.joint_names), trajectory.points
     if problem := misnamed(names, joint_names):
-        raise JointStateError(f"{problem}; expected {', '.join(joint_names)}, each once", names)
+        raise JointStateError(f"the trajectory {problem}; expected {', '.join(joint_names)}, each once", names)
     _between("the number of points", len(points), 2, max_points, "max_points")
     for index, point in enumerate(points):
         if len(point.positions) != len(names):

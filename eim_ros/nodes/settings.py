@@ -31,7 +31,7 @@ class ManagedSettings(Settings):
     """Parameters of all lifecycle nodes."""
 
     autostart: bool = option(
-        True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
+        True, "Configure and activate at start. Set it to false to use a lifecycle manager or 'ros2 lifecycle set'."
     )
 
 
@@ -41,8 +41,8 @@ class DataDirectorySettings(ManagedSettings):
 
     data_directory: str = option(
         "",
-        "Directory that contains all paths of requests. Relative paths start there. Empty: eim_ros in $ROS_HOME, or in "
-        "~/.ros.",
+        "Directory in which all paths of requests must lie. Relative paths start there. Empty: eim_ros in $ROS_HOME, "
+        "or in ~/.ros.",
     )
     max_file_size: int = option(
         500_000_000, "Maximum size of a file that is opened for a request.", unit="byte", minimum=1
@@ -50,13 +50,13 @@ class DataDirectorySettings(ManagedSettings):
 
     @functools.cached_property
     def data(self) -> DataDirectory:
-        """Directory that all paths in requests must lead into."""
+        """Directory in which all paths of requests must lie."""
         return DataDirectory(self.data_directory, self.max_file_size)
 
 
 @dataclasses.dataclass(frozen=True)
 class RobotSettings(Settings):
-    """Parameters that specify a robot, in at most one way, and the base and tip link of its chain."""
+    """Parameters that specify a robot (in one way at most), and the base and tip link of its chain."""
 
     robot: str = option(
         "",
@@ -69,12 +69,15 @@ class RobotSettings(Settings):
         False, "Take the robot from the transient-local topic robot_description when the node is configured."
     )
     robot_description_timeout: float = option(
-        10.0, "Maximum wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
+        10.0, "Maximum time to wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
     )
     base_link: str = option(
         "", "Link in whose frame poses are given. Empty: the base link of the model, or else the root."
     )
-    tip_link: str = option("", "Link that reaches the poses. Empty: that of the model, or else as in `Robot`.")
+    tip_link: str = option(
+        "",
+        "Link that reaches the poses. Empty: the tip link of the model, or else a tool, a hand or the end of the arm.",
+    )
     package_paths: str = option("", PACKAGE_PATHS)
 
     @property
@@ -91,17 +94,17 @@ class RobotSettings(Settings):
         }
         given = [name for name, is_given in sources.items() if is_given]
         if len(given) > 1:
-            raise ConfigurationError(f"give the robot once, not by {' and '.join(given)}", given)
+            raise ConfigurationError(f"the robot is given by {' and '.join(given)}: give it by only one of them", given)
 
 
 @dataclasses.dataclass(frozen=True)
 class IkServerSettings(RobotSettings, DataDirectorySettings):
-    """Parameters of `ik_server`, set by a file or by `-p name:=value`; some can be changed while it runs."""
+    """Parameters of `ik_server`; some can be changed while it runs."""
 
     model: str = option(
         "",
-        "Model file (.safetensors) made by 'eim train', or the name of an included model. none: all solutions of the "
-        "robot, without preferences. Empty: no model if a robot is set, otherwise iiwa14_pose.",
+        "Model file (.safetensors) written by 'eim train', or the name of an included model. none: all solutions of "
+        "the robot, without preferences. Empty: no model if a robot is set, otherwise iiwa14_pose.",
     )
     tool: str = option(
         "",
@@ -112,23 +115,25 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     frame_prefix: str = option("", "Prefix of the robot's link names in tf, as in robot_state_publisher.")
     transform_timeout: float = option(
         0.2,
-        "Maximum time that a request waits for a missing transform, from its arrival.",
+        "Maximum time for which a request waits for a missing transform after its arrival.",
         unit="s",
         minimum=0.0,
         maximum=60.0,
         read_only=False,
     )
     joint_states_topic: str = option(
-        "", "Topic of sensor_msgs/JointState. It gives the current configuration to requests without one. Empty: none."
+        "",
+        "Topic of sensor_msgs/JointState with the current configuration, for requests that give no configuration. "
+        "Empty: no topic.",
     )
     default_position_tolerance: float = option(
-        1e-6, "Position tolerance for requests that give 0.", unit="m", minimum=1e-12, read_only=False
+        1e-6, "Position tolerance for requests whose tolerance is 0.", unit="m", minimum=1e-12, read_only=False
     )
     default_orientation_tolerance: float = option(
-        1e-6, "Orientation tolerance for requests that give 0.", unit="rad", minimum=1e-12, read_only=False
+        1e-6, "Orientation tolerance for requests whose tolerance is 0.", unit="rad", minimum=1e-12, read_only=False
     )
     default_timeout: float = option(
-        1.0, "Timeout for requests that give 0; at most max_timeout.", unit="s", minimum=1e-3, read_only=False
+        1.0, "Timeout for requests whose timeout is 0; at most max_timeout.", unit="s", minimum=1e-3, read_only=False
     )
     max_timeout: float = option(
         30.0, "Maximum timeout in a request.", unit="s", minimum=1e-3, maximum=3600.0, read_only=False
@@ -136,47 +141,48 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     max_samples: int = option(10000, "Maximum n_samples in a request.", minimum=1, maximum=1_000_000, read_only=False)
     threads: int = option(
         0,
-        "Number of requests with similar timeouts that are solved at the same time, one per thread; 0: one per core.",
+        "Number of threads, each solving one request, for requests with similar timeouts. 0: one thread per core.",
         minimum=0,
         maximum=256,
     )
     queue_size: int = option(
         256,
-        "Number of requests with similar timeouts that may wait for a thread. Further requests get the answer BUSY.",
+        "Number of requests with similar timeouts that may wait for a thread. Further requests are answered BUSY.",
         minimum=1,
         maximum=500,
     )
     groups: str = option(
         "",
-        "MoveIt's planning groups that equal this chain, for the services with MoveIt's fields. Entries are separated "
-        "by commas: NAME, or NAME=LINK with the link that reaches poses. It is fixed to the tip link, the default.",
+        "MoveIt's planning groups that have the joints of this chain, for services with MoveIt's fields. Entries are "
+        "separated by commas: NAME, or NAME=LINK if a link other than the tip link reaches the poses. LINK must be "
+        "fixed to the tip link.",
     )
     robot_description_semantic: str = option(
         "",
-        "SRDF text, its path, or a name package://NAME/.... Its groups that equal this chain are served in addition to "
-        "the parameter groups.",
+        "SRDF text, its path, or a name package://NAME/.... Its groups with the joints of this chain are served in "
+        "addition to the parameter groups.",
     )
     meshes: str = option(
         "exact",
-        "Collision meshes of the robot's description: exact, hulls (convex hulls, which are faster) or none (only "
+        "How collision meshes of the robot are used: exact, hulls (convex hulls, which are faster) or none (only "
         "boxes, cylinders and spheres are checked).",
         choices=MESHES,
     )
     max_obstacles: int = option(
         CollisionOptions.most_obstacles,
-        "Maximum number of obstacles of a request and the planning scene together.",
+        "Maximum number of obstacles in a request and in the planning scene together.",
         minimum=1,
         maximum=1_000_000,
     )
     max_points: int = option(
         CollisionOptions.most_points,
-        "Maximum number of points of all point clouds of a request. Clouds with a resolution count after thinning.",
+        "Maximum number of points in all point clouds of a request. Clouds with a resolution count after thinning.",
         minimum=1,
         maximum=10_000_000,
     )
     max_triangles: int = option(
         CollisionOptions.most_triangles,
-        "Maximum number of triangles of all meshes of a request. The robot's meshes have the same limit in addition.",
+        "Maximum number of triangles in all meshes of a request. The robot's meshes have the same limit separately.",
         minimum=1,
         maximum=10_000_000,
     )
@@ -186,7 +192,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     planning_scene_topic: str = option(
         "",
         "Topic of moveit_msgs/PlanningScene, such as /monitored_planning_scene. Requests with collision checks also "
-        "avoid its objects. Empty: none. Needs moveit_msgs.",
+        "avoid its objects. Empty: no planning scene. Needs moveit_msgs.",
     )
 
     def __post_init__(self) -> None:
@@ -195,13 +201,13 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
             self.tool_pose  # noqa: B018 - it is refused now
         if self.default_timeout > self.max_timeout:
             raise ConfigurationError(
-                f"default_timeout {self.default_timeout} s must be at most max_timeout {self.max_timeout} s",
+                f"default_timeout is {self.default_timeout} s, but must be at most max_timeout, {self.max_timeout} s",
                 self.default_timeout,
             )
 
     @property
     def collision(self) -> CollisionOptions:
-        """Options for reading collision shapes. A description from a topic may refer only to files of packages."""
+        """Options for reading collision shapes. A description from a topic may only refer to files in packages."""
         return CollisionOptions(
             self.meshes,
             self.package_folders,
@@ -228,10 +234,12 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
 class MotionPriorServerSettings(DataDirectorySettings):
     """Parameters of `motion_prior_server`."""
 
-    model: str = option("", "Motion prior (.safetensors) made by 'eim train'. Empty: wait for the service load_model.")
+    model: str = option(
+        "", "Motion prior (.safetensors) written by 'eim train'. Empty: wait for the service load_model."
+    )
     default_points: int = option(
         0,
-        "Points per motion if a request gives 0. The value 0: the number in the demonstrations.",
+        "Number of points per motion for requests whose number is 0. 0: the number in the demonstrations.",
         minimum=0,
         maximum=100_000,
         read_only=False,
@@ -241,7 +249,7 @@ class MotionPriorServerSettings(DataDirectorySettings):
     )
     max_samples: int = option(
         10_000,
-        "Maximum number of motions in a request or in its answer.",
+        "Maximum number of motions in a request or an answer.",
         minimum=1,
         maximum=1_000_000,
         read_only=False,
@@ -255,7 +263,7 @@ class MotionPriorServerSettings(DataDirectorySettings):
     )
     outlier_share: float = option(
         0.05,
-        "A motion is an outlier if less than this share of the held-out demonstrations is less likely.",
+        "A motion is an outlier if less than this fraction of the held-out demonstrations is less likely.",
         minimum=0.0,
         maximum=1.0,
         read_only=False,
@@ -267,13 +275,13 @@ class TrainerSettings(DataDirectorySettings):
     """Parameters of `trainer`."""
 
     folder: str = option(
-        "models", "Folder for models if a goal gives no output. A relative path starts in data_directory."
+        "models", "Folder for models of goals without an output. A relative path starts in data_directory."
     )
     feedback_period: float = option(
         0.5, "Time between two feedback messages.", unit="s", minimum=0.01, maximum=1.0, read_only=False
     )
     threads: int = option(
-        1, "Number of threads of linear algebra per training.", minimum=1, maximum=256, read_only=False
+        1, "Number of threads for linear algebra in each training.", minimum=1, maximum=256, read_only=False
     )
     device: str = option("cpu", "Device for EIM: cpu or cuda.", read_only=False)
 
@@ -282,23 +290,23 @@ class TrainerSettings(DataDirectorySettings):
 class TrainingCoordinatorSettings(DataDirectorySettings):
     """Parameters of `training_coordinator`."""
 
-    collector: str = option("fk_collector", "Name of the collector node; not used if bag is set.")
+    collector: str = option("fk_collector", "Name of the collector node, which is not used if bag is set.")
     trainer: str = option("trainer", "Name of the trainer node.")
     server: str = option("ik_server", "Name of the server node that loads the model.")
-    folder: str = option("learn_ik", "Folder of the data set, train.npz. It must lie in data_directory.")
+    folder: str = option("learn_ik", "Folder for the data set train.npz. It must lie in data_directory.")
     settings: tuple[str, ...] = option(
         ("n_components=50", "n_iterations=80"),
-        "Settings of the learner EIM as NAME=VALUE, as for eim train --set.",
+        "Settings of the learner EIM in the form NAME=VALUE, as for eim train --set.",
     )
     seed: int = option(0, "Seed of the training.", minimum=0)
     bag: str = option(
         "",
-        "Recording that is imported instead of collecting, as eim import does. A relative path starts in "
-        "data_directory. Empty: none.",
+        "Recording to import, as eim import does, instead of collecting. A relative path starts in data_directory. "
+        "Empty: collect.",
     )
     robot: str = option("", "Robot of the recording: name of an included robot, or path of a URDF file.")
     base_link: str = option("", "Base link of the recorded chain. Empty: the root.")
-    tip_link: str = option("", "Tip link of the recorded chain. Empty: as in `Robot`.")
+    tip_link: str = option("", "Tip link of the recorded chain. Empty: a tool, a hand or the end of the arm.")
     package_paths: str = option("", PACKAGE_PATHS)
     context: str = option(
         "position", "Context of the model that is trained on the recording.", choices=("position", "pose")
@@ -318,10 +326,10 @@ class FkCollectorSettings(RobotSettings, DataDirectorySettings):
     )
     rate: float = option(1000.0, "Number of configurations sampled per second.", unit="Hz", minimum=1.0, maximum=1e6)
     context: str = option(
-        "position", "Context of the model that the pairs will train.", choices=("position", "pose"), read_only=False
+        "position", "Context of the model to train on the pairs.", choices=("position", "pose"), read_only=False
     )
     n_wanted: int = option(
-        10000, "Number of pairs after which collecting ends.", minimum=1, maximum=10_000_000, read_only=False
+        10000, "Number of pairs at which the collection ends.", minimum=1, maximum=10_000_000, read_only=False
     )
     min_distance: float = option(
         1e-3,
@@ -332,7 +340,8 @@ class FkCollectorSettings(RobotSettings, DataDirectorySettings):
     )
     seed: int = option(0, "Seed of the sampling.", minimum=0, read_only=False)
     output: str = option(
-        "collected.npz", "File that ~/save writes if a request gives no path. A relative path starts in data_directory."
+        "collected.npz",
+        "File that ~/save writes for requests without a path. A relative path starts in data_directory.",
     )
     status_period: float = option(0.5, "Time between two messages of ~/status.", unit="s", minimum=0.05, maximum=10.0)
 
@@ -341,26 +350,28 @@ class FkCollectorSettings(RobotSettings, DataDirectorySettings):
 class DemoRecorderSettings(DataDirectorySettings):
     """Parameters of `demo_recorder`."""
 
-    topics: tuple[str, ...] = option(("joint_states",), "Topics to record if a request names none.", read_only=False)
-    folder: str = option(
-        "demos", "Folder for bags if a request gives no path. A relative path starts in data_directory."
+    topics: tuple[str, ...] = option(
+        ("joint_states",), "Topics to record for requests without topics.", read_only=False
     )
-    record_at_start: bool = option(False, "Record the topics to a bag in folder as soon as the node is active.")
+    folder: str = option(
+        "demos", "Folder for bags of requests without a path. A relative path starts in data_directory."
+    )
+    record_at_start: bool = option(False, "Record the topics into a bag in `folder` as soon as the node is active.")
     min_free_space: int = option(
         1_000_000_000,
-        "Minimum free disk space. With less space no recording starts, and a running one ends.",
+        "Minimum free disk space. With less space, no recording starts, and a running recording ends.",
         unit="byte",
         minimum=0,
         read_only=False,
     )
     queue_depth: int = option(
         5000,
-        "Number of messages of a topic that can wait in the queue; further ones are lost.",
+        "Number of messages of a topic that can wait in the queue. Further messages are lost.",
         minimum=1000,
         maximum=100_000,
     )
     flush_period: float = option(
-        0.25, "Maximum time until a message is in the file.", unit="s", minimum=0.02, maximum=0.9
+        0.25, "Maximum time until a message is written to the file.", unit="s", minimum=0.02, maximum=0.9
     )
     status_period: float = option(0.5, "Time between two messages of ~/status.", unit="s", minimum=0.05, maximum=10.0)
 
@@ -371,18 +382,18 @@ class IkViewerSettings(RobotSettings, ManagedSettings):
 
     model: str = option(
         "",
-        "Model whose samples are shown: a file (.safetensors) made by 'eim train', or the name of an included model. "
-        "Empty: show all solutions of the robot.",
+        "Model whose samples are shown: a file (.safetensors) written by 'eim train', or the name of an included "
+        "model. Empty: show all solutions of the robot.",
     )
     n_solutions: int = option(50, "Number of solutions to show.", minimum=1, maximum=1000, read_only=False)
     position_only: bool = option(False, "Accept every orientation of the target.", read_only=False)
-    seed: int = option(0, "Seed of the solutions, the same for every target.", minimum=0)
+    seed: int = option(0, "Seed of the solutions. It is the same for every target.", minimum=0)
     rate: float = option(30.0, "Maximum number of targets solved per second.", unit="Hz", minimum=0.1, maximum=1000.0)
     use_tf: bool = option(
         True, "Accept targets in any frame of tf; otherwise only in frames that are fixed to the base link."
     )
     frame_prefix: str = option("", "Prefix of the robot's link names in tf, as in robot_state_publisher.")
     transform_timeout: float = option(
-        1.0, "Maximum time that a target waits for a missing transform.", unit="s", minimum=0.0
+        1.0, "Maximum time for which a target waits for a missing transform.", unit="s", minimum=0.0
     )
     target_size: float = option(0.25, "Length of the arrows of the target.", unit="m", minimum=0.001, maximum=100.0)

@@ -1,6 +1,6 @@
-"""`TrainingCoordinator`: a lifecycle node that has a model of inverse kinematics trained and loaded by other nodes.
+"""`TrainingCoordinator`: a lifecycle node that lets other nodes train and load a model of inverse kinematics.
 
-When the node is active, it does these steps and logs their progress:
+When the node is active, it executes these steps and logs their progress:
 
 1. `fk_collector` collects pairs of pose and configuration and saves them, or `eim import` reads them from a recording.
 2. `trainer` trains a model on them, by conditional EIM with the forward kinematics as inputs of the density ratio.
@@ -36,7 +36,7 @@ from eim_ros.nodes.settings import TrainingCoordinatorSettings
 
 _PERIOD = 0.05  # [s] polling period
 _STATE_PATIENCE = 2.0  # [s] timeout of a request for a state, which is then repeated
-_PATIENCE = 120.0  # [s] timeout of other responses, and longest time without a report of progress
+_PATIENCE = 120.0  # [s] timeout of other responses, and maximum time without a report of progress
 _GRACE = 1.0  # [s] time between SIGTERM and SIGKILL for the import
 
 ResultT = TypeVar("ResultT")
@@ -78,11 +78,11 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         self._working.start()
 
     def deactivate(self) -> None:
-        """Begin no further step. A running training continues."""
+        """Do not start further steps. A running training continues."""
         self._finish()
 
     def end(self, timeout: float) -> bool:
-        """End an import."""
+        """End a running import."""
         self._finish()
         return True
 
@@ -127,28 +127,30 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         self._enter("loading")
         answer = yield from self._answer(self._load, LoadModel.Request(path=model))
         if not answer.success:
-            raise ServiceError(f"{server} refuses {model}: {answer.message}", answer.message)
-        self.get_logger().info(f"{server} answers with {model}, {time.monotonic() - began:.0f} s after the start")
+            raise ServiceError(f"{server} refused {model}: {answer.message}", answer.message)
+        self.get_logger().info(f"{server} uses {model}, {time.monotonic() - began:.0f} s after the start")
 
     def _collected(self) -> Steps[str]:
-        """Have pairs collected and saved; the coroutine returns the path of the data set."""
+        """Let the collector collect and save pairs; the coroutine returns the path of the data set."""
         collector = self.settings.collector
         yield from self._wait_until_active(collector)
         self._enter("collecting")
         answer = yield from self._answer(self._start, Trigger.Request())
         if not answer.success:
-            raise ServiceError(f"{collector} does not start: {answer.message}", answer.message)
+            raise ServiceError(f"{collector} did not start: {answer.message}", answer.message)
         self._status, self._heard = CollectorStatus(), time.monotonic()
         while not 0 < self._status.n_wanted <= self._status.n_samples:
             told = f"{self._status.n_samples} of {self._status.n_wanted} pairs"
             self._report(", ".join(filter(None, (told, self._status.message))))
-            _check(self._heard + _PATIENCE, f"{collector} does not collect")
+            _check(self._heard + _PATIENCE, f"{collector} does not collect pairs")
             yield
         saved = yield from self._answer(self._save, SaveData.Request(path=self._data_path, overwrite=True))
         if not saved.success:
-            raise ServiceError(f"{collector} does not save: {saved.message}", saved.message)
-        if saved.n_samples < self._status.n_wanted:  # the status came from an earlier collection
-            raise DataError(f"{collector} saved {saved.n_samples} of {self._status.n_wanted} pairs", saved.n_samples)
+            raise ServiceError(f"{collector} did not save the pairs: {saved.message}", saved.message)
+        if saved.n_samples < self._status.n_wanted:  # then the status came from an earlier collection
+            raise DataError(
+                f"{collector} saved only {saved.n_samples} of {self._status.n_wanted} pairs", saved.n_samples
+            )
         self.get_logger().info(f"collecting: {saved.n_samples} pairs are in {saved.path}")
         return str(saved.path)
 
@@ -182,7 +184,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         return str(path)
 
     def _trained(self, data: str) -> Steps[str]:
-        """Have a model trained; the coroutine returns its path."""
+        """Let the trainer train a model; the coroutine returns its path."""
         settings = self.settings
         trainer = settings.trainer
         yield from self._wait_until_active(trainer)
@@ -197,17 +199,17 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             f"{trainer} did not answer",
         )
         if not handle.accepted:
-            raise ServiceError(f"{trainer} rejects the goal; the reason is in its log", trainer)
+            raise ServiceError(f"{trainer} rejected the goal; its log has the reason", trainer)
         future = handle.get_result_async()
         self._heard = time.monotonic()
         while not future.done():
             told = self._feedback
             self._report(f"{told.phase}, iteration {told.iteration} of {told.n_iterations}, {told.elapsed:.0f} s")
-            _check(self._heard + _PATIENCE, f"nothing was heard of {trainer} for {_PATIENCE:.0f} s")
+            _check(self._heard + _PATIENCE, f"{trainer} has not reported progress for {_PATIENCE:.0f} s")
             yield
         result = future.result().result
         if not result.success:
-            raise DataError(f"no model: {result.message}", result.message)
+            raise DataError(f"no model was trained: {result.message}", result.message)
         self.get_logger().info(f"training: {result.status}, the model is {result.model}")
         return str(result.model)
 

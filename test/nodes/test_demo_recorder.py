@@ -181,8 +181,8 @@ def test_what_cannot_be_done_is_refused_with_its_reason(recorder: Recorder, tmp_
         (recorder.ask("stop"), "not recording"),
         (recorder.ask("discard"), "not recording"),
         (recorder.label("a"), "start first"),
-        (recorder.start(tmp_path / "bag"), "exists already"),
-        (recorder.start(tmp_path / "file/bag"), "cannot make the folder"),
+        (recorder.start(tmp_path / "bag"), "exists, and bags are never overwritten"),
+        (recorder.start(tmp_path / "file/bag"), "cannot create the folder"),
     ):
         assert (answer.success, reason in answer.message) == (False, True), answer.message
     assert list((tmp_path / "bag").iterdir()) == []
@@ -192,11 +192,11 @@ def test_topic_that_never_comes_is_told_and_a_discarded_recording_is_gone(record
     for end in ("discard", "stop"):
         answer = recorder.start(tmp_path / "bag", "/nobody")
         assert (answer.success, "nobody publishes /nobody" in answer.message) == (True, True)
-        assert "nothing came on /nobody" in recorder.status(lambda message: message.recording, "a status").message
+        assert "no message arrived on /nobody" in recorder.status(lambda message: message.recording, "a status").message
         ended = recorder.ask(end)
         assert ended.success
         assert (tmp_path / "bag").exists() == (end == "stop")
-    assert "nothing came on /nobody" in ended.message
+    assert "no message arrived on /nobody" in ended.message
     assert [name for name, _ in recorded(tmp_path / "bag")] == [f"{recorder.node}/segment"]
 
 

@@ -53,7 +53,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     topic = RobotTopic(client, collector.server, "/joint_states", ["gripper", *reversed(ROBOT.joint_names)])
     shown = ROBOT.random(50, np.random.default_rng(0))
     assert collector.ask("start")[0]
-    assert collector.ask("start") == (False, "already collecting: stop first")
+    assert collector.ask("start") == (False, "a collection is already running: call ~/stop first")
     topic.wait_for_listener()
     for q in shown[:20]:
         topic.publish(9.0, *q[::-1])
@@ -64,11 +64,11 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     assert "min_distance" in told.message
     success, message = collector.ask("stop")
     assert success
-    assert message.startswith("20 pairs, 3 joint states left out;")
+    assert message.startswith("20 pairs, 3 joint states skipped;")
     topic.wait_for_no_listener()
     topic.publish(9.0, *shown[40][::-1])  # not collected
 
-    assert "going on after 20 pairs" in collector.ask("start")[1]
+    assert "continues after 20 pairs" in collector.ask("start")[1]
     topic.wait_for_listener()
     for q in shown[20:]:
         topic.publish(9.0, *q[::-1])
@@ -90,8 +90,8 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
 def test_stop_tells_that_nothing_came(collector: Collector) -> None:
     assert collector.ask("start")[0]
     told = collector.status(lambda message: message.collecting, "a status")
-    assert "nothing came on /joint_states" in told.message
-    assert "nothing came on /joint_states" in collector.ask("stop")[1]
+    assert "no message arrived on /joint_states" in told.message
+    assert "no message arrived on /joint_states" in collector.ask("stop")[1]
     assert collector.ask("stop") == (False, "not collecting")
 
 

@@ -221,7 +221,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "too many samples": ("sample_motion", {"n_samples": 1001}, "(parameter max_samples)"),
     "one point": ("sample_motion", {"n_samples": 1, "n_points": 1}, "n_points is 1, expected 2 to 500"),
     "too many points": ("sample_motion", {"n_samples": 1, "n_points": 501}, "max_points"),
-    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "set flat, which has no such limit"),
+    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "set flat to true, which has no such limit"),
     "no context": ("sample_motion", {"n_samples": 1, "context": []}, "expected 1 numbers (goal)"),
     "long context": ("condition", {"context": [1.0, 2.0]}, "expected 1 numbers (goal)"),
     "nan context": ("score_motion", {**_changed(lambda m: None), "context": [math.nan]}, "finite"),
@@ -290,7 +290,7 @@ def test_server_without_a_model_waits_for_one_and_tells_which_one_serves(
     node, wanted = f"/waiting{NODE}", SampleMotion.Request(n_samples=1)
     refused = client.call(server, SampleMotion, f"{node}/sample_motion", wanted)
     assert (refused.error_code.val, "no model is loaded" in refused.error_code.message) == (FAILURE, True)
-    missing = client.diagnosis(server, "no model is loaded: give the parameter model, or call load_model")
+    missing = client.diagnosis(server, "no model is loaded: set the parameter model, or call load_model")
     assert missing.level == DiagnosticStatus.WARN
     path = trained(tmp_path / "plain", 1, context=False)
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
@@ -313,7 +313,7 @@ def test_server_that_is_not_active_refuses_and_says_so(
         return client.call(server, SampleMotion, f"{node}/sample_motion", message)
 
     assert (sample().error_code.val, "is unconfigured, not active" in sample().error_code.message) == (FAILURE, True)
-    assert "must be configured first" in client.call(server, LoadModel, f"{node}/load_model", load).message
+    assert "configure it first" in client.call(server, LoadModel, f"{node}/load_model", load).message
     for label in ("configure", "activate", "deactivate"):
         assert client.change_state(server, label, node), server.log
     assert "is inactive, not active" in sample().error_code.message

@@ -103,8 +103,8 @@ def test_server_answers_with_a_model_of_a_recording(
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"folder": "../outside"}, "is refused: paths received over ROS must lie in"),
-        ({"folder": "occupied"}, "collecting failed: fk_collector does not save: "),
+        ({"folder": "../outside"}, "is refused: paths received over ROS must be printable and lie in"),
+        ({"folder": "occupied"}, "collecting failed: fk_collector did not save the pairs: "),
         ({"bag": "demos/swings"}, "importing failed: --task ik needs --robot"),
         ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
     ],

@@ -1,1 +1,1 @@
-"""Code shared by several nodes: process, parameters, asynchronous services, loading of models and of the robot."""
+"""Code that several nodes share: process, parameters, asynchronous services, and loading of models and robots."""

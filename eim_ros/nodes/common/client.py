@@ -3,12 +3,12 @@
     client = RetryingClient(node, SampleIK, "/ik_server/sample_ik", timeout=2.0)
     client.wait_for_service()
     wait_until_active(node, "/ik_server", wait=60.0)
-    future = client.call_async(request)             # as with any client of rclpy
+    future = client.call_async(request)             # like any client of rclpy
     answer = await client.call_async(request)       # the same in a coroutine of the node
 
 A plain rclpy client waits forever if a response is lost. `RetryingClient` repeats the request if the response is late
-or the server is busy. A server may therefore process a request twice, and the first response is used. This is safe for
-services that only compute.
+or the server is busy. So a server may process a request twice, and the first response is used. This is safe if the
+service only computes a result.
 
 The services of a node exist from the start, so that they can report its state, but they serve only while it is active.
 """
@@ -40,9 +40,9 @@ ClientNodeT = TypeVar("ClientNodeT", bound="ClientNode")
 
 _PAUSE = 0.1  # [s] before the first retry of a busy server; doubled after each attempt
 Watch = Callable[[str, float], None]
-"""Callback that is called repeatedly with the reported state (empty if there is none yet) and the elapsed time [s]."""
+"""Callback with two arguments: the reported state (empty if there is none yet) and the elapsed time [s]."""
 _PERIOD = 0.05  # [s] polling period
-_ANSWERED_WITHIN = 1.0  # [s] timeout of a state request; only an overloaded node takes this long
+_ANSWERED_WITHIN = 1.0  # [s] timeout of a state request; only an overloaded node needs longer
 _CURES = {
     "unconfigured": ": configure and activate it, for example with 'ros2 lifecycle set'",
     "inactive": ": activate it, for example with 'ros2 lifecycle set'",
@@ -52,8 +52,8 @@ _CURES = {
 class RetryingClient:
     """Service client that repeats a request if the response is late or the server is busy.
 
-    Every call ends after at most `n_attempts` attempts. The client's queue of responses is as long as the request queue
-    of the servers in this package, see `SERVICE_QOS`. Raise `ConfigurationError` if `timeout` is not positive or
+    Every call ends after at most `n_attempts` attempts. The client can queue as many responses as the servers of this
+    package can queue requests, see `SERVICE_QOS`. Raise `ConfigurationError` if `timeout` is not positive or
     `n_attempts` is less than 1.
 
     Parameters
@@ -67,8 +67,8 @@ class RetryingClient:
     n_attempts : int
         Maximum number of attempts per call, at least 1.
     callback_group : CallbackGroup, optional
-        Callback group of the client; default the node's group. A callback that waits for a response blocks its own
-        group, so the client must be in a different one.
+        Callback group of the client; default: the node's group. A callback that waits for a response blocks its group,
+        so the client must be in another group.
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class _Call:
                 return
             self.future.set_exception(
                 ServiceError(
-                    f"service {self._client.srv_name} did not answer {self._n_attempts} requests, within "
-                    f"{self._timeout} s each: is the node running?",
+                    f"service {self._client.srv_name} did not answer any of {self._n_attempts} requests within "
+                    f"{self._timeout} s each; check that its node is running",
                     self._client.srv_name,
                 )
             )
@@ -195,7 +195,7 @@ def _is_busy(answer: Any) -> bool:
 
 
 def ignore(state: str, elapsed: float) -> None:
-    """Do nothing: the default `Watch`."""
+    """Do nothing; this is the default `Watch`."""
 
 
 class ClientNode:
@@ -227,7 +227,7 @@ class ClientNode:
         while not condition():
             elapsed = time.monotonic() - began
             if elapsed >= wait:
-                raise ServiceError(f"{what} did not appear within {wait} s: is the node running?")
+                raise ServiceError(f"{what} did not appear within {wait} s; check that its node is running")
             watch("", elapsed)
             self._executor.spin_once(_PERIOD)
 
@@ -246,8 +246,8 @@ def wait_until_active(
 ) -> None:
     """Wait until a lifecycle node is active.
 
-    Raise `ServiceError` if the node is not active in time, or is finalized and so cannot become active. The value is
-    its state.
+    Raise `ServiceError` if the node does not become active in time, or has been finalized. The value of the error is
+    the state of the node.
 
     Parameters
     ----------
@@ -260,10 +260,10 @@ def wait_until_active(
     watch : callable
         Called repeatedly during the wait. An exception that it raises ends the wait.
     executor : Executor, optional
-        Executor that spins `node` during the wait; default rclpy's global executor. Afterwards the node is in the same
-        executor as before, if it was in one.
+        Executor that spins `node` during the wait; default: rclpy's global executor. If the node was in an executor
+        before, it is put back into that executor afterwards.
     """
-    owner = node.executor  # which rclpy also names after it has lost the node
+    owner = node.executor  # rclpy still returns this executor after it has removed the node from it
     is_owned = owner is not None and node in owner.get_nodes()
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()
@@ -271,14 +271,14 @@ def wait_until_active(
         while (state := _state(client, node, executor)) != "active":
             elapsed = time.monotonic() - began
             if state == "finalized" or elapsed >= wait:
-                told = f"{state}, not active," if state else "silent"
-                raise ServiceError(f"{server} is {told} after {elapsed:.1f} s{_CURES.get(state, '')}", state)
+                told = f"is {state}, not active," if state else "has not reported its state"
+                raise ServiceError(f"{server} {told} after {elapsed:.1f} s{_CURES.get(state, '')}", state)
             watch(state, elapsed)
             time.sleep(_PERIOD)
     finally:
         node.destroy_client(client)
         if owner is not None and is_owned:
-            owner.add_node(node)  # rclpy took it out if another executor was used
+            owner.add_node(node)  # rclpy removes the node from it if another executor is used
 
 
 def _state(client: Client, node: Node, executor: Executor | None) -> str:

@@ -1,4 +1,4 @@
-"""Restriction of paths in ROS requests to the data directory of the node; all other paths are rejected.
+"""Check that paths in ROS requests lie in the data directory of the node; other paths are rejected.
 
 DDS does not identify the sender of a request. Therefore the user who starts a node chooses one directory with the
 read-only parameter `data_directory`. Requests can read and write only there, with relative paths or absolute paths
@@ -39,7 +39,7 @@ class DataDirectory:
     def chosen(self, path: str) -> Path:
         """Make a path that was given at start-up absolute.
 
-        Such a path may lead anywhere. A relative path starts at the data directory.
+        Such a path may be outside the data directory. A relative path starts in the data directory.
         """
         return self.path / Path(path).expanduser()
 
@@ -51,12 +51,12 @@ class DataDirectory:
         root = Path(os.path.realpath(self.path))
         with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
             found = os.path.realpath(root.joinpath(*self._parts(name, root)))
-            # realpath leaves links after a loop unresolved
+            # realpath does not resolve links that come after a loop
             if Path(found).is_relative_to(root) and os.path.realpath(found) == found:
                 return Path(found)
         raise PathError(
-            f"path {_shown(name)} is refused: paths received over ROS must lie in {self.path} (parameter "
-            "data_directory) and be printable. '~' is not allowed. '..' and links may not lead out of the directory",
+            f"path {_shown(name)} is refused: paths received over ROS must be printable and lie in {self.path} "
+            "(parameter data_directory). '~' is not allowed. '..' and links must not lead out of the directory",
             name,
         )
 
@@ -67,8 +67,8 @@ class DataDirectory:
     def check_file(self, path: Path) -> Path:
         """Return the path if it leads to a readable regular file within the size limit; never block.
 
-        Raise `PathError` if the path is not a regular file but a folder, pipe, socket or device, if it does not exist,
-        or if the file is too large or cannot be read.
+        Raise `PathError` if the path does not exist or is not a regular file (such as a folder, pipe, socket or
+        device), or if the file is too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -83,8 +83,8 @@ class DataDirectory:
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
         """Return the path if nothing exists there, or if the request may replace the file.
 
-        The kinds of files that may be replaced are named as by `eim_ros.core.files.described_file`. Raise `PathError`
-        if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
+        `kinds` are the kinds of files that may be replaced, as described by `eim_ros.core.files.described_file`. Raise
+        `PathError` if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
         """
         if not os.path.lexists(path):
             return path
@@ -96,8 +96,8 @@ class DataDirectory:
             found = described_file(file)
         if found not in kinds:
             raise PathError(
-                f"{path} is not replaced: it is {found or 'of an unknown format'}, expected {' or '.join(kinds)}; give "
-                "another path",
+                f"{path} is not replaced, because it is {found or 'of an unknown format'}, not {' or '.join(kinds)}; "
+                "give another path",
                 str(path),
             )
         return path
@@ -135,7 +135,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         if not stat.S_ISREG(os.lstat(path).st_mode):  # checked first, because opening a device can have effects
             raise PathError(f"cannot read {path}: it is not a regular file", str(path))
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced since the check
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it may have been replaced after the first check
                 raise PathError(f"cannot read {path}: it is not a regular file", str(path))
             yield file
     except OSError as error:

@@ -1,17 +1,17 @@
-"""Responses are sent without waiting for clients that have left.
+"""Sending of responses without waiting for clients that have left.
 
-The middleware addresses a response to the endpoint at which the client reads. If a client had left when its request
-was taken, Fast DDS waits 100 ms for that endpoint to appear, because the announcement of a new client can arrive later
-than its request. rclpy holds the lock of the interpreter during this wait, so no thread helps: all threads and signal
-handlers of the process wait as well. In that time, further impatient clients leave. A crowd of them stops a plain
-service for half a minute after it has left.
+The middleware addresses a response to the endpoint at which the client reads. If a client has left before its request
+is taken, Fast DDS waits 100 ms for that endpoint to appear. The reason is that the announcement of a new client can
+arrive later than its request. During this wait, rclpy holds the lock of the interpreter, so all threads and signal
+handlers of the process wait as well. In that time, further impatient clients leave. After many clients have left, an
+ordinary service does not respond for half a minute.
 
-`Mail` therefore looks up the client among the endpoints that the node knows, before rclpy is asked to send. If the
-client is there after its request was taken, rclpy does not wait, not even if the client leaves later. A client that is
-not there has the same 100 ms to appear, during which only the list of `Deliveries` remembers the response. Then the
-response is dropped. The thread of the executor never sends.
+Therefore `Mail` first looks up the client among the endpoints that the node knows. If the client is there after its
+request was taken, rclpy does not wait, even if the client leaves later. A client that is not there gets the same 100 ms
+to appear, while its response waits in the list of `Deliveries`. Then the response is dropped. The thread of the
+executor never sends responses.
 
-With other middlewares than Fast DDS, and where the client cannot be read from the header, responses are sent at once.
+Responses are sent immediately with other middlewares than Fast DDS, and if the header does not identify the client.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from eim_ros.core.errors import shortened
 
 _ANNOUNCED_WITHIN = 0.1  # [s] time for the announcement of a client to arrive; as long as Fast DDS waits
-_RETRY = 0.01  # [s] time between two looks for a client
-_SETTLED, _FRESH = 1.0, 0.2  # [s] a client known for so long is not looked up again if the last look is so recent
-_POLL = 0.02  # [s] time between two looks at what is left to deliver
+_RETRY = 0.01  # [s] time between two searches for a client
+_SETTLED, _FRESH = 1.0, 0.2  # [s] a client known for _SETTLED is not looked up again within _FRESH of the last search
+_POLL = 0.02  # [s] polling period of the list of undelivered responses
 
-# According to the RTPS standard, section 9.3.1.2, the last byte of an identifier has this bit if the endpoint reads.
-# Otherwise the client uses an older protocol, in which Fast DDS does not wait for it.
+# RTPS standard, section 9.3.1.2: the last byte of an identifier has this bit if the endpoint is a reader. Otherwise the
+# client uses an older protocol, and Fast DDS does not wait for it.
 _READER = 0x04
 _N_BYTES = 16  # length of an identifier
 
@@ -55,9 +55,9 @@ class _ServiceInfo(ctypes.Structure):
 def client_of(header: Any) -> bytes | None:
     """Return the identifier of the endpoint to which the response to a request is addressed; None if it is unknown.
 
-    rclpy has the identifier in the header of a request, but no attribute for it. It is read from the C structure,
-    whose address pybind11 stores directly behind the head of each object. The attributes that do exist must have the
-    same values there, otherwise rclpy has changed and the result is None.
+    The header of a request contains the identifier, but rclpy has no attribute for it. Therefore it is read from the C
+    structure, whose address pybind11 stores directly behind the head of each object. The values of the existing
+    attributes are compared with the structure. If they differ, the layout of rclpy has changed, and the result is None.
     """
     if type(header).__name__ != "rmw_service_info_t":
         return None
@@ -75,21 +75,21 @@ def client_of(header: Any) -> bytes | None:
 class Clients:
     """The clients of a service that the middleware of this process knows; thread-safe.
 
-    A look takes 15 us for each client, so it is shared by all requests that were taken before it.
+    A search takes 15 us for each client, so its result is used for all requests that were taken before it.
     """
 
     def __init__(self, node: Node, service: Service) -> None:
         self._node = node
         self._topic = f"rr{node.resolve_service_name(service.srv_name)}Reply"  # name of the topic in DDS
         self._lock = threading.Lock()
-        self._since: dict[bytes, float] = {}  # time of the first look that found the client [s]
+        self._since: dict[bytes, float] = {}  # time of the first search that found each client [s]
         self._looked = -1.0
 
     def include(self, client: bytes, after: float) -> bool:
         """Return whether the client was there at or after a time of `time.monotonic` [s].
 
-        A client that has been there for long is trusted for a moment. During the shutdown of the context nothing can be
-        looked up, and the last look counts.
+        A client that has been known for longer than _SETTLED is not looked up again for a moment. While the context is
+        shut down, no search is possible, and the last result is used.
         """
         with self._lock:
             now = time.monotonic()
@@ -101,7 +101,7 @@ class Clients:
     def _look(self, now: float) -> None:
         try:
             found = self._node.get_subscriptions_info_by_topic(self._topic, no_mangle=True)
-        except Exception:  # rclpy has a class for each reason why the node cannot be asked any more
+        except Exception:  # rclpy has a separate class for each reason why the search fails
             return
         clients = [bytes(endpoint.endpoint_gid[:_N_BYTES]) for endpoint in found]
         self._since = {client: self._since.get(client, now) for client in clients}
@@ -109,7 +109,7 @@ class Clients:
 
 
 class Mail:
-    """Sends the responses of a service."""
+    """Sender for the responses of a service."""
 
     def __init__(self, node: Node, service: Service) -> None:
         self.node = node
@@ -123,7 +123,7 @@ class Mail:
 
 
 class Envelope:
-    """Way of one response to its client."""
+    """Address of one response, and the means to send it."""
 
     def __init__(self, mail: Mail, header: Any) -> None:
         self._mail, self._header = mail, header
@@ -132,12 +132,12 @@ class Envelope:
         self._is_sendable = self._is_there(self._taken)
 
     def is_awaited(self) -> bool:
-        """Return whether the client is still there; it may take until `_ANNOUNCED_WITHIN` after the request."""
+        """Return whether the client is still there. A new client counts as there for `_ANNOUNCED_WITHIN`."""
         now = time.monotonic()
         return now < self._taken + _ANNOUNCED_WITHIN or self._is_there(now - _ANNOUNCED_WITHIN)
 
     def send(self, response: Any) -> None:
-        """Send the response on this thread, or on that of the deliveries if this thread must not or cannot do so."""
+        """Send the response on this thread if possible, otherwise on the thread of the deliveries."""
         if self._is_sendable and threading.get_ident() != self._taker:
             self._send(response)
         else:
@@ -148,7 +148,7 @@ class Envelope:
         return self._client is None or clients is None or clients.include(self._client, after)
 
     def _sent(self, response: Any) -> bool:
-        """Return whether the response is done with: sent, or dropped."""
+        """Try to send the response; return whether it has been sent or dropped."""
         now = time.monotonic()
         if self._is_sendable or self._is_there(now - _RETRY):
             self._send(response)
@@ -163,15 +163,15 @@ class Envelope:
             self._mail.send(response, self._header)
         except Exception as error:  # normal while the context is being shut down
             reason = shortened(f"{type(error).__name__}: {error}")
-            self._mail.node.get_logger().error(f"an answer could not be sent: {reason}")
+            self._mail.node.get_logger().error(f"a response could not be sent: {reason}")
         DELIVERIES.last = time.monotonic()
 
 
 class Deliveries:
-    """Thread that sends the responses which other threads must not or cannot send themselves.
+    """Thread that sends responses for threads that must not or cannot send them.
 
     `last` is the time of `time.monotonic` at which this process sent its last response [s]. `n_dropped` is the number
-    of responses whose clients had left.
+    of responses that were dropped because the client had left.
     """
 
     def __init__(self) -> None:
@@ -196,9 +196,9 @@ class Deliveries:
             self.n_dropped += 1
 
     def finish(self, timeout: float, settle: float) -> None:
-        """Wait until nothing is left to deliver, at most for `timeout` [s], and `settle` [s] after the last response.
+        """Wait until all responses are sent, for at most `timeout` [s], and then until `settle` [s] after the last one.
 
-        The clients read their responses in the latter time. They lose those that they have not read when the service is
+        The second wait lets clients read their responses, because unread responses are lost when the service is
         destroyed.
         """
         end = time.monotonic() + timeout
@@ -217,4 +217,4 @@ class Deliveries:
 
 
 DELIVERIES = Deliveries()
-"""The deliveries of this process. The thread starts with the first one."""
+"""The deliveries of this process. The thread starts with the first delivery."""

@@ -1,8 +1,8 @@
 """State of a robot from topics: poses of frames from its fixed links and from tf, and current joint positions.
 
-`BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms`
-listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed,
-and pip can install it. It takes messages when a transform is looked up, and also periodically so that none is lost.
+`BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms` listens
+to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed, and it can
+be installed by pip. It reads messages when a transform is looked up, and also periodically so that no message is lost.
 `JointPositions` listens to joint states in the same way.
 
 `CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a
@@ -35,22 +35,22 @@ from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.messages import nanoseconds
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
-LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
-CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fields of the message
-_DEPTH = 1000  # maximum number of messages that wait between two reads; enough for 5 kHz
+LITTLE_ENDIAN = b"\x00\x01"  # identifier of plain CDR in the first two bytes of a message
+CDR_HEADER_BYTES = 4  # two bytes of identifier and two bytes of options before the fields
+_DEPTH = 1000  # maximum number of messages that wait between two reads, enough for 5 kHz
 _PERIOD = 0.2  # [s] maximum time between two reads, so that a fast publisher does not displace a slow one
 
 
 class CdrReader:
     """Sequential reader of the fields of a serialised message.
 
-    If the message is truncated, the methods raise `struct.error` or `ValueError`. Raise `ValueError` if the message is
-    not plain little-endian CDR.
+    The constructor raises `ValueError` if the message is not plain little-endian CDR. If the message is truncated, the
+    methods raise `struct.error` or `ValueError`.
     """
 
     def __init__(self, data: bytes) -> None:
         if data[:2] != LITTLE_ENDIAN:
-            raise ValueError("no plain little-endian CDR")
+            raise ValueError("the message is not plain little-endian CDR")
         self._data = memoryview(data)[CDR_HEADER_BYTES:]
         self._place = 0
 
@@ -72,7 +72,7 @@ class CdrReader:
         length = self.count()
         place, self._place = self._place, self._place + length
         if self._place > len(self._data) or not length:
-            raise ValueError("the message is cut short")
+            raise ValueError("the message is truncated")
         return str(self._data[place : self._place - 1], "utf-8")  # without the terminating null byte
 
     def doubles(self, n: int) -> tuple[float, ...]:
@@ -111,7 +111,7 @@ def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> t
 
 
 class Transforms:
-    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node."""
+    """Thread-safe listener to /tf and /tf_static, which exists as long as the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -190,27 +190,27 @@ class BaseFrames:
         if self.transforms is None:
             raise FrameError(
                 f"expected the base link {base!r}, a link that is fixed to it "
-                f"({', '.join(list(self._fixed)[1:]) or 'there is none'}), or nothing: this node does not listen "
-                "to tf (parameter use_tf)",
+                f"({', '.join(list(self._fixed)[1:]) or 'there is none'}), or an empty name, because this node does "
+                "not listen to tf (parameter use_tf)",
                 frame,
             )
         try:
             return self.transforms.lookup(self.prefix + base, frame, stamp)
         except FrameError as error:
             raise FrameError(
-                f"which is neither fixed to the base link {base!r} nor known by tf: {error}", frame, error.may_come
+                f"which is not fixed to the base link {base!r} and not known from tf: {error}", frame, error.may_come
             ) from error
 
 
 class JointPositions:
     """Latest position of each joint, from one or several publishers.
 
-    Each publisher may cover different joints. The subscription lasts as long as the node.
+    Different publishers may publish different joints. The subscription exists as long as the node.
     """
 
     def __init__(self, node: Node, topic: str) -> None:
         self._node = node
-        # best effort also matches reliable publishers
+        # a best-effort subscription also matches reliable publishers
         profile = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._subscription = DrainedSubscription(node, JointState, topic, profile)
         self._positions: dict[str, float] = {}
@@ -234,7 +234,8 @@ class JointPositions:
                 elif values:  # a state without positions contains only velocities or efforts
                     told_of = f"{len(names)} names and {len(values)} positions"
                     self._node.get_logger().warning(
-                        f"{self._subscription.topic}: a state of {told_of} is left out", throttle_duration_sec=5.0
+                        f"{self._subscription.topic}: a joint state with {told_of} is ignored",
+                        throttle_duration_sec=5.0,
                     )
 
 

@@ -1,7 +1,8 @@
 """Message types of this package, tf and MoveIt.
 
-All other modules import the types from here, so that only this module has to handle missing ones. A missing build of
-this package raises an error with instructions. The types of tf and MoveIt are None if those packages are not installed.
+All other modules import the types from here, so that only this module has to handle missing types. If the interfaces of
+this package are not built, the import raises an error with instructions. The types of tf and MoveIt are None if their
+packages are not installed.
 """
 
 from __future__ import annotations

@@ -41,9 +41,9 @@ def pose_message(transform: np.ndarray) -> Pose:
 
 
 def points_of(cloud: PointCloud2) -> np.ndarray:
-    """Return the points (n, 3) of a message [m], without those that have a NaN or infinite coordinate.
+    """Return the points (n, 3) of a message [m] without points that have a NaN or infinite coordinate.
 
-    Raise `DataError` if the message lacks the field x, y or z, or contains fewer bytes than its header announces.
+    Raise `DataError` if the field x, y or z is missing, or if there are fewer bytes than the header says.
     """
     fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
     problem = ""
@@ -83,7 +83,7 @@ def point_cloud_message(points: np.ndarray) -> PointCloud2:
 
 
 def put_arrays(message: Any, **arrays: npt.ArrayLike) -> None:
-    """Fill fields of type float64[] or uint32[] by their bytes, because assigning lists would take milliseconds."""
+    """Fill fields of type float64[] or uint32[] with bytes, because assigning lists would take milliseconds."""
     for name, values in arrays.items():
         field = getattr(message, name)
         field.frombytes(np.ascontiguousarray(values, dtype=field.typecode).tobytes())
@@ -108,7 +108,7 @@ def trajectory_points(times: Iterable[float], positions: np.ndarray) -> list[Joi
 
 
 def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
-    """Return why names are not the joint names in some order; empty if they are."""
+    """Return an empty text if names are the joint names in any order, otherwise the difference."""
     if len(set(names)) != len(names):
         return f"names a joint twice: {', '.join(names)}"
     if unknown := sorted(set(names) - set(joint_names)):

@@ -2,11 +2,12 @@
 
 Two nodes with the same name would respond to the same requests, perhaps for different robots. Every node therefore
 publishes an identifier of its process on `~/instance` once per second. The topic is latched, so a new node receives the
-identifier as soon as the middleware has matched the two. A message proves that its sender is alive. The ROS graph does
-not prove this, because it lists a killed process for several seconds.
+identifier as soon as the middleware has matched the two nodes. A message proves that its sender is alive. The ROS graph
+is not such a proof, because it still lists a killed process for several seconds.
 
-On a busy machine, the middleware may match two nodes only after the new one has become active. The new one then ends.
-Nodes that have been active for longer do not end: two networks may have been connected, and an arm may be moving.
+On a busy machine, the middleware may match two nodes only after the new node has become active. The new node then ends.
+Nodes that have been active for longer than a few seconds do not end, because their arm may be moving. Such a conflict
+can arise when two networks are connected.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
-_DISCOVERY = 0.5  # [s] time that the middleware usually needs to match a new node with the existing ones
-_SILENCE = 3.0  # [s] a node counts as dead after this time without a message; three publishing periods
+_DISCOVERY = 0.5  # [s] time in which the middleware usually matches a new node with the others
+_SILENCE = 3.0  # [s] a node without a message for this time, three publishing periods, counts as dead
 _PERIOD = 0.02  # [s] polling period of a node that is starting
-_NEW = 10.0  # [s] a node that is active for a shorter time ends if another one was active before
+_NEW = 10.0  # [s] a node that has been active for less time ends if another node was active before
 
 
 class NameWatch:
@@ -72,10 +73,10 @@ class NameWatch:
                 self._earlier.discard(instance)
         if all(heard < now - _SILENCE for heard in self._heard.values()):
             return ""
-        return f"another live node is named {self._node.get_fully_qualified_name()}: give one of them another name"
+        return f"another running node is also named {self._node.get_fully_qualified_name()}: rename one of them"
 
     def must_end(self) -> bool:
-        """Return whether this node has just become active although another one was active before; see the top."""
+        """Return whether this node must end, because it has just become active although another node was active."""
         is_new = self._active_since > time.time() - _NEW
         return is_new and bool(self.conflict()) and not self._earlier.isdisjoint(self._heard)
 
@@ -93,7 +94,7 @@ class NameWatch:
             raise ServiceError(conflict, self._node.get_name())
 
     def _known_at(self) -> float:
-        """Return the time [s] when every live node with this name must have been heard.
+        """Return the time [s] when a message of every running node with this name must have arrived.
 
         It is later if the graph lists another node with this name, because that node may be slow or dead.
         """

@@ -42,8 +42,8 @@ from eim_ros.nodes.settings import DataDirectorySettings, ManagedSettings
 
 _MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
-# Maximum time to wait for threads, and then for the last responses to be sent, and time in which clients can read these
-# [s]. Ctrl-C should end a node within 2 s, also on a busy computer.
+# [s] maximum time to wait for threads, maximum time to send the last responses, and time for clients to read them.
+# Ctrl-C should end a node within 2 s, also on a busy computer.
 _LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.6, 0.5, 0.4
 SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 
@@ -67,9 +67,9 @@ def answered(
 ) -> Callable[[Any, Any], Any]:
     """Return a service callback that always responds; the response type must have `success` and `message`.
 
-    `serve` is called with the request and the response, which it fills. If it raises an exception, or the node is not
-    active, the request has failed and the response contains the error message. Failures are logged. `then` is called
-    before the response is sent, for example to publish a status.
+    `serve` fills the response; its arguments are the request and the response. If it raises an exception, or if the
+    node is not active, the request fails and the response contains the error message. Failures are logged. `then` is
+    called before the response is sent, for example to publish a status.
     """
 
     def callback(request: Any, response: Any) -> Any:
@@ -94,7 +94,7 @@ def started(node: LifecycleNode) -> bool:
         triggers = (node.trigger_configure, node.trigger_activate)
         success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
     except Exception as error:
-        node.get_logger().error(f"cannot start: {reason_of(error)}")
+        node.get_logger().error(f"the node cannot start: {reason_of(error)}")
         return False
     if success:
         node.get_logger().info("serving")
@@ -129,7 +129,7 @@ class Transitions:
 
     def _receive(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        # success is false by default
+        # the field `success` of a response is false by default
         if self._pool.offer(_Job(partial(self._change, change, pending), pending.send)) is None:
             pending.send()
 
@@ -159,7 +159,7 @@ class AnswerCounters:
             self._longest = max(self._longest, elapsed)
 
     def facts(self) -> dict[str, str]:
-        """Return names and values for a diagnostic message."""
+        """Return names and values for `/diagnostics`."""
         with self._lock:
             by_code = {f"answers {ErrorCode(code).name}": str(n) for code, n in sorted(self._answers.items())}
             return {
@@ -191,9 +191,10 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     """Base class of lifecycle nodes.
 
     A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. `task`
-    describes the task for `/diagnostics`. With `takes_long`, for example because `configure` loads a model, transitions
-    run on a separate thread, so that the node can respond in the meantime. Otherwise they run on the executor's thread.
-    Raise `ConfigurationError` if a parameter is unknown or has a bad value.
+    describes the purpose of the node in `/diagnostics`. Set `takes_long` if transitions take long, for example because
+    `configure` loads a model. They then run on a separate thread, so that the node can respond in the meantime.
+    Otherwise they run on the executor's thread. Raise `ConfigurationError` if a parameter is unknown or has a bad
+    value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:
@@ -219,10 +220,10 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     # Methods to override
 
     def configure(self) -> None:
-        """Load and check everything that the node needs; if this raises, the node stays unconfigured."""
+        """Load and check everything that the node needs. If this raises an exception, the node stays unconfigured."""
 
     def activate(self) -> None:
-        """Begin to work; if this raises, the node stays inactive."""
+        """Begin to work. If this raises an exception, the node stays inactive."""
 
     def deactivate(self) -> None:
         """Pause, so that `activate` can be called again."""
@@ -246,9 +247,9 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     @property
     def inactivity(self) -> str:
-        """Sentence that says why the node does not serve; empty while it does."""
+        """Sentence that says why the node does not serve requests; empty while the node is active."""
         if self._closing.is_set():
-            return f"{self.get_name()} is ending"
+            return f"{self.get_name()} is shutting down"
         if self._state == "active":
             return ""
         yet = " yet" if self._state == "configuring" else ""
@@ -280,7 +281,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
         DELIVERIES.finish(_LONGEST_DELIVERY, _READING)
         self.destroy_node()
-        self._state_machine.destroy_when_not_in_use()  # otherwise it keeps the node visible to others
+        self._state_machine.destroy_when_not_in_use()  # otherwise other nodes still see this node
         return idle
 
     # Transitions
@@ -318,11 +319,11 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return self._make("shutting down", shut_down, "finalized", "finalized")
 
     def _make(self, doing: str, work: Callable[[], None], reached: str, otherwise: str) -> TransitionCallbackReturn:
-        """Make a transition to the state `reached`; on failure, log the reason and go to the state `otherwise`."""
+        """Make the transition to the state `reached`. On failure, log the reason and go to the state `otherwise`."""
         self._state, self._problem = doing, ""
         try:
             work()
-        except Exception as error:  # a transition must end in a state even if a file is damaged
+        except Exception as error:  # a transition must end in a state after any error, such as a damaged file
             self._leave_if_closing()
             self._problem = f"cannot {work.__name__.replace('_', ' ')}: {reason_of(error)}"
             self._state = otherwise
@@ -334,7 +335,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return TransitionCallbackReturn.SUCCESS
 
     def _leave_if_closing(self) -> None:
-        """Exit the transition thread if the node is being destroyed, so that it does not enter a new state."""
+        """End the thread of the transitions if the node is being destroyed, so that it does not enter a new state."""
         if self._closing.is_set() or not self.context.ok():
             raise SystemExit
 

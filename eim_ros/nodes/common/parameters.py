@@ -1,4 +1,4 @@
-"""ROS parameters derived from a `Settings` dataclass: name, type, default, bounds, description and read-only flag.
+"""ROS parameters with names, types, defaults, bounds, descriptions and read-only flags from a `Settings` dataclass.
 
 Unknown names, values out of bounds and changes of read-only parameters are rejected with a reason, both at start-up
 and at run time.
@@ -29,7 +29,7 @@ _IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")
 
 
 class NodeSettings(Generic[SettingsT]):
-    """Parameters of a node, whose current values are an immutable `Settings`.
+    """Parameters of a node. The current values are an immutable `Settings` object.
 
     Raise `ConfigurationError` if the command line or a parameter file contains an unknown name, a wrong type or a value
     out of bounds.
@@ -79,7 +79,7 @@ class NodeSettings(Generic[SettingsT]):
 
     def put(self, name: str, value: Any) -> None:
         """Change a read-only parameter on behalf of the node; it remains read-only for users."""
-        # rclpy has no public method for this; this private one also publishes on /parameter_events
+        # rclpy has no public method for this; the private method also publishes on /parameter_events
         descriptors = {name: self._node.describe_parameter(name)}
         self._node._set_parameters_atomically_common([Parameter(name, value=value)], descriptors)
 
@@ -87,7 +87,9 @@ class NodeSettings(Generic[SettingsT]):
         """Reject changes that do not result in valid settings; the reason names the parameter."""
         told = [parameter.name for parameter in parameters if parameter.name in self._told]
         if told and self._telling != threading.get_ident():
-            return SetParametersResult(successful=False, reason=f"{', '.join(told)} is set by the node itself")
+            return SetParametersResult(
+                successful=False, reason=f"{', '.join(told)} cannot be changed: the node sets it"
+            )
         try:
             self._changed(parameters)
         except ConfigurationError as error:
@@ -139,7 +141,7 @@ def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
     )
     if unknown:
         raise ConfigurationError(
-            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; known: {', '.join(known)}"
+            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; known parameters: {', '.join(known)}"
             f"{did_you_mean(unknown[0], known)}",
             unknown,
         )

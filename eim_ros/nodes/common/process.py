@@ -1,7 +1,7 @@
-"""The process of a node: its life cycle, command line, periodic work and Fast DDS profile.
+"""The process of a node: start and end, command line, periodic work and Fast DDS profile.
 
-`run_node` starts a node, spins it, and exits with code 0 on SIGINT and SIGTERM. If the node cannot start, it exits with
-code 1. A bad parameter or a damaged model file is reported in one line on stderr.
+`run_node` starts a node, spins it, and exits with code 0 on SIGINT and SIGTERM. If the node cannot start, the exit code
+is 1. A bad parameter or a damaged model file is reported in one line on stderr.
 
 `ros_arguments` accepts each parameter as a flag, such as `ik_server --model panda_pose`, and converts it to
 `--ros-args -p NAME:=VALUE`. `PeriodicWork` runs timers that exist only while they are needed.
@@ -42,7 +42,7 @@ from eim_ros.nodes.common.service import reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_END = 120  # [s] maximum time for a node to end its work
-_LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to tell others that the node has left
+_LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to announce that the node has left
 ROS_ARGUMENTS = "--ros-args"
 WIDTH = 100
 PROFILES = "config/fastdds.xml"
@@ -58,7 +58,7 @@ class Startable(Protocol):
         """Get ready to serve, and return whether this succeeded.
 
         On failure, the node logs the reason and the process exits with code 1. A node that takes long to start does so
-        on another thread and returns a future of the result immediately, so that it responds in the meantime.
+        on another thread. It then returns a future of the result immediately, so that it can respond in the meantime.
         """
 
     def close(self) -> bool:
@@ -69,7 +69,8 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     """Run a node until a signal arrives, then exit the process.
 
     `make` imports the module of the node and creates the node. The import takes seconds, so it must happen after this
-    function has installed the signal handlers. `args` are those of `rclpy.init`, and the executor has `n_threads`.
+    function has installed the signal handlers. `args` are passed to `rclpy.init`, and `n_threads` is the number of
+    threads of the executor.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
@@ -78,7 +79,7 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
         if _initialise(name, args):
             executor = (
                 SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
-            )  # kept until the end: after a signal, a thread of rclpy still uses it
+            )  # kept until the end, because a thread of rclpy still uses it after a signal
             node = make()
             started = node.start()
             if started is not False and _spin(node, executor, started):
@@ -86,10 +87,10 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     except SystemExit as leaving:  # a signal, or a node that has finished its task
         status = int(leaving.code or 0)
     except Exception as error:
-        if not signalled.is_set():  # otherwise the signal interrupted a call, which then failed
+        if not signalled.is_set():  # otherwise the error comes from a call that the signal interrupted
             _complain(name, error)
     finally:
-        # rclpy may shut down the context before the handler of the signal runs, which must not interrupt the end
+        # rclpy may shut down the context before the signal handler runs, and the handler must not interrupt the end
         status = 0 if signalled.is_set() else status
         signalled.set()
         _close(node, status)
@@ -98,9 +99,9 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
 def _exit_on_first_signal() -> threading.Event:
     """Make the first SIGINT or SIGTERM raise SystemExit; return an event that the signal sets.
 
-    This works even while a model is being loaded. Further signals have no effect. `rclpy.init` installs its own
-    handler, which shuts down the context and then calls this one. KeyboardInterrupt cannot be used here. If it passes
-    through code run by a C library, CPython kills the process by SIGINT even if the exception is caught later.
+    This works even while a model is being loaded. Further signals have no effect. `rclpy.init` installs another
+    handler, which shuts down the context and then calls this handler. KeyboardInterrupt cannot be used here: if it
+    passes through code run by a C library, CPython kills the process by SIGINT even if the exception is caught later.
     """
     signalled = threading.Event()
 
@@ -119,7 +120,7 @@ def _initialise(name: str, args: list[str] | None) -> bool:
         rclpy.init(args=args)
     except Exception as error:  # rclpy has a private class for each kind of bad argument
         reason = shortened(" ".join(str(error).split()))
-        remedy = ": set ROS_LOG_DIR to a folder that can be written" if "log directory" in reason else ""
+        remedy = ": set ROS_LOG_DIR to a writable folder" if "log directory" in reason else ""
         print(f"{name}: {reason}{remedy}", file=sys.stderr, flush=True)
         return False
     return True
@@ -138,7 +139,7 @@ def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
             executor.spin()
         except ExternalShutdownException:
             break
-        except Exception as error:  # raised by a service or timer of rclpy itself: keep serving
+        except Exception as error:  # an error of rclpy's services or timers must not stop the node
             if rclpy.ok():
                 node.get_logger().error(f"callback failed: {reason_of(error)}")
     return True
@@ -149,18 +150,18 @@ def _close(node: Startable | None, status: int) -> NoReturn:
 
     The process does not wait for a busy worker thread, because the compiled solver must not outlive the libraries that
     it uses. It also skips the interpreter's shutdown, which takes seconds with torch on a busy processor. That shutdown
-    is not needed: files are written, and the other nodes know that this one has left.
+    is not needed, because all files are written, and the other nodes know that this node has left.
     """
     signal.alarm(_LONGEST_END)  # kills the process if the shutdown hangs
     if node is None:
         gc.collect()  # destroys a node whose constructor has failed
     else:
         node.close()
-    # all work is done, and Fast DDS can hang in what follows
+    # all work is done, and Fast DDS can hang in the following calls
     threading.Timer(_LONGEST_GOODBYE, os._exit, (status,)).start()
     rclpy.try_shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe
+        with contextlib.suppress(OSError, ValueError):  # the reader may have closed the pipe
             stream.flush()
     os._exit(status)
 
@@ -179,11 +180,11 @@ def wants_help(words: Sequence[str]) -> bool:
 
 
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
-    """Replace parameter flags by the equivalent ROS arguments. Everything after `--ros-args` stays as it is.
+    """Replace parameter flags by the equivalent ROS arguments. Arguments after `--ros-args` are not changed.
 
     `words` are the arguments after the name of the program. `kind` returns the settings class and is called only if
-    there is a flag. Raise `ConfigurationError` if a flag is not a parameter (the message suggests similar ones), or has
-    no value or a wrong one.
+    there is a flag. Raise `ConfigurationError` if a flag is not a parameter (the message suggests similar parameters),
+    or if its value is missing or wrong.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -212,7 +213,7 @@ def help_text(name: str, kind: type[Settings]) -> str:
         f"usage: {name} [--PARAMETER VALUE ...] [--ros-args ...]",
         "",
         f"The node {name}. Each parameter may be given as a flag, as `--ros-args -p NAME:=VALUE`, or in a file, as",
-        f"`--ros-args --params-file config/{name}.yaml`. `ros2 param describe /{name} NAME` tells the same of one.",
+        f"`--ros-args --params-file config/{name}.yaml`. `ros2 param describe /{name} NAME` describes one parameter.",
         "",
         "parameters:",
     ]
@@ -251,7 +252,7 @@ def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Ite
 class PeriodicWork:
     """Timers of a node in wall time, which exist only while they are switched on.
 
-    An idle node therefore spends no time on them. `periods` has the period of each function [s]. Exceptions that a
+    So they cause no load while the node is idle. `periods` has the period of each function [s]. Exceptions that a
     function raises are logged.
     """
 
@@ -266,7 +267,7 @@ class PeriodicWork:
         return bool(self._timers)
 
     def start(self) -> None:
-        """Start the timers; do nothing if they are running."""
+        """Start the timers, unless they are already running."""
         if self._timers:
             return
         clock = Clock(clock_type=ClockType.STEADY_TIME)
@@ -276,7 +277,7 @@ class PeriodicWork:
         ]
 
     def stop(self) -> None:
-        """Stop the timers; a timer's own function may call this."""
+        """Stop the timers. The functions of the timers may call this too."""
         timers, self._timers = self._timers, []
         for timer in timers:
             self._node.destroy_timer(timer)
@@ -294,8 +295,8 @@ def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shar
     disables the exchange.
 
     Heartbeats: a client requests a lost response again when a heartbeat shows that it is missing. By default, this
-    takes up to 3 s. In that time, newer responses can fill the client's queue, whose default depth is 10. The profile
-    sends heartbeats after 50 ms, and only while a response is unconfirmed.
+    takes up to 3 s. In that time, newer responses can fill the client's queue, whose default depth is 10. With the
+    profile, heartbeats are sent after 50 ms, and only while a response is unconfirmed.
 
     Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (Fast DDS issue 6502). The
     nodes therefore use UDP with larger socket buffers, as far as net.core.rmem_max allows. The recorder keeps shared

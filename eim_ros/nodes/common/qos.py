@@ -1,7 +1,7 @@
-"""Quality-of-service profiles that servers and clients of this package share.
+"""Quality-of-service profiles for servers and clients of this package.
 
-By default, a service keeps the last 10 requests and silently drops older ones. When 40 requests arrived at once, only
-10 were answered. Clients have the same limit for responses. Each client also receives the responses to all other
+By default, a service keeps the last 10 requests and silently drops older ones. In a test, only 10 of 40 simultaneous
+requests were answered. Clients have the same limit for responses. Each client also receives the responses to all other
 clients, so its queue fills faster than its own requests suggest.
 """
 

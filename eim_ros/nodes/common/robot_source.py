@@ -1,4 +1,4 @@
-"""Loading of a node's robot or model. The robot is a name, file or URDF text, or comes from a latched topic."""
+"""Loading of a node's robot or model. The robot is given by a name, a file, a URDF text or a latched topic."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from eim_ros.nodes.settings import RobotSettings
 def load_robot(settings: RobotSettings, description: str) -> Robot:
     """Load the chain of a robot between the base link and the tip link of the settings.
 
-    By default, the base link is the root of the URDF, and the tip link is that of `UrdfTree.default_tip`. The URDF text
-    of the parameter or the topic is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be
-    read, and `ConfigurationError` if there is no robot or the description is not URDF text.
+    By default, the base link is the root of the URDF, and the tip link is `UrdfTree.default_tip`. The URDF text
+    `description` is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be read, and
+    `ConfigurationError` if there is no robot or the description is not URDF text.
     """
     base, tip, folders = settings.base_link or None, settings.tip_link or None, settings.package_folders
     if settings.robot:
         return Robot.quietly(settings.robot, tip, base=base, package_paths=folders)
     if not description:
         raise ConfigurationError(
-            "no robot: set the parameter robot, robot_description or use_robot_description_topic", ""
+            "no robot is given: set the parameter robot, robot_description or use_robot_description_topic", ""
         )
     check_description(description)
     return Robot.quietly(description.lstrip(), tip, base=base, package_paths=folders)
 
 
 def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
-    """Load a model, for the robot of the settings or of the description if there is one; or only a robot."""
+    """Load a model for the given robot, or for the robot of the model; without a model, load the robot."""
     if not model:
         return Sampler(load_robot(settings, description))
     check_description(description)
@@ -48,23 +48,23 @@ def check_description(description: str) -> None:
     Without this check, `Robot` would interpret the text as the name of a file.
     """
     if description and not description.lstrip().startswith("<"):
-        raise ConfigurationError("robot_description is not the text of a URDF", description)
+        raise ConfigurationError("robot_description must be the text of a URDF", description)
 
 
 def chain_of(robot: Robot, *, is_default: bool) -> str:
-    """Return the names of a robot, its base and its tip for the log.
+    """Return a description of a chain for the log, with the names of the robot, its base and its tip.
 
-    `is_default` says that the settings do not name the tip, so other ends of the description are mentioned.
+    If `is_default` is true, the settings do not name the tip, and other possible tips are mentioned.
     """
     chain = f"'{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
     ends = parse_urdf(robot.urdf).leaves() if is_default else []
     if len(ends) < 2:
         return chain
-    return f"{chain} (chosen; branches end in {listed(ends)}: the parameter tip_link selects another link)"
+    return f"{chain} (chosen automatically; branches end in {listed(ends)}; the parameter tip_link selects another tip)"
 
 
 class RobotDescription:
-    """URDF text of a node's robot: of its parameter, or of the topic `robot_description` if the settings say so.
+    """URDF text of a node's robot, from its parameter or, depending on the settings, from `robot_description`.
 
     The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message`
     cannot be used here. If the executor spins at the same time, either of the two may take the message, and a latched
@@ -92,7 +92,7 @@ class RobotDescription:
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             if not self._latest:
-                raise ConfigurationError(f"no URDF came on {self._topic} within {timeout} s")
+                raise ConfigurationError(f"no URDF arrived on {self._topic} within {timeout} s")
             return self._latest
 
     def close(self) -> None:

@@ -5,7 +5,8 @@
 
 rclpy sends the return value of a handler immediately and has no supported way to respond later. `respond_later`
 therefore replaces the method `send_response` of a single service object, as `respond_without_waiting` does for services
-with ordinary handlers. No other code of this package overrides rclpy. `eim_ros.nodes.common.delivery` sends.
+with ordinary handlers. No other code of this package overrides rclpy. The responses are sent by
+`eim_ros.nodes.common.delivery`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from eim_ros.nodes.common.qos import SERVICE_QOS
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
 _MOST_MODELS = 3  # maximum number of models that wait to be loaded
-_PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
+_PATIENT, _NICENESS = 8.0, 10  # requests with a larger budget [s] run with this niceness, so that others start at once
 Job = TypeVar("Job")
 
 
@@ -56,7 +57,7 @@ class PendingResponse:
     arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
     # sends a response to the client, or drops it if the client has left; may be called from any thread
     respond: Callable[[Any], None] = lambda response: None
-    # returns whether the client is still there
+    # returns whether the client still waits for the response
     is_awaited: Callable[[], bool] = lambda: True
 
     def send(self) -> None:
@@ -71,14 +72,14 @@ class PendingResponse:
 def create_async_service(
     node: Node, service_type: Any, name: str, receive: Callable[[PendingResponse], None]
 ) -> Service:
-    """Create a service of the node with `SERVICE_QOS` and `respond_later` its responses."""
+    """Create a service of the node with `SERVICE_QOS` whose responses are sent by `respond_later`."""
     service = node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS)
     respond_later(node, service, receive)
     return service
 
 
 def respond_later(node: Node, service: Service, receive: Callable[[PendingResponse], None]) -> None:
-    """Call `receive` with each request of a service, on the executor's thread, instead of its handler.
+    """Let a service call `receive` with each request on the executor's thread, instead of its handler.
 
     `receive` must not raise. It fills and sends the response, or passes the pending response to code that does.
     Several threads may send at the same time, as in rclcpp.
@@ -97,15 +98,15 @@ def respond_later(node: Node, service: Service, receive: Callable[[PendingRespon
 def respond_without_waiting(node: Node) -> None:
     """Have all other services of the node send their responses on the thread of the deliveries."""
     for service in node.services:
-        if "send_response" not in vars(service):  # otherwise its responses come later anyway
+        if "send_response" not in vars(service):  # otherwise `respond_later` has already replaced it
             mail = Mail(node, service)
             service.send_response = lambda response, header, mail=mail: mail.envelope(header).send(response)
 
 
 def receive_unread(services: Iterable[Service], timeout: float) -> None:
-    """Receive the requests of services of `respond_later` that no executor will take any more.
+    """Receive the remaining requests of services of `respond_later` after the executor has stopped.
 
-    Stop after `timeout` [s], because further requests may arrive meanwhile.
+    Stop after `timeout` [s], because further requests may arrive in the meantime.
     """
     end = time.monotonic() + timeout
     for service in services:
@@ -124,8 +125,8 @@ class RequestPool(Generic[Job]):
     needed, and serves its requests in order of arrival. The operating system divides the processor among the lanes, and
     lanes with long budgets have a lower priority. A request with a short budget therefore runs at once, even if every
     core is busy with long requests. `serve` is called with one job on a worker thread, and `give_up` with each job that
-    is still waiting when the pool is closed. Neither must raise. Each lane has `n_threads`, and `size` jobs may wait in
-    it while they are busy.
+    is still waiting when the pool is closed. Neither may raise an exception. Each lane has `n_threads` threads and a
+    queue of `size` jobs.
     """
 
     def __init__(self, serve: Callable[[Job], None], give_up: Callable[[Job], None], n_threads: int, size: int) -> None:
@@ -191,20 +192,17 @@ class ModelExchange:
         create_async_service(node, LoadModel, "~/load_model", self._receive)
 
     def close(self, timeout: float) -> bool:
-        """Stop loading and refuse all waiting requests.
-
-        Return False if a model is still being loaded after `timeout` [s].
-        """
+        """Refuse all waiting requests; return False if a model is still being loaded after `timeout` [s]."""
         return self._pool.close(timeout)
 
     def _receive(self, pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
         if self._pool.offer(pending) is None:
-            pending.response.message = "other models are being loaded: try again later"
+            pending.response.message = "too many models are waiting to be loaded: try again later"
             pending.send()
 
     def _give_up(self, pending: PendingResponse) -> None:
-        pending.response.message = f"{self._node.get_name()} was ended before it was loaded"
+        pending.response.message = f"{self._node.get_name()} was shut down before the model was loaded"
         pending.send()
 
     def _load(self, pending: PendingResponse) -> None:
@@ -234,4 +232,4 @@ def _unread_time(header: Any) -> float:
 
 
 def _answer_nothing(request: Any, response: Any) -> Any:
-    raise AssertionError("the answers of this service are deferred")
+    raise AssertionError("the responses of this service are sent later")

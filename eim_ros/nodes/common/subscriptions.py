@@ -1,12 +1,13 @@
 """Subscriptions without a callback: messages wait in the middleware until the node takes them all at once.
 
 The executor of rclpy spends about 0.1 ms on each message, even if the node does not need it. Transforms and joint
-states at 1 kHz therefore cost an idle node a quarter of a core (`benchmarks/service_load.py topics`).
-`DrainedSubscription` belongs to a callback group that never executes, so the executor does not wait for its messages.
+states at 1 kHz would therefore use a quarter of a core in an idle node (`benchmarks/service_load.py topics`).
+`DrainedSubscription` belongs to a callback group that never executes, so the executor does not wake up for its
+messages.
 
-`RawSubscription` is built on it and accepts a topic of any type. It returns serialised messages with their times of
-arrival and counts lost messages. It is reliable if all publishers are. In a test with bursts of 1000 joint states, a
-best-effort subscription lost hundreds of messages.
+`RawSubscription` is based on it and accepts a topic of any type. It returns serialised messages with their times of
+arrival and counts lost messages. It is reliable if all publishers are reliable. In a test with bursts of 1000 joint
+states, a best-effort subscription lost hundreds of messages.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ class DrainedSubscription:
         return int(self._subscription.get_publisher_count())
 
     def take(self) -> list[bytes]:
-        """Take all waiting messages, serialised, in order of arrival."""
+        """Take all waiting messages in order of arrival, in serialised form."""
         return [data for data, _ in self.take_with_info(self._subscription.qos_profile.depth)]
 
     def take_with_info(self, most: int) -> list[tuple[bytes, Any]]:
-        """Take at most `most` messages, each with the information of the middleware about it."""
+        """Take at most `most` messages, each with the middleware's information about it."""
         subscription, taken = self._subscription, list[tuple[bytes, Any]]()
         with self._lock, subscription.handle:
             while len(taken) < most:  # ends even if messages arrive faster than they are taken
@@ -83,7 +84,7 @@ class DrainedSubscription:
 
     def destroy(self) -> None:
         """End the subscription."""
-        with contextlib.suppress(Exception):  # the context is being shut down
+        with contextlib.suppress(Exception):  # fails if the context is being shut down
             self._node.destroy_subscription(self._subscription)
 
 
@@ -93,7 +94,7 @@ class _NeverExecuted(ReentrantCallbackGroup):
 
 
 def _unexpected(message: Any) -> None:
-    raise AssertionError("messages of this subscription are taken, not handed over")
+    raise AssertionError("messages of this subscription are read by `take`, not by a callback")
 
 
 def topic_of(node: Node, name: str) -> Topic | None:
@@ -106,7 +107,7 @@ def topic_of(node: Node, name: str) -> Topic | None:
     if not types:
         return None
     if len(types) > 1:
-        raise ConfigurationError(f"it has publishers of different types: {', '.join(sorted(types))}", name)
+        raise ConfigurationError(f"the topic has publishers of different types: {', '.join(sorted(types))}", name)
     offered = tuple(dict.fromkeys(_offered(publisher.qos_profile) for publisher in publishers))
     return Topic(name, types.pop(), qos=offered)
 
@@ -114,7 +115,7 @@ def topic_of(node: Node, name: str) -> Topic | None:
 class RawSubscription:
     """Subscription to a topic of any type, with a deep queue and a QoS that matches the publishers.
 
-    The topic is a result of `topic_of`, and `depth` is the length of the queue. Raise `ConfigurationError` if the
+    `topic` is a result of `topic_of`, and `depth` is the length of the queue. Raise `ConfigurationError` if the
     message type is not installed.
     """
 
@@ -134,7 +135,7 @@ class RawSubscription:
 
     @property
     def unheard(self) -> str:
-        """Message that names the publishers with an incompatible QoS; empty if there are none.
+        """Message about publishers with an incompatible QoS; empty if there are none.
 
         Their messages do not arrive. This happens if a publisher with a weaker QoS appears after the subscription.
         """
@@ -146,7 +147,7 @@ class RawSubscription:
         ]
         if not weaker:
             return ""
-        return f"{', '.join(weaker)} came later and offers a weaker quality of service: not recorded"
+        return f"not recorded: {', '.join(weaker)} appeared later with a weaker quality of service than the others"
 
     def destroy(self) -> None:
         """End the subscription."""
@@ -168,7 +169,7 @@ def _message_class(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f"{package}.msg"), kind)
     except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"its type {name} is not installed: {error}", name) from error
+        raise ConfigurationError(f"the message type {name} is not installed: {error}", name) from error
 
 
 def _requested(offered: tuple[Qos, ...], depth: int) -> QoSProfile:

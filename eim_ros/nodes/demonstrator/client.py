@@ -26,7 +26,7 @@ _PERIOD = 0.02  # [s] polling period
 
 
 class PlanarClient(ClientNode):
-    """Client of recorder, demonstrator and simulator.
+    """Client of the recorder, the demonstrator and the simulator.
 
     Each method raises `ServiceError` if its request is refused, or if a service or message does not arrive in time.
     `wait` is the maximum waiting time for a service or topic to appear [s].
@@ -47,8 +47,8 @@ class PlanarClient(ClientNode):
     def wait_for_nodes(self, watch: Watch) -> None:
         """Wait without a time limit until recorder, demonstrator and simulator provide their services.
 
-        Meanwhile `watch` is called repeatedly with an empty string and the elapsed time [s]. An exception that it
-        raises ends the wait.
+        During the wait, `watch` is called repeatedly with an empty string and the elapsed time [s]. An exception that
+        it raises ends the wait.
         """
         for service_type, name in (
             (StartRecording, "demo_recorder/start"),
@@ -62,7 +62,7 @@ class PlanarClient(ClientNode):
                 self._node.destroy_client(client)
 
     def start_recording(self, path: str, label: str = "", topics: Sequence[str] = ()) -> None:
-        """Start a recording by `demo_recorder` into a bag at `path`; without topics it records its default ones."""
+        """Let `demo_recorder` record the topics, or its default topics, into a bag at `path`."""
         request = StartRecording.Request(path=path, label=label, topics=list(topics))
         self._call(StartRecording, "demo_recorder/start", request)
 
@@ -86,7 +86,7 @@ class PlanarClient(ClientNode):
                 told, end = self._n_shown, time.monotonic() + patience
             if time.monotonic() > end:
                 shown = f"{told} of {n_motions} motions"
-                raise ServiceError(f"the demonstrator showed {shown}, and then none for {patience} s")
+                raise ServiceError(f"the demonstrator showed {shown}, and then no motion for {patience} s")
 
     def set_task(self, task: PlanarTask) -> None:
         """Give the simulator a task."""
@@ -101,7 +101,9 @@ class PlanarClient(ClientNode):
         trajectory has ended [s].
         """
         self._call(Trigger, "planar_simulator/reset", Trigger.Request())
-        self._until(lambda: self._trajectory.get_subscription_count() > 0, "a simulator that listens", self._wait)
+        self._until(
+            lambda: self._trajectory.get_subscription_count() > 0, "a simulator that receives trajectories", self._wait
+        )
         self._statuses, self._refusal, moved = [], "", False
         self._trajectory.publish(trajectory_message(joint_names, times, positions))
         end = time.monotonic() + patience

@@ -2,7 +2,7 @@
 
 With the expert, a separate thread plans the motions, and the goal may move to several places. For each motion, the node
 resets the robot, sends a label to the recorder, publishes the trajectory and waits until it has ended. The latched
-topic ~/progress counts the motions shown, and the service ~/start begins again. See `Person` for the other mode.
+topic ~/progress counts the motions, and the service ~/start starts a new series. `Person` describes the other mode.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 _PERIOD = 0.02  # [s] polling period
 _WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
 _PATIENCE = 10.0  # [s] timeout of a response, of the start of a motion, and of its end beyond its duration
-_LONGEST_DELIVERY = Duration(seconds=5)  # maximum time until others have the last count of motions
+_LONGEST_DELIVERY = Duration(seconds=5)  # maximum time to deliver the last count of motions
 _BATCH = 50  # number of motions planned at a time, so that the first ones are shown soon
 
 
@@ -102,7 +102,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
 
     def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:
-            raise ServiceError("already showing motions", None)
+            raise ServiceError("a demonstration is already running: wait until it has ended", None)
         self._begin()
         response.message = f"{self.settings.n_motions} motions"
 
@@ -137,14 +137,14 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             if settings.set_task:
                 answer = yield from self._answer(self._set_task, task_request(task))
                 if not answer.success:
-                    raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
-            last = settings.n_motions * number // len(self._tasks)  # motions shown after this place of the goal
+                    raise ServiceError(f"the simulator refused the task: {answer.message}", answer.message)
+            last = settings.n_motions * number // len(self._tasks)  # number of motions until the goal moves on
             while self._n_shown < last:
                 yield from self._tell_label("pause")  # the time for planning is not part of a demonstration
                 motions = yield from self._planned(task, min(_BATCH, last - self._n_shown))
                 for motion in motions:
                     yield from self._show_one(motion)
-        self.get_logger().info(f"{self._n_successful} of {self._n_shown} motions succeeded: done")
+        self.get_logger().info(f"done: {self._n_successful} of {self._n_shown} motions succeeded")
 
     def _show_one(self, motion: Trajectory) -> Generator[None, None, None]:
         yield from self._tell_label("pause")

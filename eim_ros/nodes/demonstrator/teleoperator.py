@@ -29,7 +29,8 @@ _HORIZON = 0.15  # [s] duration of each trajectory
 class Person:
     """Converter of a person's velocity commands into short trajectories.
 
-    A command expires after `patience` [s]. `publish` also gets an empty trajectory, which stops the robot.
+    A command expires after `patience` [s]. `publish` is called with each trajectory, and with an empty one to stop the
+    robot.
     """
 
     def __init__(self, node: Node, arm: PlanarArm, patience: float, publish: Callable[[JointTrajectory], None]) -> None:
@@ -63,7 +64,7 @@ class Person:
     def _take_twist(self, message: Twist) -> None:
         linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
         if not (np.isfinite(linear).all() and np.isfinite(angular)):
-            raise ConfigurationError("a twist must be finite", linear.tolist())
+            raise ConfigurationError("the velocities of a twist must be finite", linear.tolist())
         self._take_wish(lambda q: joint_velocity(self._arm, q, linear, angular))
 
     def _take_velocity(self, message: JointState) -> None:

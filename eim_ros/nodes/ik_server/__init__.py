@@ -1,1 +1,1 @@
-"""The node `ik_server`: joint configurations for poses, sampled, refined and verified."""
+"""The node `ik_server`, which returns verified joint configurations for poses."""

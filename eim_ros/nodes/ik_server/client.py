@@ -4,7 +4,7 @@
         response = client.call(SampleIK.Request(...), timeout=3.0)
         solutions = solutions_of(response)
 
-Nodes use a `RetryingClient`, or an ordinary client of a type of `eim_ros.srv` with `SERVICE_QOS`.
+In a node, use a `RetryingClient`, or an ordinary client of a type in `eim_ros.srv` with `SERVICE_QOS`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from eim_ros.nodes.common.client import ClientNode, Watch, ignore, wait_until_ac
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
 _ANSWERED_WITHIN = 10.0  # [s]
-_GRACE = 1.0  # longest time to discover all services of a node [s]
+_GRACE = 1.0  # maximum time to discover all services of a node [s]
 
 
 class IKClient(ClientNode):
     """Client in a short-lived node with its own context. Use it as a context manager.
 
-    Raise `ServiceError` if the service does not appear in time, or its node does not become active.
+    Raise `ServiceError` if the service does not appear in time, or if its node does not become active.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class IKClient(ClientNode):
     service : str
         Full name of the service.
     wait : float
-        Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
+        Maximum time to wait until the service appears and its node is active [s]; may be infinite.
     watch : callable
-        Called while waiting, see `Watch`. An error that it raises ends the wait.
+        Called repeatedly during the wait, see `Watch`. An exception that it raises ends the wait.
     """
 
     def __init__(self, service_type: Any, service: str, wait: float = 5.0, watch: Watch = ignore) -> None:
@@ -56,7 +56,7 @@ class IKClient(ClientNode):
             raise
 
     def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
-        """Return the response to a request. `timeout` is the longest time to wait for it [s], in wall time.
+        """Return the response to a request. `timeout` is the maximum wall time to wait for it [s].
 
         Raise `ServiceError` if no response arrives in time.
         """

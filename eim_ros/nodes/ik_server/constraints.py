@@ -35,7 +35,7 @@ from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
 from eim_ros.nodes.settings import IkServerSettings
 
-# fields of messages that are empty or zero by default; the others of a scene have no effect without these
+# fields that are empty or zero by default; the other fields of a scene have no effect without these
 _FIELDS = (
     *("limited_joints", "lower_limits", "upper_limits", "tolerances", "clearance", "avoid_self_collision"),
     *("branch_names", "branch_labels", "allowed_links", "allowed_others"),
@@ -90,7 +90,7 @@ def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: flo
         if cloud.header.frame_id not in ("", robot.base_link):
             raise ConstraintError(
                 f"a point cloud is in frame {cloud.header.frame_id!r}, expected the base link {robot.base_link!r}, or "
-                "nothing",
+                "an empty name",
                 cloud.header.frame_id,
             )
         if len(points := points_of(cloud)):
@@ -108,7 +108,7 @@ def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirecto
         if name.startswith("package://"):
             raise
         return data.readable(unquote(name.removeprefix("file://")) if name.startswith("file://") else name)
-    return data.check_file(Path(os.path.realpath(path)))  # packages installed with symbolic links contain such links
+    return data.check_file(Path(os.path.realpath(path)))  # packages may be installed with symbolic links
 
 
 def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:
@@ -121,14 +121,15 @@ def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, n
 def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     """Copy meshes and clouds into a `SceneObstacles`.
 
-    Raise `ConstraintError` if only some meshes are convex, or if clouds have different radii or resolutions. A message
-    has one value for all.
+    Raise `ConstraintError` if only some meshes are convex, or if clouds have different radii or resolutions, because a
+    message has one value for all of them.
     """
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
     if len({bool(mesh.convex) for mesh in meshes}) > 1 or len({(each.radius, each.resolution) for each in clouds}) > 1:
         raise ConstraintError(
-            "all meshes of a request must be of one kind, and all point clouds of one radius and resolution", None
+            "in a request, all meshes must have the same `convex`, and all point clouds the same radius and resolution",
+            None,
         )
     for mesh in meshes:
         vertices = [Point(x=x, y=y, z=z) for x, y, z in np.asarray(mesh.vertices).tolist()]
@@ -166,7 +167,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
         raise ConstraintError(
             f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
-            "expected equal numbers, each joint once",
+            "expected equal numbers, and each joint once",
             joints,
         )
     fixed, values = list(message.fixed_joints.name), list(message.fixed_joints.position)
@@ -208,7 +209,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
 
 @functools.lru_cache(maxsize=16)
 def _only_tolerances(position_only: bool, position_tolerance: float, orientation_tolerance: float) -> Constraints:
-    """Return constraints that are the same object for equal arguments, so that samplers need no preparation."""
+    """Return the same object for equal arguments, so that samplers need not prepare the constraints again."""
     return Constraints(
         position_only=position_only,
         position_tolerance=position_tolerance,
@@ -240,7 +241,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
     """
     if constraints.links:
         raise ConstraintError(
-            "a request cannot contain conditions on links: solve without a service", constraints.links
+            "a service request cannot contain conditions on links; use the Python API instead", constraints.links
         )
     message.position_only = bool(constraints.position_only)
     message.position_tolerance = constraints.position_tolerance
@@ -282,7 +283,9 @@ def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Sha
 
 def _primitive(shape: Shape) -> SolidPrimitive:
     if isinstance(shape, Capsule):
-        raise ConstraintError("a request cannot contain a capsule; give a cylinder and two spheres", shape)
+        raise ConstraintError(
+            "a service request cannot contain a capsule; use a cylinder and two spheres instead", shape
+        )
     if isinstance(shape, Box):
         return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())
     if isinstance(shape, Sphere):

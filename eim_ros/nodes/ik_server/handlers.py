@@ -60,12 +60,12 @@ from eim_ros.nodes.ik_server.moveit import LinesRequest, NearestRequest, parse_l
 from eim_ros.nodes.ik_server.planning_scene import SceneConditions
 from eim_ros.nodes.settings import IkServerSettings
 
-FOR_PART = 0.4  # share of the time for the first part of a path that cannot be followed to its end
+FOR_PART = 0.4  # fraction of the time that is reserved for the first part of a path that cannot be followed to its end
 N_CANDIDATES = 48  # number of solutions for a pose of a path
-MAX_SPACING = 0.3  # [rad] or [m]
+MAX_SPACING = 0.3  # [rad] or [m], see `solve_all`
 DENSITIES = ("uniform", "model", "posture", "proposal")
-_LONGEST_REFUSAL = 0.2  # time for the refusal of requests that were not read before the end [s]
-_SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
+_LONGEST_REFUSAL = 0.2  # time to refuse requests that were not read before the shutdown [s]
+_SHORT = 0.005  # time that the executor's thread waits for the response to a single request [s]
 _PERIOD = 0.005  # time between two searches for a transform [s]
 
 
@@ -73,14 +73,14 @@ _PERIOD = 0.005  # time between two searches for a transform [s]
 class Parsed:
     """A valid request."""
 
-    timeout: float  # time that the client grants [s]
+    timeout: float  # time that the client allows [s]
     # Function of the sampler, the planning scene if there is one, and the remaining time [s]. It fills the response.
     solve: Callable[[Sampler, SceneConditions | None, float], None]
 
 
 @dataclass(frozen=True)
 class _Targets:
-    """Fields common to all requests for several poses."""
+    """Fields that all requests for several poses have."""
 
     poses: np.ndarray
     constraints: Constraints
@@ -98,7 +98,7 @@ class _Targets:
     def answered(
         self, operation: Callable[..., Solutions], sampler: Sampler, left: float, **arguments: Any
     ) -> Solutions:
-        """Return the answers of an operation of `Sampler` to all poses."""
+        """Apply an operation of `Sampler` to all poses and return the answers."""
         if len(self.poses) == 1:
             return operation(sampler, self.poses[0], seed=self.seed, timeout=left, **arguments)
         blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
@@ -111,10 +111,10 @@ class _Targets:
         wants_log_prob: bool,
         unless_indifferent: bool = False,
     ) -> Parsed:
-        """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s].
+        """Return a parsed request. `answer` computes its answers from a sampler with all constraints and a time [s].
 
-        With `unless_indifferent`, log densities are also computed for a model with a preference. Any other model takes
-        no part in such an answer, and its densities would take up to as long as the solutions.
+        With `unless_indifferent`, log densities are also computed if the model has a preference. Other models do not
+        influence such an answer, and computing their densities can take as long as solving.
         """
 
         def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
@@ -170,9 +170,9 @@ def parse_draw(request: Any, response: Any, context: RequestContext, settings: I
     if density not in DENSITIES:
         raise invalid(f"density is {density!r}, expected {', '.join(DENSITIES)}", density)
     if (density == "posture") != (posture is not None):
-        raise invalid("the density 'posture' needs a posture, and others have none", density)
+        raise invalid("the density 'posture' needs a posture, and other densities must not have one", density)
     if density == "proposal" and guarantee is not None:
-        raise invalid("proposals have no guarantee", density)
+        raise invalid("the density 'proposal' gives no guarantee: set guarantee.kind to NONE", density)
     arguments: dict[str, Any] = {
         "n": n,
         "density": density if posture is None else posture,
@@ -196,7 +196,7 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
     n = messages.count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
     near, steps, times = context.near(request.near), list(request.max_step), list(request.times) or None
     if len(steps) not in (0, 1, context.robot.dof):
-        raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
+        raise invalid(f"max_step has {len(steps)} values, expected one value, or one for each joint", len(steps))
 
     def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
         with _refusing():
@@ -222,7 +222,7 @@ def parse_solve_nearest(request: Any, response: Any, context: RequestContext, se
     targets = _Targets.of(request, context, settings)
     word, weights = str(request.priority), list(request.weights)
     if word and weights:
-        raise invalid("a request has a priority or weights, not both", word)
+        raise invalid("a request must have a priority or weights, not both", word)
     priority: Any = tuple(weights) if weights else word or "position"
     with _refusing():
         checked_priority(priority)
@@ -282,7 +282,7 @@ def parse_cartesian_path(request: Any, response: Any, context: RequestContext, s
 def _longest(
     sampler: Sampler, wanted: LinesRequest, scene: SceneConditions | None, left: float
 ) -> tuple[np.ndarray, ErrorCode, str]:
-    """Return the longest path without jumps (n, dof) along the poses from the first on, and why it ends early."""
+    """Return the longest path without jumps (n, dof) along the first poses, and the reason if it ends early."""
     deadline = time.perf_counter() + left
     best = np.empty((0, sampler.robot.dof)), ErrorCode.NO_IK_SOLUTION, ""
     for n_done, constraints in enumerate(wanted.alternatives):
@@ -297,7 +297,9 @@ def _longest(
         ends = [*np.flatnonzero(~part.valid), *np.asarray(part.jumps), wanted.n_before_jump(part.q)]
         rows = part.q[: int(min(ends))]
         if not n_done or len(rows) > len(best[0]):
-            message = path.message if not path else "" if len(rows) == len(part.q) else "jump_threshold ends the path"
+            message = (
+                path.message if not path else "" if len(rows) == len(part.q) else "the next step exceeds jump_threshold"
+            )
             best = rows, path.error_code, message
         if len(rows) == len(wanted.poses):
             break
@@ -307,7 +309,7 @@ def _longest(
 def _nearest(
     sampler: Sampler, wanted: NearestRequest, scene: SceneConditions | None, left: float
 ) -> tuple[np.ndarray, bool]:
-    """Return the nearest solution (dof,) of all alternatives, and whether there was time for the complete search.
+    """Return the nearest solution (dof,) of all alternatives, and whether the search was completed in time.
 
     Raise `RequestError` if there is no solution.
     """
@@ -346,7 +348,7 @@ def _constrained(sampler: Sampler, constraints: Constraints, scene: SceneConditi
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Convert errors caused by a request to error codes."""
+    """Convert errors that a request causes to a `RequestError` with an error code."""
     try:
         yield
     except JointStateError as error:
@@ -374,7 +376,7 @@ if MoveItGetCartesianPath is not None:
 
 
 def budget_of(request: Any, settings: IkServerSettings) -> float:
-    """Return the timeout [s] of a request before it is parsed; the default if the timeout is not positive."""
+    """Return the timeout [s] of a request that is not parsed yet; if it is not positive, return the default."""
     if hasattr(request, "ik_request"):
         timeout = seconds(request.ik_request.timeout)
     else:
@@ -393,7 +395,7 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class _FrameWait:
-    """A request that waits for a transform, and the end of the wait, a time of `time.monotonic` [s]."""
+    """A request that waits for a transform, and the time of `time.monotonic` at which the wait ends [s]."""
 
     call: _Call
     context: RequestContext
@@ -403,8 +405,8 @@ class _FrameWait:
 class Handlers:
     """The services that need a sampler.
 
-    The callables return the current parameters, the active sampler (or raise `RequestError` if there is none), the
-    context of a request for a robot, and the planning scene, or None if there is none.
+    The callables return the current parameters, the active sampler, the context of a request for a robot, and the
+    planning scene (None if there is none). If there is no active sampler, the second one raises `RequestError`.
     """
 
     def __init__(
@@ -420,7 +422,7 @@ class Handlers:
         self._sampler, self._scene = sampler, scene
         self._context = context
         self._counters = AnswerCounters()
-        self._unanswered: dict[int, _Call] = {}  # by the identity of the pending response
+        self._unanswered: dict[int, _Call] = {}  # the keys are the identities of the pending responses
         self._lock, self._closing = threading.Lock(), threading.Event()
         n_threads, size = settings().threads or usable_cores(), settings().queue_size
         self._pool: RequestPool[_Call] = RequestPool(self._serve, self._refuse_at_end, n_threads, size)
@@ -455,8 +457,8 @@ class Handlers:
     def _receive(self, parse: Parse, pending: PendingResponse) -> None:
         """Queue a request. The executor's thread calls this function.
 
-        If this is the only request, the thread waits a few milliseconds for the response. Otherwise both threads would
-        compete for the interpreter, which makes most round trips longer.
+        If this is the only request, the thread waits a few milliseconds for the response. Without this wait, both
+        threads would compete for the interpreter, which makes most round trips longer.
         """
         future = self._offer(_Call(parse, pending, budget_of(pending.request, self._settings())))
         if future is not None and self._pool.n_open == 1:
@@ -468,7 +470,7 @@ class Handlers:
         if future is None and self._closing.is_set():
             self._refuse_at_end(call)
         elif future is None:
-            message = f"{self._pool.n_open} requests are waiting (parameter queue_size): try again later"
+            message = f"{self._pool.n_open} requests are already waiting (parameter queue_size): try again later"
             self._refuse(call, ErrorCode.BUSY, message)
         return future
 
@@ -489,7 +491,7 @@ class Handlers:
                 with self._lock:
                     self._unanswered.pop(id(pending), None)
                 if self._frame_waits.offer(wait) is None:
-                    self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
+                    self._refuse(call, ErrorCode.BUSY, "too many requests are waiting for transforms: try again later")
                 return
         except RequestError as error:
             reason = str(error)
@@ -499,13 +501,13 @@ class Handlers:
             reason = reason_of(error)
             messages.put_code(response, ErrorCode.FAILURE, reason)
         with self._lock:
-            if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
+            if self._unanswered.pop(id(pending), None) is None:  # `stop` has already answered it
                 return
         pending.response = response
         self._answer(pending, reason)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
-        """Fill the response. If a transform is missing that may become known, return it instead."""
+        """Fill the response. If a missing transform may become known, return the wait for it instead."""
         pending, settings = call.pending, self._settings()
         sampler = self._sampler()
         if hasattr(pending.request, "constraints"):
@@ -527,13 +529,13 @@ class Handlers:
         return None
 
     def _wait_for_frame(self, wait: _FrameWait) -> None:
-        """Queue a request again as soon as its transform is known or its time is up."""
+        """Queue a request again as soon as its transform is known or its wait has ended."""
         while time.monotonic() < wait.until and not wait.context.are_known and not self._closing.wait(_PERIOD):
             pass
         self._offer(wait.call)
 
     def _refuse_at_end(self, call: _Call) -> None:
-        self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
+        self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was shut down before the request was solved")
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
         messages.put_code(call.pending.response, code, message)
@@ -542,7 +544,7 @@ class Handlers:
     def _answer(self, pending: PendingResponse, reason: str = "") -> None:
         """Send and count the response, and log it if it is not a success.
 
-        `reason` is logged for responses that have no message, as those of older releases of MoveIt.
+        `reason` is logged if the response has no message, as in older releases of MoveIt.
         """
         elapsed = time.monotonic() - pending.arrival
         answer = getattr(pending.response, "solutions", pending.response)

@@ -31,7 +31,7 @@ from eim_ros.nodes.common.messages import misnamed, nanoseconds, put_arrays, tra
 from eim_ros.nodes.ik_server.constraints import constraints_of
 from eim_ros.nodes.settings import IkServerSettings
 
-SHORTEST_STEP = 1e-6  # time between equal configurations of a trajectory, because controllers need increasing times [s]
+SHORTEST_STEP = 1e-6  # [s] time between equal configurations, because controllers need increasing times
 
 
 class RequestError(EimError):
@@ -56,7 +56,7 @@ def pose_of(pose: Pose, name: str) -> np.ndarray:
 
 
 def poses_of(poses: Sequence[Pose], settings: IkServerSettings, deadline: float = NEVER) -> np.ndarray:
-    """Return the transforms (n, 4, 4) of messages, if there are not too many.
+    """Return the transforms (n, 4, 4) of messages; raise `RequestError` if there are too many.
 
     The deadline is a time of `perf_counter` [s]. If it passes before all messages are read, the error code is
     TIMED_OUT.
@@ -68,7 +68,7 @@ def poses_of(poses: Sequence[Pose], settings: IkServerSettings, deadline: float 
     found, until = np.empty((len(poses), 4, 4)), with_grace(deadline)
     for index, pose in enumerate(poses):
         if is_past(until):
-            message = f"timed out: there was no time to read {len(poses) - index} of {len(poses)} poses"
+            message = f"timed out: {len(poses) - index} of {len(poses)} poses were not read in time"
             raise RequestError(ErrorCode.TIMED_OUT, message, len(poses))
         found[index] = pose_of(pose, f"pose {index}")
     return found
@@ -80,7 +80,7 @@ def seed_of(value: int) -> int | None:
 
 
 def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
-    """Return the constraints of an `IKConstraints`, checked for this robot, with their shapes prepared.
+    """Return the constraints of an `IKConstraints` after checking them for a robot and preparing their shapes.
 
     The deadline is a time of `perf_counter` [s]. If it passes before the end, the error code is TIMED_OUT.
     """
@@ -97,7 +97,7 @@ def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, dead
 
 
 def count_of(name: str, n: int, n_poses: int, maximum: int) -> int:
-    """Return a number of configurations for each pose, if there are at most `maximum` for all poses together."""
+    """Check that `n` configurations for each pose are at most `maximum` in total, and return `n`."""
     if not 1 <= n <= maximum:
         raise invalid(f"{name} is {n}, expected 1 to {maximum} (parameter max_samples)", n)
     if n * n_poses > maximum:
@@ -112,7 +112,7 @@ def count_of(name: str, n: int, n_poses: int, maximum: int) -> int:
 def positive(name: str, value: float, default: float) -> float:
     """Return the value, or the default if it is 0."""
     if not (math.isfinite(value) and value >= 0.0):
-        raise invalid(f"{name} is {value}, expected a positive number, or 0 for {default}", value)
+        raise invalid(f"{name} is {value}, expected a positive number, or 0 for the default {default}", value)
     return float(value) or default
 
 
@@ -157,7 +157,7 @@ def order_of(request: Any) -> str | dict[str, float] | None:
 
 
 def posture_of(request: Any, robot: Robot) -> Posture | None:
-    """Return the preferred posture of a request, if it has one."""
+    """Return the preferred posture of a request, or None if it has none."""
     names, values, weights = list(request.posture.name), list(request.posture.position), list(request.posture_weights)
     if not names and not values and not weights:
         return None
@@ -165,7 +165,7 @@ def posture_of(request: Any, robot: Robot) -> Posture | None:
     if not len(names) == len(values) == len(weights) or len(set(names)) != len(names):
         raise invalid(
             f"posture has {len(names)} names and {len(values)} positions, and there are {len(weights)} "
-            "posture_weights; expected equal numbers, and each joint once, or no posture_weights",
+            "posture_weights; expected equal numbers (posture_weights may be empty), and each joint once",
             names,
         )
     posture = Posture(dict(zip(names, values, strict=True)), dict(zip(names, weights, strict=True)))
@@ -179,7 +179,7 @@ def posture_of(request: Any, robot: Robot) -> Posture | None:
 def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]) -> np.ndarray | None:
     """Return joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state.
 
-    Unknown joints are refused. `field` names the state in messages.
+    Unknown joints are refused. `field` is the name of the state in error messages.
     """
     names, values = list(state.name), state.position
     if not names and not len(values):
@@ -206,19 +206,19 @@ class RequestContext:
     """Knowledge of a server at the time of a request: the robot, frames and joint positions."""
 
     robot: Robot  # poses are solved in the frame of its base link
-    transforms: Transforms | None = None  # Transforms of tf. Without it, only frames fixed to the base link are known.
+    transforms: Transforms | None = None  # listener to tf; without it, only frames fixed to the base link are known
     frame_prefix: str = ""  # prefix of the robot's links in tf
     # current positions of joints [rad] or [m]; None without a topic of joint states
     joints: Mapping[str, float] | None = None
-    # Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
+    # arrival of the request, when its timeout starts, as a time of `time.monotonic` [s]; default: now
     arrival: float | None = None
     _needed: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     def in_base(self, header: Any, what: str) -> np.ndarray:
-        """Return the pose (4, 4) of a header's frame in the base link, at the header's stamp; 0 is the latest time.
+        """Return the pose (4, 4) of a header's frame in the base link at the header's stamp (0: the latest time).
 
-        An empty frame is the base link. `what` names the owner of the header in messages. Raise `RequestError` with
-        FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` if the frame may become known.
+        An empty frame is the base link. `what` is the name of the header's owner in error messages. Raise
+        `RequestError` with FRAME_TRANSFORM_FAILURE, or `FrameNotKnownYet` if the frame may become known.
         """
         wanted = str(header.frame_id), nanoseconds(header.stamp)
         if not self.frames.is_fixed(wanted[0]):
@@ -251,7 +251,7 @@ class RequestContext:
 
     @cached_property
     def frames(self) -> BaseFrames:
-        """Frames around the robot."""
+        """Frames of the robot and of tf."""
         return BaseFrames(self.robot, self.transforms, self.frame_prefix)
 
     @property
@@ -260,11 +260,11 @@ class RequestContext:
         if self.joints is None:
             return ""
         missing = [name for name in self.robot.joint_names if name not in self.joints]
-        return f"the topic of joint_states_topic has not published {', '.join(missing)}" if missing else ""
+        return f"no position of {', '.join(missing)} has arrived on the joint_states_topic" if missing else ""
 
     @property
     def are_known(self) -> bool:
-        """Whether the requested frames are known now."""
+        """Whether all requested frames are known now."""
         try:
             for frame, stamp in self._needed:
                 self.frames.in_base(frame, stamp)
@@ -287,21 +287,21 @@ def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
 def link_on_tip(field: str, link: str, robot: Robot, default: str = "") -> np.ndarray:
     """Return the pose (4, 4) of a link in the frame of the tip of the chain, to which it must be fixed.
 
-    Without a name it is the default, which may be the tip itself. `field` names the link in messages.
+    If `link` is empty, `default` is used; it may be the tip. `field` is the name of the link in error messages.
     """
     wanted, fixed = link or default or robot.tip_link, fixed_links(robot, robot.tip_link)
     if wanted not in fixed:
         raise RequestError(
             ErrorCode.INVALID_LINK_NAME,
             f"{field} is {link!r}, expected {robot.tip_link!r}, a link that is fixed to it "
-            f"({', '.join(list(fixed)[1:]) or 'there is none'}), or nothing",
+            f"({', '.join(list(fixed)[1:]) or 'there is none'}), or an empty name",
             link,
         )
     return fixed[wanted]
 
 
 def _is_identity(pose: Pose) -> bool:
-    """Return whether a message has default values, which is ten times as fast to find out as to make a matrix."""
+    """Return whether a message has default values. This test takes a tenth of the time of computing a matrix."""
     p, r = pose.position, pose.orientation
     return p.x == p.y == p.z == r.x == r.y == r.z == 0.0 and r.w == 1.0
 
@@ -309,8 +309,8 @@ def _is_identity(pose: Pose) -> bool:
 def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
     """Copy an answer into an `IKSolutions`; arrays are copied as bytes, which is faster than lists.
 
-    Log densities are left out if they are neither requested nor known, or if computing them would exceed the deadline,
-    a time of `perf_counter` [s].
+    Log densities are omitted if they are neither requested nor known, or if computing them would exceed the deadline, a
+    time of `perf_counter` [s].
     """
     wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
     fields = solutions.to_message(wants_log_prob)
@@ -370,10 +370,10 @@ def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
 
 
 def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
-    """Return a state with the chain's joints at a solution (dof,), and the joints that mimic them at matching values.
+    """Fill a response with a state in which the joints of the chain and their mimic joints are at a solution (dof,).
 
-    The rest of the request's state is returned unchanged. The response is ours or MoveIt's, and `remark` becomes its
-    message.
+    The other parts of the request's state are copied unchanged. The response is ours or MoveIt's, and `remark` becomes
+    its message.
     """
     solved = dict(zip(robot.joint_names, q.tolist(), strict=True))
     followers = following_joints(robot)
@@ -386,7 +386,7 @@ def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark:
 
 
 def put_state(message: Any, given: Any, joints: Mapping[str, float]) -> None:
-    """Fill a state with joint values [rad] or [m], and with the rest of a given state."""
+    """Fill a state with joint values [rad] or [m], and with the other fields of a given state."""
     message.joint_state.header = given.joint_state.header
     message.joint_state.name, message.joint_state.position = list(joints), list(joints.values())
     for name in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):

@@ -1,13 +1,13 @@
 """Parse requests with MoveIt's fields, in our types or MoveIt's.
 
-A `PositionIKRequest` asks for the solution of a pose that is nearest to a state. A `GetCartesianPath` asks for a path
-along straight lines from a state.
+A `PositionIKRequest` asks for the solution of a pose that is nearest to a state. A `GetCartesianPath` request asks for
+a path along straight lines that starts at a state.
 
-All functions are pure. Each field is either obeyed or refused by name with MoveIt's error code. If the comments of the
-messages are ambiguous, a field has the same meaning as in MoveIt's own service. Fields that exist only in MoveIt's
-messages are read if they exist.
+All functions are pure. Each field is either used, or refused with MoveIt's error code and a message with its name. If
+the comments of the messages are ambiguous, a field has the same meaning as in MoveIt's service. Fields that exist only
+in MoveIt's messages are read if they exist.
 
-If the range of a continuous joint crosses half a turn, it consists of two ranges of values. Each combination of such
+If the range of a continuous joint contains pi or -pi, it is split into two ranges of values. Each combination of such
 ranges is one alternative, and a solution satisfies one of them.
 """
 
@@ -47,13 +47,13 @@ from eim_ros.nodes.ik_server.messages import (
 from eim_ros.nodes.settings import IkServerSettings
 
 Frame = Callable[[Any, str], FloatArray]
-"""Function of a header and the name of its owner. It returns the pose (4, 4) of the frame in the base frame."""
+"""Function that returns the pose (4, 4) of a frame in the base frame, from a header and the name of its owner."""
 Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
 MOST_ALTERNATIVES = 1024
-TURN_PER_METRE = 3.5  # largest rotation between two poses on a line per metre of max_step, as in MoveIt [rad/m]
-ROUNDING = 1e-9  # tolerance on the range of a joint outside the chain [rad] or [m]
+TURN_PER_METRE = 3.5  # [rad/m] maximum rotation between two poses on a line, per metre of max_step, as in MoveIt
+ROUNDING = 1e-9  # [rad] or [m] tolerance for the range of a joint outside the chain
 
 
 def goal_constraints(
@@ -71,7 +71,7 @@ def goal_constraints(
     names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
-        raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)
+        raise invalid("visibility_constraints are not supported; leave them empty", message.visibility_constraints)
     n_links = len(message.position_constraints) + len(message.orientation_constraints)
     if n_links > MOST_CONSTRAINTS:
         raise invalid(f"there are {n_links} constraints of links, but at most {MOST_CONSTRAINTS} are allowed", n_links)
@@ -90,11 +90,11 @@ def goal_constraints(
         try:
             link_poses(robot, name)
         except RobotError as error:
-            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a constrained link: {error}", name) from error
+            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a link with a constraint: {error}", name) from error
     if (n_alternatives := math.prod(map(len, ranges.values()))) > MOST_ALTERNATIVES:
         raise invalid(
-            f"joint_constraints: ranges over half a turn of continuous joints make {n_alternatives} alternatives, at "
-            f"most {MOST_ALTERNATIVES} are allowed",
+            f"joint_constraints: continuous joints whose ranges contain pi or -pi give {n_alternatives} alternatives, "
+            f"but at most {MOST_ALTERNATIVES} are allowed",
             n_alternatives,
         )
     alternatives = [
@@ -117,8 +117,8 @@ def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range
     below, above = float(constraint.tolerance_below), float(constraint.tolerance_above)
     if not (math.isfinite(value) and below >= 0.0 and above >= 0.0):
         raise invalid(
-            f"joint_constraints: {name!r} is at {value} - {below} + {above}; expected a finite position and tolerances "
-            "of at least 0",
+            f"joint_constraints: {name!r} has position {value}, tolerance_below {below} and tolerance_above {above}; "
+            "expected a finite position, and tolerances of at least 0",
             name,
         )
     span = (value - below, value + above)
@@ -143,7 +143,7 @@ def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
     within = [(max(a, lower), min(b, upper)) for a, b in spans if max(a, lower) <= min(b, upper)]
     if not within:
         raise invalid(
-            f"joint_constraints: {name!r} is to be from {low:.6g} to {high:.6g}, outside of its limits {lower:.6g} to "
+            f"joint_constraints: the range of {name!r}, {low:.6g} to {high:.6g}, is outside its limits, {lower:.6g} to "
             f"{upper:.6g}",
             name,
         )
@@ -156,30 +156,30 @@ def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Ran
         return second
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in itertools.product(first, second) if max(a, c) <= min(b, d)]
     if not common:
-        raise invalid(f"joint_constraints: those of {name!r} exclude each other", name)
+        raise invalid(f"joint_constraints: the constraints of {name!r} contradict each other", name)
     return common
 
 
 def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
-    """Check that a joint outside the chain, which keeps the value of the state, is in its range."""
+    """Check that a joint outside the chain is in its range; it keeps the value in the state."""
     if name not in state:
         raise invalid(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
         raise RequestError(
             ErrorCode.NO_IK_SOLUTION,
-            f"joint_constraints: {name!r} is to be from {span[0]:.6g} to {span[1]:.6g}, and is at {state[name]:.6g} in "
-            "robot_state; no joint of this chain moves it",
+            f"joint_constraints: the range of {name!r} is {span[0]:.6g} to {span[1]:.6g}, but it is at "
+            f"{state[name]:.6g} in robot_state, and no joint of this chain moves it",
             name,
         )
 
 
 def _position(constraint: Any, frame: Frame) -> LinkPosition:
-    what = f"position_constraints: that of link {constraint.link_name!r}"
+    what = f"position_constraints: the constraint of link {constraint.link_name!r}"
     region, offset = constraint.constraint_region, constraint.target_point_offset
     if len(getattr(region, "meshes", ())):
-        raise invalid(f"{what} has a mesh, which is not supported; give boxes, spheres or cylinders", region.meshes)
+        raise invalid(f"{what} has a mesh, which is not supported; use boxes, spheres or cylinders", region.meshes)
     if len(region.primitives) > MOST_SHAPES:
-        raise invalid(f"{what} has {len(region.primitives)} primitives, at most {MOST_SHAPES} are allowed", None)
+        raise invalid(f"{what} has {len(region.primitives)} primitives, but at most {MOST_SHAPES} are allowed", None)
     if len(region.primitives) != len(region.primitive_poses):
         raise invalid(
             f"{what} has {len(region.primitives)} primitives and {len(region.primitive_poses)} primitive_poses; "
@@ -201,7 +201,7 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
 
 
 def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
-    what = f"orientation_constraints: that of link {constraint.link_name!r}"
+    what = f"orientation_constraints: the constraint of link {constraint.link_name!r}"
     if constraint.parameterization not in (constraint.XYZ_EULER_ANGLES, constraint.ROTATION_VECTOR):
         raise invalid(
             f"{what} has the parameterization {constraint.parameterization}, expected XYZ_EULER_ANGLES or "
@@ -220,7 +220,7 @@ def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
 
 
 def _understood(read: Callable[[], Understood], what: str) -> Understood:
-    """Return the result of `read` for a constraint. Errors name the constraint."""
+    """Return the result of `read` for a constraint. Error messages begin with the name of the constraint."""
     try:
         return read()
     except EimError as error:
@@ -233,9 +233,9 @@ class NearestRequest:
 
     pose: FloatArray  # (4, 4) array: pose of the chain's tip in the base frame
     alternatives: tuple[Constraints, ...]  # a solution satisfies one of them
-    near: Mapping[str, float]  # values of the joints of the chain that the state contains [rad] or [m]
+    near: Mapping[str, float]  # values of the chain's joints in the state [rad] or [m]
     timeout: float  # time for all alternatives [s]
-    remark: str  # part of the request that could not be satisfied, for the message of the response; normally empty
+    remark: str  # text for the response about a part of the request that could not be satisfied; usually empty
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """Return the squared distance of a solution (dof,) from the state, over the joints in `near`."""
@@ -245,7 +245,7 @@ class NearestRequest:
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """Return the pose, constraints and reference of a request.
 
-    The comments of the message explain units and defaults. Raise `RequestError` if the request is invalid; with the
+    The comments of the message explain units and defaults. If the request is invalid, raise `RequestError` with the
     error code of the response.
     """
     robot = context.robot
@@ -271,9 +271,9 @@ class LinesRequest:
     state: Mapping[str, float]  # all known joint values at the start [rad] or [m]
     alternatives: tuple[Constraints, ...]  # the path satisfies one of them
     max_steps: FloatArray  # (dof,): largest motion of each joint between two poses [rad] or [m]
-    jump_threshold: float  # largest joint motion between two poses as a multiple of the mean; 0 for no limit
+    jump_threshold: float  # maximum joint motion between two poses as a multiple of the mean; 0: no limit
     velocities: FloatArray  # (dof,): largest velocities; infinite if a joint has no limit [rad/s] or [m/s]
-    remark: str  # part of the request that could not be satisfied; normally empty
+    remark: str  # text about a part of the request that could not be satisfied; usually empty
 
     def n_before_jump(self, rows: FloatArray) -> int:
         """Return the number of configurations (n, dof) before the first motion that exceeds `jump_threshold`."""
@@ -291,7 +291,7 @@ def parse_lines(request: Any, context: RequestContext, settings: IkServerSetting
     if getattr(request, "max_cartesian_speed", 0.0) > 0.0:
         raise invalid("max_cartesian_speed is not supported; use max_velocity_scaling_factor", None)
     if not request.waypoints:
-        raise invalid("there are no waypoints, expected at least one", 0)
+        raise invalid("there are no waypoints; expected at least one", 0)
     spacing, share = float(request.max_step), float(getattr(request, "max_velocity_scaling_factor", 0.0)) or 1.0
     if not (math.isfinite(spacing) and spacing > 0.0):
         raise invalid(f"max_step is {spacing}, expected a positive distance [m]", spacing)
@@ -301,8 +301,8 @@ def parse_lines(request: Any, context: RequestContext, settings: IkServerSetting
     turn = positive("revolute_jump_threshold", request.revolute_jump_threshold, MAX_STEP)
     state = _state(request.start_state, "start_state", context)
     if missing := [name for name in robot.joint_names if name not in state]:
-        reason = context.unknown_joints or f"start_state lacks {', '.join(missing)}"
-        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"the start is not known: {reason}", missing)
+        reason = context.unknown_joints or f"start_state does not contain {', '.join(missing)}"
+        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"the start of the path is unknown: {reason}", missing)
     start = np.array([state[name] for name in robot.joint_names])
     alternatives, remark = _alternatives(
         request.path_constraints, state, request.start_state, bool(request.avoid_collisions), context, settings
@@ -336,7 +336,7 @@ def _alternatives(
     context: RequestContext,
     settings: IkServerSettings,
 ) -> tuple[tuple[Constraints, ...], str]:
-    """Return alternative constraints with the default tolerances, and the reason if collisions cannot be checked.
+    """Return alternative constraints with the default tolerances, and why collisions cannot be checked (or "").
 
     `given` is the state of the request.
     """
@@ -344,8 +344,8 @@ def _alternatives(
     if avoids and len(getattr(given, "attached_collision_objects", ())):
         raise RequestError(
             ErrorCode.INVALID_ROBOT_STATE,
-            "robot_state.attached_collision_objects cannot be checked for collisions: detach them, or leave "
-            "avoid_collisions false",
+            "robot_state.attached_collision_objects cannot be checked for collisions: detach them, or set "
+            "avoid_collisions to false",
         )
     unchecked = _why_unchecked(robot) if avoids else ""
     is_checked = avoids and not unchecked
@@ -357,7 +357,7 @@ def _alternatives(
     }
     return (
         tuple(replace(constraints, **tolerances) for constraints in found),  # type: ignore[arg-type]  # by name
-        f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else "",
+        f"avoid_collisions: collisions were not checked, because {unchecked}" if unchecked else "",
     )
 
 
@@ -368,7 +368,7 @@ def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _groups(robot: Robot, listed: str) -> Mapping[str, str]:
-    """Return the tip link of each planning group, of the robot's SRDF and of the list."""
+    """Return the tip link of each planning group in the robot's SRDF and in the list."""
     return {**srdf_groups(robot, str(robot.collision.srdf)), **listed_groups(robot, listed)}
 
 
@@ -378,8 +378,8 @@ def _goal(request: Any) -> tuple[Any, str]:
     if len(poses) > 1 or len(links) > 1:
         raise RequestError(
             ErrorCode.INVALID_LINK_NAME,
-            f"pose_stamped_vector has {len(poses)} poses and ik_link_names {len(links)} names; expected one of each at "
-            "most, for this server has one tip",
+            f"pose_stamped_vector has {len(poses)} poses and ik_link_names has {len(links)} names; expected at most "
+            "one of each, because this server has one tip",
             links,
         )
     if poses:
@@ -395,7 +395,7 @@ def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
         known = ", ".join(groups) or "none"
         raise RequestError(
             ErrorCode.INVALID_GROUP_NAME,
-            f"group_name is {group!r}; the groups of this server: {known} (parameters groups and "
+            f"group_name is {group!r}, but the groups of this server are {known} (parameters groups and "
             "robot_description_semantic)",
             group,
         )
@@ -408,13 +408,13 @@ def _is_now(message: Any) -> bool:
 
 
 def _state(message: Any, field: str, context: RequestContext) -> dict[str, float]:
-    """Return the values of all joints in a state [rad] or [m], with current values if the state does not give all."""
+    """Return the values of all joints in a state [rad] or [m]; current values complete the state if it allows this."""
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""
     if len(names) != len(values):
         problem = f"has {len(names)} names and {len(values)} positions; expected equal numbers"
     elif len(set(names)) != len(names):
-        problem = "names a joint twice; expected each once"
+        problem = "names a joint twice; expected each joint once"
     elif wrong := [name for name, value in zip(names, values, strict=True) if not math.isfinite(value)]:
         problem = f"is not finite for {', '.join(wrong)}"
     if problem:
@@ -425,17 +425,17 @@ def _state(message: Any, field: str, context: RequestContext) -> dict[str, float
     if names and not described_joints(context.robot) & given.keys():
         raise RequestError(
             ErrorCode.INVALID_ROBOT_STATE,
-            f"{field}.joint_state names no joint of this robot, but {listed(names)}; the chain has "
-            f"{listed(context.robot.joint_names)}: use these names, or leave joint_state empty",
+            f"{field}.joint_state has no joint of this robot, only {listed(names)}; use the names of the chain, "
+            f"{listed(context.robot.joint_names)}, or leave joint_state empty",
             names,
         )
     return given
 
 
 def _why_unchecked(robot: Robot) -> str:
-    """Return the reason for which the robot has no shapes for collision checks; empty if it has such shapes."""
+    """Return why the robot has no shapes for collision checks; empty if it has such shapes."""
     try:
-        none = "the robot's description has no collision shape that is a box, cylinder, sphere, capsule or mesh"
+        none = "no link of the robot's description has a <collision> with a box, cylinder, sphere, capsule or mesh"
         return "" if collision_model(robot).n_shapes else none
     except MeshError as error:
         return str(error)

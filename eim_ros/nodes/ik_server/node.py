@@ -2,7 +2,7 @@
 
 `configure` loads the model, or only the robot. `activate` starts serving. In all other states, services answer that the
 node is not active. Requests, transitions and the loading of another model run on separate threads, so that the
-executor's thread is always free. While the model is replaced, each request uses either the old or the new one.
+executor's thread is always free. While the model is being replaced, each request uses either the old or the new model.
 
 Model file, robot, base link and tip link must match. Without a model, all solutions of the robot have equal weight.
 """
@@ -35,16 +35,17 @@ NO_MODEL = "none"  # value of the parameter `model`
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     """Load the model and check that it matches the given robot; without a model, load only the robot.
 
-    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the
-    robot stored in the model. Raise `EimError` if the model file is missing, truncated, of another schema or format, or
-    for another robot. Also if the robot cannot be read, or if there is neither a model nor a robot.
+    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, or else
+    the robot stored in the model. Raise `EimError` if the model file is missing, truncated, of another schema or
+    format, or for another robot. Raise it too if the robot cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
     model = settings.model or ("" if source else DEFAULT_MODEL)
     if model == NO_MODEL:
         if not source:
             raise ConfigurationError(
-                "give a model or a robot: by the parameter robot, robot_description or use_robot_description_topic",
+                "there is neither a model nor a robot: set the parameter model, robot, robot_description or "
+                "use_robot_description_topic",
                 model,
             )
         model = ""
@@ -57,15 +58,15 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
 
 
 def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
-    """Return the name of the loaded model, as a value of the parameter `model`."""
+    """Return the name of the loaded model in the form of the parameter `model`."""
     return (settings.model or DEFAULT_MODEL) if sampler.n_experts else NO_MODEL
 
 
 def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
     """Load another model of the same robot, and return its sampler and name.
 
-    It is an included model, or a file in the data directory. Raise `EimError` as `load_sampler` does. A model of
-    another robot is refused, because clients know the joints and frames of this robot.
+    `path` is the name of an included model, or a file in the data directory. Raise `EimError` as `load_sampler` does. A
+    model of another robot is refused, because clients know the joints and frames of this robot.
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
@@ -76,13 +77,13 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
 
 
 class IkServer(ManagedNode[IkServerSettings]):
-    """Node `ik_server`, see the module."""
+    """The node `ik_server`, as the docstring of the module describes."""
 
     def __init__(self) -> None:
         super().__init__("ik_server", IkServerSettings, "sample_ik", takes_long=True)
         self._loaded: Sampler | None = None
         self._serving: Sampler | None = None
-        self._exchange = threading.Lock()  # for exchanges of models by transitions and by `~/load_model`
+        self._exchange = threading.Lock()  # held by transitions and by `~/load_model` while they replace the model
         self._model = ""
         self._description = RobotDescription(self, self.settings)
         self._transforms = Transforms(self) if self.settings.use_tf else None
@@ -99,7 +100,7 @@ class IkServer(ManagedNode[IkServerSettings]):
     def configure(self) -> None:
         """Load the model, or only the robot."""
         began = time.monotonic()
-        self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
+        self.get_logger().info(f"configuring with model {self.settings.model or '(default)'}")
         self._loaded = load_sampler(self.settings, self._description.urdf())
         self._model = name_of_model(self.settings, self._loaded)
         self._node_settings.put("model", self._model)
@@ -146,7 +147,7 @@ class IkServer(ManagedNode[IkServerSettings]):
             return
         if not collision_model(robot).n_shapes:
             raise ConfigurationError(
-                "planning_scene_topic is given, but the robot has no collision shapes to check", robot.name
+                "planning_scene_topic is set, but the robot has no collision shapes to check", robot.name
             )
         self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
 
@@ -165,14 +166,16 @@ class IkServer(ManagedNode[IkServerSettings]):
         return RequestContext(robot, self._transforms, self.settings.frame_prefix, joints)
 
     def _replace(self, path: str) -> None:
-        """Load another model and exchange it for the current one. The loader's thread calls this function."""
+        """Load another model and replace the current one by it. The loader's thread calls this function."""
         present = self._loaded
         if present is None:
-            raise ConfigurationError(f"{self.inactivity}: it must be configured first")
+            raise ConfigurationError(f"{self.inactivity}: configure it first")
         following, path = load_replacement(path, present, self.settings.data)
         with self._exchange:
             if self._loaded is not present:
-                raise ConfigurationError(f"{self.get_name()} was configured again meanwhile")
+                raise ConfigurationError(
+                    f"{self.get_name()} was configured again in the meantime: call load_model again"
+                )
             self._loaded, self._model = following, path
             if self._serving is not None:
                 self._serving = following

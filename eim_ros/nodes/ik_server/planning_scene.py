@@ -1,8 +1,8 @@
 """MoveIt's planning scene as obstacles and allowed collisions.
 
 The obstacles are the collision objects of the scene's world, updated by full scenes and by differences. Planes, octrees
-and objects in frames that are not fixed to the base cannot be checked for collisions. While the scene contains one of
-them, requests that avoid collisions are refused. Pairs that the allowed collision matrix allows are not checked.
+and objects in frames that are not fixed to the base cannot be checked for collisions. While the scene contains such an
+object, requests with collision checks are refused. Pairs that the allowed collision matrix allows are not checked.
 
 The full scene is requested from move_group once, because the topic may carry only differences.
 """
@@ -27,14 +27,14 @@ from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
 from eim_ros.nodes.ik_server.messages import RequestError
 
 ADD, REMOVE, APPEND, MOVE = range(4)
-_DEPTH = 100  # number of waiting differences, the same as in move_group
-_PERIOD = 1.0  # time between two searches for move_group [s]
+_DEPTH = 100  # maximum number of waiting differences, as in move_group
+_PERIOD = 1.0  # [s] time between two searches for move_group
 WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP, ALLOWED_COLLISIONS = 8, 16, 32, 128  # values of PlanningSceneComponents
 
 
 @dataclass(frozen=True, eq=False)
 class _Object:
-    """A collision object: its pose (4, 4) in the base frame, and its parts with poses in its own frame."""
+    """A collision object: its pose (4, 4) in the base frame, and its parts with poses in the object's frame."""
 
     pose: np.ndarray
     parts: tuple[Obstacle, ...] = ()
@@ -47,14 +47,14 @@ class _Object:
 
 @dataclass(frozen=True)
 class SceneConditions:
-    """Conditions of a planning scene on configurations: obstacles, and pairs of names that may collide."""
+    """Obstacles of a planning scene, and pairs of names that may collide."""
 
     obstacles: tuple[Obstacle, ...]
     allowed_collisions: tuple[tuple[str, str], ...] = ()
 
 
 class PlanningSceneObjects:
-    """Obstacles and allowed collisions of a planning scene. One thread updates them, and other threads read them.
+    """Obstacles and allowed collisions of a planning scene. One thread may update them while other threads read them.
 
     `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame. `links` has the
     names of the robot's links.
@@ -78,7 +78,7 @@ class PlanningSceneObjects:
         for message in scene.world.collision_objects:
             self._change(message)
         if len(scene.world.octomap.octomap.data):
-            self._octree = "its octomap cannot be checked; clear it (service clear_octomap), or do not make one"
+            self._octree = "its octomap cannot be checked; clear it (service clear_octomap), or disable octomap updates"
         problems = [f"object {name!r}: {each.problem}" for name, each in self._objects.items() if each.problem]
         problems += filter(None, [self._octree, self._matrix_problem])
         obstacles = tuple(part for each in self._objects.values() for part in each.placed)
@@ -102,7 +102,7 @@ class PlanningSceneObjects:
         try:
             self._matrix, self._matrix_problem = _AllowedCollisions.of(message), ""
         except ValueError:
-            self._matrix_problem = "its allowed collision matrix has rows of another length than entry_names"
+            self._matrix_problem = "its allowed collision matrix has rows whose length differs from that of entry_names"
 
     def _change(self, message: Any) -> None:
         operation = message.operation
@@ -123,7 +123,7 @@ class PlanningSceneObjects:
         frame = message.header.frame_id
         if frame and frame not in self._frames:
             expected = ", ".join(self._frames)
-            raise EimError(f"it is in frame {frame!r}, expected one that is fixed to the base: {expected}", frame)
+            raise EimError(f"it is in frame {frame!r}, expected a frame that is fixed to the base: {expected}", frame)
         pose = np.eye(4) if not frame else self._frames[frame]
         pose = pose @ transform_of(message.pose)
         if operation == MOVE:
@@ -131,7 +131,7 @@ class PlanningSceneObjects:
                 raise EimError("it was moved before it was added", message.id)
             return known if known.problem else _Object(pose, known.parts)
         if len(message.planes):
-            raise EimError("a plane cannot be checked; give a box", message.id)
+            raise EimError("a plane cannot be checked; use a box instead", message.id)
         parts = [
             shape_of(primitive, transform_of(each), "a primitive")
             for primitive, each in zip(message.primitives, message.primitive_poses, strict=True)
@@ -148,7 +148,7 @@ class PlanningSceneObjects:
 
 @dataclass(frozen=True)
 class _AllowedCollisions:
-    """Entries of an allowed collision matrix, by pairs of names, and defaults by name.
+    """An allowed collision matrix: entries for pairs of names, and defaults for single names.
 
     As in recent releases of MoveIt, an entry takes precedence over defaults. If both names have a default, both must
     allow the collision.
@@ -169,7 +169,7 @@ class _AllowedCollisions:
         return cls(entries, dict(zip(message.default_entry_names, message.default_entry_values, strict=True)))
 
     def pairs(self, links: frozenset[str], objects: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Return the pairs of a link with another link or an object that may collide."""
+        """Return the pairs that may collide, each of a link and another link or an object."""
         allowed = {pair for pair, is_allowed in self.entries.items() if is_allowed and len(pair) == 2}
         names = (*links, *objects)
         for name in (name for name, is_allowed in self.defaults.items() if is_allowed):
@@ -186,7 +186,7 @@ def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
 
 
 class PlanningSceneTopic:
-    """Subscription to a planning scene, and its obstacles.
+    """Subscription to a planning scene, with its obstacles.
 
     The service `get_planning_scene` next to the topic returns the full scene. Obstacles are in the robot's base frame.
     Raise `ConfigurationError` if moveit_msgs is not installed.

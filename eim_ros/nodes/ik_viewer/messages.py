@@ -1,4 +1,4 @@
-"""Conversion of solutions to markers: ghosts and self-motions in the colours of their components, and the chosen arm.
+"""Conversion of solutions to markers: ghosts, self-motions coloured by component, and the chosen solution.
 
 A ghost is a translucent stick figure of the arm in one solution. All functions are pure.
 """
@@ -22,7 +22,7 @@ from eim_ros.nodes.common.messages import pose_message
 from eim_ros.view.live import Solutions, component_colour
 from eim_ros.view.style import rgb
 
-GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as fractions of the arm's reach
+GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines as a fraction of the arm's reach
 FADED = 0.6  # opacity of ghosts
 
 
@@ -31,7 +31,7 @@ def solutions_message(
 ) -> MarkerArray:
     """Return markers that show the solutions of a target and replace all earlier markers.
 
-    If there are no shapes of the chosen arm, it is drawn as a line. `prefix` precedes the base link's name in tf.
+    Without shapes of the robot, the chosen solution is drawn as a line. `prefix` precedes the base link's name in tf.
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
@@ -60,7 +60,7 @@ def solutions_message(
 def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]:
     """Return the collision shapes of the robot, with paths of meshes replaced by file URIs.
 
-    `packages_only` restricts the location of mesh files, see `find_mesh`. Raise `RobotError` if a shape is malformed,
+    With `packages_only`, mesh files must lie in packages, see `find_mesh`. Raise `RobotError` if a shape is malformed,
     and `MeshError` if a mesh file does not exist.
     """
     shown = []
@@ -74,7 +74,7 @@ def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]
 
 
 def chosen_message(robot: Robot, solutions: Solutions, stamp: Any) -> JointState:
-    """Return the chosen solution [rad] or [m]; the message contains no joints if there is no solution."""
+    """Return the chosen solution [rad] or [m]. If there is no solution, the message contains no joints."""
     message = JointState()
     message.header.stamp, message.header.frame_id = stamp, robot.base_link
     if solutions.chosen is not None:

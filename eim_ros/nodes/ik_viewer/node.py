@@ -1,7 +1,7 @@
 """`IkViewer`: a lifecycle node that shows all solutions of a target as markers in RViz.
 
 The user drags the interactive marker ~/target, or a program publishes a PoseStamped on ~/set_target, in any frame of
-tf. The node solves the newest target at most `rate` times per second. It publishes all solutions on ~/solutions
+tf. The node solves for the newest target, at most `rate` times per second. It publishes all solutions on ~/solutions
 (MarkerArray) and one of them on ~/chosen (JointState).
 """
 
@@ -64,7 +64,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._solving.start()
 
     def deactivate(self) -> None:
-        """Hide the target, and leave the solutions visible."""
+        """Hide the target; the solutions remain visible."""
         self._solving.stop()
         self._marker.hide()
 

@@ -1,6 +1,6 @@
 """The target of `ik_viewer`, and its interactive marker in RViz.
 
-`FollowedTarget` holds the newest target pose. The pose is either fixed at a given time or moves along with its frame.
+`FollowedTarget` stores the newest target pose. The pose is either evaluated at a fixed time or moves with its frame.
 
 `TargetMarker` shows the target as arrows and rings that the user drags. It implements the server side of interactive
 markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the marker
@@ -26,9 +26,9 @@ from eim_ros.nodes.common.frames import BaseFrames
 from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.common.node import guarded
 
-MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base frame changes by more than this
+MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base frame changes by more
 TARGET = "target"  # name of the marker
-# rotation axis for each marker axis: a quarter turn about it moves the control's x axis to the marker axis
+# for each axis of the marker, the axis of the quarter turn that moves the control's x axis there
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
 _UPDATES = QoSProfile(depth=100)
 
@@ -39,18 +39,18 @@ class Target:
 
     pose: np.ndarray  # (4, 4): pose in `frame`
     frame: str = ""  # name of the frame; empty means the base frame
-    stamp: int = 0  # Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
+    stamp: int = 0  # time at which the frame is evaluated [ns]; 0: the target moves with the frame
 
 
 class FollowedTarget:
     """Pose of the newest target in the base frame.
 
-    The pose is `first` (4, 4) at the start. A target waits at most `timeout` [s] until the pose of its frame is known.
+    The pose at the start is `first` (4, 4). A target waits at most `timeout` [s] until the pose of its frame is known.
     """
 
     def __init__(self, frames: BaseFrames, first: np.ndarray, timeout: float) -> None:
         self._frames, self._timeout = frames, timeout
-        self._target: Target | None = None  # target that moves along with its frame
+        self._target: Target | None = None  # target that moves with its frame
         self._waiting: tuple[Target, float] | None = None  # target in an unknown frame, and its deadline [s]
         self.pose = first
 
@@ -80,7 +80,7 @@ class FollowedTarget:
         elif self._target is not None:
             try:
                 found = self._in_base(self._target)
-            except FrameError:  # the frame is no longer known: keep the last pose
+            except FrameError:  # if the frame is no longer known, the last pose is kept
                 return False
         else:
             return False
@@ -128,7 +128,7 @@ class TargetMarker:
         self._publish(markers=[marker])
 
     def move(self, pose: np.ndarray) -> None:
-        """Move the marker to a pose (4, 4) for all clients; the one that drags it has already moved it."""
+        """Move the marker to a pose (4, 4) in all clients except the client that drags it."""
         assert self._marker is not None
         self._marker.pose = pose_message(pose)
         self._publish(

@@ -62,7 +62,7 @@ def task_request(task: PlanarTask) -> SetTask.Request:
 
 
 def goal_message(task: PlanarTask) -> Float64MultiArray:
-    """Return the ends of the goal line as a message: x and y of the start, then of the end [m]."""
+    """Return a message with the ends of the goal line: x and y of the start, then x and y of the end [m]."""
     return Float64MultiArray(data=array("d", [*task.start.tolist(), *task.end.tolist()]))
 
 

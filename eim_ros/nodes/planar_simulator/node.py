@@ -6,8 +6,8 @@ requested, /clock. It provides the services ~/reset and ~/set_task. While the no
 still.
 
 The stamp of tick n is the start time plus n / rate. The timer only determines how many ticks are due. If the computer
-was late, several ticks follow at once, and none is skipped. While the robot stands still, ticks are grouped into
-batches of 50 ms. This reduces the load of an idle node, which comes from the wake-ups by rclpy, not from publishing.
+was late, several ticks are executed at once, and none is skipped. While the robot stands still, ticks are executed in
+batches of 50 ms. This reduces the load of an idle node, because most of it comes from rclpy's wake-ups.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
 from eim_ros.planar.arm import planar_urdf
 
-_MOST_AT_ONCE = 1.0  # [s] maximum delay that the simulator makes up; the rest of a longer delay is dropped
+_MOST_AT_ONCE = 1.0  # [s] maximum delay that the simulator makes up for; the excess of a longer delay is skipped
 _NANOSECONDS = 1_000_000_000
 _IDLE_PERIOD = 0.05  # [s] simulated time between two wake-ups while the robot stands still
 _AWAKE = 1.0  # [s] time after a motion or a command before the robot counts as idle
@@ -54,7 +54,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         torch.set_num_threads(1)  # the tensors are too small for several threads
         self._simulator = self._at_start()
         self._epoch = 0  # [ns] stamp of tick 0
-        self._began = self._awake_until = 0.0  # [s] monotonic clock: time of tick 0, and start of idling
+        self._began = self._awake_until = 0.0  # [s] monotonic clock: time of tick 0, and when idling begins
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
         self._last = JointState(), PoseStamped()  # last messages
@@ -84,7 +84,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     def activate(self) -> None:
         settings, simulator = self.settings, self._simulator
         self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
-        if not settings.publish_clock:  # with publish_clock, stamps continue where they stopped
+        if not settings.publish_clock:  # with publish_clock, stamps continue from the last stamp
             wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
             self._epoch = wall - simulator.tick * _NANOSECONDS // settings.rate
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -117,7 +117,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         behind = due - simulator.tick
         most = max(1, int(_MOST_AT_ONCE * settings.rate * max(1.0, settings.speed)))
         if behind > most:
-            self.get_logger().warning(f"{behind / settings.rate:.2f} s behind: the delay is skipped")
+            self.get_logger().warning(f"the simulation is {behind / settings.rate:.2f} s late: the delay is skipped")
             late = behind - most
             self._began += late / (settings.rate * settings.speed)
             self._epoch += 0 if settings.publish_clock else late * _NANOSECONDS // settings.rate
@@ -161,7 +161,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._status.publish(messages.status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
-            if self._markers.get_subscription_count():  # the markers are only for display
+            if self._markers.get_subscription_count():  # markers are only needed for display
                 self._markers.publish(messages.markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:
@@ -193,7 +193,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     def _reset(self, request: Any, response: Any) -> None:
         self._wake()
         self._simulator.reset()
-        response.message = "at the start"
+        response.message = "the robot is at its start"
 
     def _set_task(self, request: Any, response: Any) -> None:
         self._wake()

@@ -23,14 +23,14 @@ class PlanarSettings(Settings):
     velocity_limit: float = option(3.14, "Maximum velocity of a joint.", unit="rad/s", minimum=1e-3)
     start: str = option(
         "folded",
-        "Configuration at the start and after a reset: folded in zigzag, or stretched along the x axis.",
+        "Configuration at the start and after a reset: folded in a zigzag, or stretched along the x axis.",
         choices=("folded", "stretched"),
     )
     goal: str = option("line", "Goal of the tip.", choices=("line", "point"))
     goal_start: tuple[float, ...] = option((5.0, -7.0), "Start of the line, or the point: x, y.", unit="m")
     goal_end: tuple[float, ...] = option((5.0, 7.0), "End of the line: x, y.", unit="m")
     obstacles: tuple[float, ...] = option(
-        (3.0, 0.0, 1.0), "Discs to avoid: x, y and radius of each. A disc of radius 0 is ignored.", unit="m"
+        (3.0, 0.0, 1.0), "Discs to avoid: x, y and radius of each. A disc with radius 0 is ignored.", unit="m"
     )
     tolerance: float = option(0.1, "Maximum distance at which the goal counts as reached.", unit="m", minimum=1e-9)
 
@@ -49,7 +49,9 @@ class PlanarSettings(Settings):
     def task(self) -> PlanarTask:
         """Return the task; raise `ConfigurationError` if the parameters do not describe a valid one."""
         if len(self.obstacles) % 3:
-            raise ConfigurationError(f"obstacles must be x, y, radius for each, got {self.obstacles}", self.obstacles)
+            raise ConfigurationError(
+                f"obstacles must be x, y, radius for each disc, got {self.obstacles}", self.obstacles
+            )
         discs = [self.obstacles[i : i + 3] for i in range(0, len(self.obstacles), 3)]
         kept = [number for disc in discs if disc[2] != 0.0 for number in disc]
         if self.goal == "line":
@@ -63,9 +65,12 @@ class PlanarSimulatorSettings(PlanarSettings, ManagedSettings):
 
     rate: int = option(200, "Steps per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)
     speed: float = option(
-        1.0, "Simulated seconds per second. A value other than 1 needs publish_clock.", minimum=1e-3, maximum=1e3
+        1.0,
+        "Simulated seconds per second of real time. A value other than 1 needs publish_clock.",
+        minimum=1e-3,
+        maximum=1e3,
     )
-    publish_clock: bool = option(False, "Publish /clock, from 0, for nodes with use_sim_time.")
+    publish_clock: bool = option(False, "Publish simulated time on /clock, from 0, for nodes with use_sim_time.")
     status_rate: float = option(
         20.0, "Messages of ~/status per second. Each change is published immediately.", minimum=0.1
     )
@@ -75,7 +80,7 @@ class PlanarSimulatorSettings(PlanarSettings, ManagedSettings):
         super().__post_init__()
         if self.speed != 1.0 and not self.publish_clock:
             raise ConfigurationError(
-                f"speed {self.speed} needs publish_clock: no other clock runs at that speed", self.speed
+                f"speed {self.speed} needs publish_clock, because no other clock runs at this speed", self.speed
             )
 
 
@@ -93,12 +98,14 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
     )
     n_places: int = option(
         1,
-        "Number of places of the goal. The motions are shared evenly among them, place after place.",
+        "Number of places of the goal. The motions are divided evenly among the places, one place after the other.",
         minimum=1,
         maximum=1000,
     )
     last_shift: tuple[float, ...] = option(
-        (0.0, 0.0), "Shift of the goal at its last place: x, y. Other places are evenly spaced on the way.", unit="m"
+        (0.0, 0.0),
+        "Shift of the goal from its first to its last place: x, y. The other places are evenly spaced in between.",
+        unit="m",
     )
     seed: int = option(0, "Seed of the motions. A later start continues the random sequence.", minimum=0)
     show_at_start: bool = option(
@@ -106,12 +113,12 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
     )
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(
-        0.5, "Largest velocity of a joint, as a share of its limit.", minimum=0.01, maximum=1.0, read_only=False
+        0.5, "Maximum velocity of a joint, as a fraction of its limit.", minimum=0.01, maximum=1.0, read_only=False
     )
     pause: float = option(0.2, "Time at rest before each motion.", unit="s", minimum=0.0, maximum=60.0, read_only=False)
     simulator: str = option("planar_simulator", "Name of the simulator node.")
-    recorder: str = option("", "Name of the recorder node that receives the labels; empty: none.")
-    label: str = option("demonstration", "Label of a motion. Between motions the label is 'pause'.")
+    recorder: str = option("", "Name of the recorder node that receives the labels. Empty: no recorder.")
+    label: str = option("demonstration", "Label of each motion. Between motions the label is 'pause'.")
     set_task: bool = option(True, "Send the task to the simulator first; otherwise the simulator must already have it.")
     command_timeout: float = option(
         0.25, "Time after which a velocity command of a person expires.", unit="s", minimum=0.02, maximum=10.0
@@ -120,7 +127,7 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.last_shift) != 2:
-            raise ConfigurationError(f"last_shift must be x, y, got {self.last_shift}", self.last_shift)
+            raise ConfigurationError(f"last_shift must be two numbers x, y, got {self.last_shift}", self.last_shift)
         if self.n_places > 1 and not self.set_task:
             raise ConfigurationError("set_task must be true if the goal has several places", self.n_places)
 

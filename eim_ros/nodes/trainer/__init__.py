@@ -1,1 +1,1 @@
-"""The node `trainer`, which trains models through an action."""
+"""The node `trainer`, whose action trains models."""

@@ -1,7 +1,7 @@
 """`Trainer`: a lifecycle node whose action `~/train` trains a model on a data set, as `eim train` does.
 
 Each training runs in a separate process, see `training_process`. The node accepts a goal if it is active and no other
-training is running. The result of the goal reports any error in it. A training continues if the client exits.
+training is running. If a goal is invalid, its result contains the error. A training continues if the client exits.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
 
-_PATIENCE = 0.05  # [s] polling period of a training, and so the maximum delay of a cancellation
+_PATIENCE = 0.05  # [s] polling period of a training, which is also the maximum delay of a cancellation
 _LARGEST_SEED = 2**31
 _LARGEST_COUNT = 2**32 - 1  # maximum of a uint32 field of the message
-_KINDS = {  # kinds of file that a training may replace, as named by `described_file`
+_KINDS = {  # kinds of files that a training may replace, in the words of `described_file`
     "ik": ("the file of a mixture of experts (.safetensors)", "the file of a gaussian mixture (.safetensors)"),
     "motion": ("the file of a motion prior (.safetensors)",),
 }
@@ -63,7 +63,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up.clear()
 
     def cleanup(self) -> None:
-        """End the current training. Deactivating the node alone does not end it."""
+        """End the current training, which continues if the node is only deactivated."""
         self._giving_up.set()
 
     def end(self, timeout: float) -> bool:
@@ -83,7 +83,7 @@ class Trainer(ManagedNode[TrainerSettings]):
 
     def _decide(self, goal: Train.Goal) -> GoalResponse:
         with self._lock:
-            reason = self.inactivity or ("a training is under way" if self._busy else "")
+            reason = self.inactivity or ("another training is running" if self._busy else "")
             if reason:
                 self.get_logger().warning(f"goal rejected: {reason}")
                 return GoalResponse.REJECT
@@ -97,7 +97,7 @@ class Trainer(ManagedNode[TrainerSettings]):
     def _execute(self, goal_handle: ServerGoalHandle) -> Train.Result:
         try:
             result = self._train(goal_handle)
-        except Exception as error:  # the client must get a result after any error
+        except Exception as error:  # the client must get a result even after an unexpected error
             result = _result(Outcome(False, reason_of(error)))
             with contextlib.suppress(Exception):
                 goal_handle.abort()
@@ -120,7 +120,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         data, robot = files.readable(goal.data), self._robot_file(goal.robot)
         output = files.resolve(goal.output) if goal.output else self._fresh_path(task, goal.algorithm or "eim")
         files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
-        check_outputs({"output": output})  # checked here, because the process takes seconds to report it
+        check_outputs({"output": output})  # checked here, because the process would need seconds to report an error
         command = training_command(
             task=task,
             data=str(data),
@@ -136,7 +136,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:
-                # it may have changed since the first check
+                # the file may have changed since the first check
                 files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
                 os.replace(draft, output)
                 outcome = dataclasses.replace(outcome, model=str(output))
@@ -158,7 +158,9 @@ class Trainer(ManagedNode[TrainerSettings]):
             if goal_handle.is_cancel_requested or self._giving_up.is_set():
                 process.end()
                 is_ending = self._giving_up.is_set()
-                return Outcome(False, "the node was ended" if is_ending else f"canceled while {process.progress.phase}")
+                return Outcome(
+                    False, "the node was shut down" if is_ending else f"canceled while {process.progress.phase}"
+                )
             elapsed = time.monotonic() - began
             if told < 0.0 or elapsed - told >= self.settings.feedback_period:
                 told = elapsed
@@ -175,8 +177,10 @@ class Trainer(ManagedNode[TrainerSettings]):
             return robot_path(robot)
         path = self.settings.data.readable(robot)
         if ".xacro" in path.name:  # xacro macros can include any file and evaluate Python
-            raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
-        if is_mjcf(path.read_bytes()):  # so can MJCF
+            raise RobotError(
+                f"{path} is not expanded for a remote caller: give a URDF (xacro FILE > robot.urdf)", robot
+            )
+        if is_mjcf(path.read_bytes()):  # MJCF can include any file too
             raise RobotError(f"{path} is MJCF, which is not read for a remote caller: give a URDF", robot)
         return path
 

@@ -2,7 +2,7 @@
 
 Some phases of a fit, such as the search for a starting point or a large matrix product, cannot be interrupted, but a
 process can always be ended. Models are written atomically, so a process that is ended leaves either a complete model or
-none. Temporary files that it may have left are removed.
+no model. Its temporary files are removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Outcome:
     """Outcome of a training."""
 
     success: bool
-    message: str = ""  # cause of a failure, or the meaning of the status, such as that EIM changed nothing
+    message: str = ""  # cause of a failure, or explanation of the status, for example that EIM changed nothing
     model: str = ""  # path of the model that was written; empty if there is none
     status: str = ""  # status of the learner
     metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
@@ -52,9 +52,9 @@ class Outcome:
 def training_command(settings: Sequence[str], device: str = "cpu", **flags: str | int) -> list[str]:
     """Return the command line that runs `eim train`.
 
-    Each value is joined to its flag, so that a value cannot be mistaken for a flag. The flags are task, data,
-    algorithm, robot, output, seed and threads. An empty robot is omitted. Each setting of the algorithm is a word
-    NAME=VALUE. Raise `ConfigurationError` for settings of the run, which name files and devices.
+    Flag and value are one word, so that a value cannot be mistaken for a flag. The flags are task, data, algorithm,
+    robot, output, seed and threads. An empty robot is omitted. Each setting of the algorithm has the form NAME=VALUE.
+    Raise `ConfigurationError` for settings of the run, because they contain files and devices.
     """
     for setting in settings:
         if setting.partition("=")[0].strip().partition(".")[0] == "run":
@@ -68,7 +68,7 @@ def training_command(settings: Sequence[str], device: str = "cpu", **flags: str 
 class TrainingProcess:
     """Process of a running training.
 
-    The thread that creates this object must not end before the process does, see `tied`. `command` comes from
+    The thread that creates this object must not end before the process, see `tied`. `command` comes from
     `training_command`, and `output` is the path of the model that the process writes.
     """
 
@@ -126,7 +126,7 @@ class TrainingProcess:
             record = json.loads(self._answer)
         except json.JSONDecodeError:
             cause = " ".join(self._complaints[-MOST_COMPLAINTS:]).removeprefix("eim train: ")
-            return Outcome(False, cause or f"the training ended with exit code {code} and no word")
+            return Outcome(False, cause or f"the training ended with exit code {code} and without a message")
         status = str(record.get("status", ""))
         message = (
             str(record.get("message", ""))
@@ -152,7 +152,7 @@ class TrainingProcess:
                 told = json.loads(line)
                 known = {name: told[name] for name in Progress.__dataclass_fields__ if told.get(name) is not None}
                 self._progress = Progress(**known)
-            except (ValueError, TypeError, AttributeError):  # not JSON, so an error message
+            except (ValueError, TypeError, AttributeError):  # a line that is not JSON is an error message
                 self._complaints.append(line.strip())
                 del self._complaints[:-MOST_COMPLAINTS]
 

@@ -130,7 +130,7 @@ def test_only_a_file_of_the_same_kind_is_replaced_and_only_on_request(data: Data
     assert data.check_replaceable(ours, (DATA_SET,), True) == ours
     for name, kinds, overwrite, reason in (
         ("ours.npz", (DATA_SET,), False, "exists: .*overwrite"),
-        ("ours.npz", ("a bag",), True, "not replaced: it is a data set .*expected a bag"),
+        ("ours.npz", ("a bag",), True, "not replaced, because it is a data set .*, not a bag"),
         ("foreign.npz", (DATA_SET,), True, "not replaced: it is of an unknown format"),
         ("file", (DATA_SET,), True, "not replaced: it is of an unknown format"),
         ("sub", (DATA_SET,), True, "not a regular file"),

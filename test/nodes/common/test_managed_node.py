@@ -22,7 +22,7 @@ TRIGGERS = {  # a service of each that succeeds in a fresh, active node; the oth
     "fk_collector": "start",
     "planar_simulator": "reset",
 }
-WARNINGS = {"motion_prior_server": "no model is loaded: give the parameter model, or call load_model"}
+WARNINGS = {"motion_prior_server": "no model is loaded: set the parameter model, or call load_model"}
 
 
 @pytest.mark.parametrize("name", NODES)

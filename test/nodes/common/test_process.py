@@ -102,7 +102,7 @@ def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path
     words = ("-m", "eim_ros.nodes", "ik_server", "--model", "none", "--robot", "panda")
     ended = run(*words, ROS_LOG_DIR=str(tmp_path / "file" / "logs"))
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
-    assert "set ROS_LOG_DIR to a folder that can be written" in ended.stderr
+    assert "set ROS_LOG_DIR to a writable folder" in ended.stderr
 
 
 # Or else the thread by which rclpy tells of a signal finds freed memory: 3 of 400 nodes crashed at their end.
@@ -161,7 +161,7 @@ FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 
     [
         ("ik_server", {"max_sample": 10}, "unknown parameter max_sample"),
         ("ik_server", {"groups": "arm=link_3"}, "cannot configure: the tip 'link_3' of group 'arm' is not fixed to"),
-        ("fk_collector", FROM_TOPIC, "no URDF came on /robot_description within 0.2 s"),
+        ("fk_collector", FROM_TOPIC, "no URDF arrived on /robot_description within 0.2 s"),
         ("motion_prior_server", {"model": "iiwa14_pose"}, "cannot read iiwa14_pose"),
     ],
 )

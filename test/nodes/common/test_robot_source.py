@@ -27,8 +27,8 @@ def test_robot_is_found_by_each_source(tmp_path: Path, source: str) -> None:
 @pytest.mark.parametrize(
     ("given", "description", "error", "reason"),
     [
-        ({}, "", ConfigurationError, "no robot: set the parameter robot, robot_description"),
-        ({}, "panda.urdf", ConfigurationError, "not the text of a URDF"),
+        ({}, "", ConfigurationError, "no robot is given: set the parameter robot, robot_description"),
+        ({}, "panda.urdf", ConfigurationError, "must be the text of a URDF"),
         ({"robot": "no_such_robot"}, "", RobotError, "no_such_robot"),
         ({"robot": "panda", "tip_link": "no_such_link"}, "", RobotError, "no_such_link"),
     ],
@@ -52,6 +52,6 @@ def test_log_names_the_default_tip_and_the_other_ends() -> None:
     robot = load_robot(RobotSettings(), text)
     assert chain_of(robot, is_default=False) == "'r' from 'base' to 'tool0'"
     told = chain_of(robot, is_default=True)
-    assert "to 'tool0' (chosen; branches end in 'tool0', 'camera'" in told
+    assert "to 'tool0' (chosen automatically; branches end in 'tool0', 'camera'" in told
     assert "tip_link" in told
     assert chain_of(PANDA, is_default=True) == chain_of(PANDA, is_default=False)  # the panda has one end

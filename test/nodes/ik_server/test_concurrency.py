@@ -58,7 +58,9 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
     server.signal(signal.SIGINT)
     answers = [answer.solutions for answer in client.results(futures)]
     assert {answer.error_code.val for answer in answers} == {ErrorCode.FAILURE}
-    assert {answer.error_code.message for answer in answers} == {"ik_server was ended before this was solved"}
+    assert {answer.error_code.message for answer in answers} == {
+        "ik_server was shut down before the request was solved"
+    }
     assert server.wait() == 0, server.log
 
 
@@ -111,7 +113,7 @@ def test_a_second_server_of_one_name_is_refused_until_the_first_is_dead(
     assert client.sample(first, request()).error_code.val == ErrorCode.SUCCESS
     second = start_server()
     assert second.wait() == 1
-    assert "another live node is named /ik_server" in second.log
+    assert "another running node is also named /ik_server" in second.log
     first.kill()  # without a goodbye: the middleware lists it for some seconds more
     third = start_server()
     third.wait_for_log("serving")

@@ -97,7 +97,7 @@ def test_neither_model_nor_robot_is_the_shipped_model_and_a_robot_alone_has_none
 
 
 def test_no_model_needs_a_robot() -> None:
-    with pytest.raises(EimError, match="give a model or a robot"):
+    with pytest.raises(EimError, match="there is neither a model nor a robot"):
         load_sampler(IkServerSettings(model="none"))
 
 

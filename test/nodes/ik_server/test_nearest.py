@@ -220,7 +220,7 @@ def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
     assert solve(request).error_code.message == ""
     unchecked = solve(request, sampler_without_shapes())
     assert unchecked.error_code.val == ErrorCode.SUCCESS
-    assert "avoid_collisions: nothing was checked" in unchecked.error_code.message
+    assert "avoid_collisions: collisions were not checked" in unchecked.error_code.message
 
 
 def test_collisions_are_avoided_only_where_asked() -> None:
@@ -401,7 +401,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
 @pytest.mark.parametrize(
     ("change", "code", "reason"),
     [
-        (put("group_name", "leg"), "INVALID_GROUP_NAME", "'leg'; the groups of this server: arm, man"),
+        (put("group_name", "leg"), "INVALID_GROUP_NAME", "'leg', but the groups of this server are arm, man"),
         (put("ik_link_name", "l6"), LINK, "ik_link_name is 'l6', expected 'flange'"),
         (put("pose_stamped.header.frame_id", "map"), FRAME, "pose_stamped is in"),
         (put("pose_stamped.header.frame_id", "tool"), FRAME, "frame 'tool'"),
@@ -413,22 +413,22 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (put("robot_state.joint_state.name", ["j1"]), STATE, "robot_state.joint_state has 1 names and 0 positions"),
         (at(0.0, 0.0), STATE, "robot_state.joint_state names a joint twice"),
         (at(np.nan), STATE, "robot_state.joint_state is not finite for j1"),
-        (at(**FOREIGN), STATE, "names no joint of this robot, but 'left_j1'"),
-        (at(**FOREIGN), STATE, "the chain has 'j1'"),
+        (at(**FOREIGN), STATE, "has no joint of this robot, only 'left_j1'"),
+        (at(**FOREIGN), STATE, "the names of the chain, 'j1'"),
         (at(**FOREIGN), STATE, "leave joint_state empty"),
         (joints(limited("nose", 0.0)), GOAL, "'nose' is neither a joint of this chain nor in robot_state"),
-        (joints(limited("j2", 3.0)), GOAL, "outside of its limits -2.1 to 2.1"),
-        (joints(limited("j2", 0.0), limited("j2", 1.0)), GOAL, "those of 'j2' exclude each other"),
+        (joints(limited("j2", 3.0)), GOAL, "outside its limits, -2.1 to 2.1"),
+        (joints(limited("j2", 0.0), limited("j2", 1.0)), GOAL, "the constraints of 'j2' contradict each other"),
         (joints(limited("j2", 0.0, -0.1)), GOAL, "tolerances of at least 0"),
         (joints(limited("j2", np.nan)), GOAL, "expected a finite position"),
         (places(within("nose", np.zeros(3), 1.0)), LINK, "no link 'nose'"),
         (places(within("left_finger", np.zeros(3), 1.0)), LINK, "moved by joint 'finger'"),
-        (places(within("l4", np.zeros(3), 1.0, "map")), FRAME, "position_constraints: that of link"),
+        (places(within("l4", np.zeros(3), 1.0, "map")), FRAME, "position_constraints: the constraint of link"),
         (places(within("l4", np.zeros(3), -1.0)), GOAL, "size of a sphere"),
         (places(within("flange", np.zeros(3), 0.01)), NONE, "have a link outside of its region"),
         (places(PositionConstraint(link_name="l4")), GOAL, "has no shape"),
         (places(*[PositionConstraint()] * 101), GOAL, "101 constraints of links, but at most 100 are allowed"),
-        (places(with_shapes(1001)), GOAL, "1001 primitives, at most 1000 are allowed"),
+        (places(with_shapes(1001)), GOAL, "1001 primitives, but at most 1000 are allowed"),
         (turns(turned("l4", np.eye(3), (1.0, -1.0, 1.0))), GOAL, "must be from 0 to inf"),
         (turns(turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map")), FRAME, "orientation_constraints: "),
         (turns(no_quaternion()), GOAL, "quaternion is zero"),

@@ -160,13 +160,16 @@ def test_each_kind_of_shape_is_taken(scene: PlanningSceneObjects) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (scene_of(ball("a", frame="camera")), "'a': it is in frame 'camera', expected one that is fixed to the base"),
+        (
+            scene_of(ball("a", frame="camera")),
+            "'a': it is in frame 'camera', expected a frame that is fixed to the base",
+        ),
         (scene_of(collision_object("a", planes=[Plane()])), "a plane cannot be checked"),
         (scene_of(collision_object("a", primitives=[BALL])), "'a': "),
         (scene_of(collision_object("a", meshes=[MeshMessage()], mesh_poses=[at(0.0)])), "vertices of a mesh"),
         (scene_of(collision_object("a", MOVE)), "moved before it was added"),
         (scene_of(octomap=b"1"), "octomap"),
-        (scene_of(matrix=matrix_of("cup hand", [[True]])), "matrix has rows of another length"),
+        (scene_of(matrix=matrix_of("cup hand", [[True]])), "matrix has rows whose length differs"),
     ],
 )
 def test_what_cannot_be_checked_is_told_until_it_is_gone(
@@ -243,10 +246,10 @@ def with_triangles(n: int) -> IKConstraints:
 
 
 TOO_MUCH: dict[str, tuple[Callable[[], IKConstraints], str]] = {
-    "boxes": (lambda: with_boxes(11), "11 obstacles, at most 10 .*parameter max_obstacles"),
-    "points": (lambda: with_points(11), "11 points in clouds, at most 10 .*parameter max_points"),
+    "boxes": (lambda: with_boxes(11), "11 obstacles, but at most 10 .*parameter max_obstacles"),
+    "points": (lambda: with_points(11), "11 points in clouds, but at most 10 .*parameter max_points"),
     "points to be thinned": (lambda: with_points(101, 0.1), "101 points .*at most 100 .*parameter max_points"),
-    "triangles": (lambda: with_triangles(11), "11 triangles in meshes, at most 10 .*parameter max_triangles"),
+    "triangles": (lambda: with_triangles(11), "11 triangles in meshes, but at most 10 .*parameter max_triangles"),
 }
 
 
@@ -264,7 +267,7 @@ def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
     write_stl(tmp_path / "box.stl", vertices, faces)
     message = IKConstraints()
     message.scene.mesh_files, message.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
-    with pytest.raises(MeshError, match="at most 0.0 MB are read .*parameter max_mesh_bytes"):
+    with pytest.raises(MeshError, match="at most 0.0 MB are allowed .*parameter max_mesh_bytes"):
         constraints_of(message, LIMITED, IkServerSettings(data_directory=str(tmp_path)))
 
 
@@ -282,7 +285,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
     monkeypatch.setattr("eim_ros.nodes.ik_server.messages.with_grace", lambda deadline: deadline)
     poses = [pose_message(TURNED)] * 100
     assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
-    with pytest.raises(RequestError, match="there was no time to read 100 of 100 poses") as error:
+    with pytest.raises(RequestError, match="100 of 100 poses were not read in time") as error:
         poses_of(poses, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
