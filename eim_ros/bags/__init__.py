@@ -1,1 +1,1 @@
-"""ROS 2 bags: recording, recovery of truncated files, and import as data sets of motions or of pose and joint pairs."""
+"""ROS 2 bags: recording, recovery of truncated files, and import as motions or as pairs of pose and configuration."""

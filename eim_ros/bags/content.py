@@ -1,14 +1,14 @@
 """Content of a recording as arrays: joint positions, vectors of other topics, and labels, each with its times.
 
 The source is a bag or a table. The joint positions of a bag come from joint states or from trajectory messages. Each
-trajectory is a separate motion, and straight in joint space between its points. Controllers interpolate
-trajectories without velocities in the same way.
+trajectory is a separate motion. Between its points it is a straight line in joint space, which is also how controllers
+interpolate trajectories without velocities.
 
 A CSV table has a column `time` [s], a column for each joint, and optionally a column `label`. An NPZ table has the
 arrays `time` (n,) [s], `positions` (n, n_joints), `joint_names` (n_joints,), and optionally `label` (n,).
 
-Time stamps of the headers are corrected by means of the times of arrival, and single wrong samples are removed, see
-`eim_ros.bags.series`. If several publishers have a part of the joints each, their joint states are merged by time.
+Time stamps of the headers are corrected with the times of arrival, and single wrong samples are removed, see
+`eim_ros.bags.series`. If each of several publishers has only some of the joints, their joint states are merged by time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
-PERIOD = 0.01  # [s] between the rows that a trajectory is resampled to
-APART = 1_000_000_000  # [ns] between trajectories that would otherwise overlap in time
+PERIOD = 0.01  # [s] between the rows of a resampled trajectory
+APART = 1_000_000_000  # [ns] pause between trajectories that would otherwise overlap in time
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -46,7 +46,7 @@ VECTORS = {
     POINT: attrgetter("point.x", "point.y", "point.z"),
     NUMBERS: attrgetter("data"),
 }
-"""Numbers in a message of each type of vectors."""
+"""Functions that return the numbers in a message, by type of message."""
 LABEL_SUFFIX = "/segment"
 NOT_FINITE = "not finite"
 QUATERNION_TOLERANCE = 1e-3
@@ -65,9 +65,9 @@ class BagContent:
     joints: Series  # positions of these joints [rad] or [m]
     # Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
     vectors: dict[str, Series]
-    labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
+    labels: list[tuple[int, str]]  # start [ns] and label of each segment; empty if the bag has no labels
     dropped: Counter[str]  # number of skipped messages for each reason
-    notes: list[str] = field(default_factory=list)  # corrections of clocks, and merged joints
+    notes: list[str] = field(default_factory=list)  # notes on corrected clocks and merged joints
 
 
 def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, str]:
@@ -78,7 +78,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
     rows : tuple of arrays, or None
         Times from the start (n,) [ns] and positions (n, n_joints) [rad] or [m]; None if the trajectory is unusable.
     problem : str
-        Why it is unusable; otherwise empty.
+        Why the trajectory is unusable; otherwise empty.
     """
     times, positions = [], []
     for point in message.points:
@@ -100,7 +100,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
 class Timeline:
     """Sequence of trajectories on one time axis.
 
-    A trajectory begins when it arrived. If the previous one lasts longer, it begins shortly after the end of that one.
+    A trajectory begins at its time of arrival, or shortly after the end of the previous trajectory if that is later.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Timeline:
         self.values.append(rows[1])
 
     def labels(self, told: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Return the begin [ns] of each trajectory, and the label that was valid when it arrived."""
+        """Return the start [ns] of each trajectory, and the label that was valid when the trajectory arrived."""
         known = sorted(told)
         moments = [moment for moment, _ in known]
         rows = np.searchsorted(moments, self.arrivals, side="right") - 1
@@ -136,22 +136,23 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
-    By default, the first joint state names the wanted joints, and all joint states must have them. The default
-    topics are those of joint states, and the only one of labels. Further topics have poses, points or lists of numbers.
+    By default, the wanted joints are those in the first joint state, and all joint states must have them. The default
+    topics are all topics of joint states, and the label topic if there is only one. Further topics have poses, points
+    or lists of numbers.
 
-    If several publishers have a part of the wanted joints each, on one topic or on several, their joint states are
-    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if a wanted joint has no
-    publisher, or if the same joints come on several topics.
+    If each of several publishers has only some of the wanted joints, on one or several topics, their joint states are
+    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if no publisher has a wanted
+    joint, or if several topics have the same joints.
     """
     if joint_topics:
         joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]
         if len({bag.topics[topic] for topic in joint_topics}) > 1:
             raise DataError("joint states and trajectories cannot be merged: choose topics of one type", joint_topics)
-    else:  # joint states are what the robot did; trajectories are only commands
+    else:  # joint states are preferred, because trajectories are only commands
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
-        raise DataError(f"{bag.path} has no joint states and no trajectories; its topics: {listed}", str(bag.path))
+        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics are {listed}", str(bag.path))
     for topic in vector_topics:
         _known(bag, topic, tuple(VECTORS))
     label_topic = _label_topic(bag, label_topic)
@@ -162,7 +163,7 @@ def read_content(
 
 
 class _Publisher:
-    """Joint states or trajectories with the same joints on the same topic. They usually have one publisher."""
+    """Joint states or trajectories with the same joints on the same topic, usually from one publisher."""
 
     def __init__(self, topic: str, joint_names: Sequence[str]) -> None:
         self.topic = topic
@@ -196,10 +197,12 @@ class _Reader:
         self._bag, self._vector_topics, self._label_topic, self._cuts = bag, vector_topics, label_topic, cuts
         self._wanted = None if joint_names is None else tuple(joint_names)
         self._publishers: dict[tuple[str, frozenset[str]], _Publisher] = {}
-        self._relevant: dict[tuple[str, ...], tuple[str, ...]] = {}  # wanted joints among the names in a message
+        self._relevant: dict[
+            tuple[str, ...], tuple[str, ...]
+        ] = {}  # cache of the wanted joints among the names in a message
         self._vectors = {topic: GrowingSeries() for topic in vector_topics}
         self._labels: list[tuple[int, str]] = []
-        self._dropped: dict[str, Counter[str]] = {}  # for each topic
+        self._dropped: dict[str, Counter[str]] = {}  # by topic
 
     def add(self, topic: str, arrival: int, message: Any) -> None:
         if topic == self._label_topic:
@@ -259,7 +262,7 @@ class _Reader:
         return joints
 
     def _chosen(self, joint_topics: Sequence[str]) -> list[_Publisher]:
-        """Return the publishers that together have all wanted joints; the first one has the most of them."""
+        """Return publishers that together have all wanted joints, beginning with the one that has most of them."""
         path, publishers = self._bag.path, list(self._publishers.values())
         usable = [publisher for publisher in publishers if publisher.n_usable]
         if self._wanted is None:
@@ -270,20 +273,21 @@ class _Reader:
             chosen, missing = self._covering(usable, list(self._wanted))
         if missing or not chosen:
             reasons = self._dropped_of(joint_topics, [], is_short=True)
-            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are none"
+            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are no messages"
             wanted = f" of {', '.join(self._wanted)}" if self._wanted else ""
             remedy = ""
             if self._wanted is None and publishers and 0 < len(publishers[0].finite) < len(publishers[0].joint_names):
                 finite = [name for name in publishers[0].joint_names if name in publishers[0].finite]
-                remedy = f"; name the joints that you need (--joints {','.join(finite)})"
+                remedy = f"; select the joints that you need (--joints {','.join(finite)})"
             raise DataError(f"{path} has no usable {self._kind(joint_topics[0])}{wanted}: {why}{remedy}", str(path))
         return chosen
 
     def _covering(self, usable: list[_Publisher], missing: list[str]) -> tuple[list[_Publisher], list[str]]:
         """Choose publishers until no joint is missing.
 
-        Those with more of the wanted joints are chosen first, without held joints, and among them those with more
-        messages. The first chosen publisher of a joint is the one whose positions are used.
+        Publishers with more of the wanted joints are chosen first, where held joints do not count, and among equal ones
+        those with more messages. If several publishers have a joint, the positions of the first chosen publisher are
+        used.
         """
         chosen: list[_Publisher] = []
 
@@ -293,7 +297,7 @@ class _Reader:
 
         for publisher in sorted(usable, key=order):
             if len(publisher.trajectories.begins) and len(publisher.joint_names) < len(self._wanted or ()):
-                continue  # each trajectory is a separate motion, so that they cannot be merged
+                continue  # trajectories cannot be merged, because each is a separate motion
             rivals = [each.topic for each in usable if each.topic != publisher.topic and _same_joints(each, publisher)]
             if missing and set(missing) & set(publisher.joint_names):
                 if rivals:
@@ -305,13 +309,13 @@ class _Reader:
     def _on_several_topics(self, topics: list[str]) -> DataError:
         listed = sorted(topics)
         return DataError(
-            f"{self._bag.path} has the joints on several topics, {', '.join(listed)}: two robots? choose one topic "
-            "by --joint-topic",
+            f"{self._bag.path} has the same joints on several topics, {', '.join(listed)}: select one of them with "
+            "--joint-topic",
             listed,
         )
 
     def _ambiguous(self, publishers: list[_Publisher]) -> DataError:
-        """Return the error for joint states of several publishers if no joints were asked for."""
+        """Return the error for joint states of several publishers if no joints were requested."""
         topics = list(dict.fromkeys(publisher.topic for publisher in publishers))
         if all(_same_joints(publisher, publishers[0]) for publisher in publishers):
             return self._on_several_topics(topics)
@@ -321,8 +325,9 @@ class _Reader:
         groups = "; ".join(str(publisher) for publisher in publishers[:4])
         more = "" if len(publishers) <= 4 else f"; and {len(publishers) - 4} more"
         return DataError(
-            f"{self._bag.path}: {kind} of different joints come {where} ({groups}{more}): one robot? merge its "
-            f"joints by --joints {','.join(names)} or by --robot; two robots? choose one topic by --joint-topic",
+            f"{self._bag.path}: there are {kind} of different joints {where} ({groups}{more}). If they belong to "
+            f"one robot, merge them with --joints {','.join(names)} or --robot; otherwise select a topic with "
+            "--joint-topic",
             names,
         )
 
@@ -365,7 +370,7 @@ class _Reader:
             publisher.trajectories.add(arrival, rows)
 
     def _publisher(self, topic: str, names: Sequence[str]) -> _Publisher | None:
-        """Return the publisher of the wanted joints among these names on a topic, by default of all names."""
+        """Return the publisher, on a topic, of the wanted joints among these names; by default of all names."""
         key = tuple(names)
         if key not in self._relevant:
             relevant = key if self._wanted is None else tuple(name for name in self._wanted if name in key)
@@ -386,9 +391,9 @@ class _Reader:
         if not np.isfinite(values).all() or (kind == POSE and np.abs(values).max() >= LARGEST_POSITION):
             self._drop(topic, NOT_FINITE)
         elif kind == POSE and abs(np.linalg.norm(values[3:]) - 1.0) > QUATERNION_TOLERANCE:
-            self._drop(topic, "quaternion not of length 1")
+            self._drop(topic, "whose quaternion does not have length 1")
         elif rows.values and len(values) != len(rows.values[0]):
-            self._drop(topic, f"{len(values)} numbers instead of {len(rows.values[0])}")
+            self._drop(topic, f"with {len(values)} numbers instead of {len(rows.values[0])}")
         elif rows.values and header is not None and header.frame_id != rows.frame:
             self._drop(topic, f"in frame '{header.frame_id}' instead of '{rows.frame}'")
         else:
@@ -419,7 +424,7 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
     found = [topic for topic in bag.topics_of(TEXT) if topic.endswith(LABEL_SUFFIX)]
     if len(found) > 1:
         raise DataError(
-            f"{bag.path} has labels on several topics, {', '.join(found)}: choose one (--label-topic)", found
+            f"{bag.path} has labels on several topics, {', '.join(found)}: select one of them with --label-topic", found
         )
     return found[0] if found else None
 
@@ -427,16 +432,16 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
 def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None = None) -> BagContent:
     """Read a CSV or NPZ table; the result is a bag content without other topics.
 
-    Rows with spikes are dropped, see `eim_ros.bags.series.spikes`. The joints are in the order of `joint_names`, by
-    default of the table. Raise `DataError` if the table cannot be read or is wrong. The message names the column, line
-    or joint.
+    Rows with spikes are dropped, see `eim_ros.bags.series.spikes`. The joints are in the order of `joint_names`, or by
+    default in the order of the table. Raise `DataError` if the table cannot be read or is invalid. The message names
+    the column, line or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)
     except (OSError, csv.Error, *ARCHIVE_ERRORS) as error:
         raise DataError(f"{path} cannot be read: {error}", str(path)) from error
     if missing := [name for name in joint_names or () if name not in names]:
-        raise DataError(f"{path} lacks joint {missing[0]}; it has {', '.join(names)}", missing)
+        raise DataError(f"{path} has no joint {missing[0]}; its joints are {', '.join(names)}", missing)
     if not len(times):
         raise DataError(f"{path} has no rows", str(path))
     wanted = list(joint_names or names)
@@ -464,7 +469,7 @@ def _csv(path: Path) -> Columns:
         lines = csv.reader(file)
         header = [name.strip() for name in next(lines, [])]
         if TIME not in header:
-            raise ValueError(f"its first line must name the columns, one of them {TIME!r}, got {','.join(header)!r}")
+            raise ValueError(f"its first line must name the columns, including {TIME!r}, got {','.join(header)!r}")
         if len(set(header)) < len(header):
             raise ValueError("two columns have the same name")
         names = [name for name in header if name not in (TIME, LABEL)]
@@ -474,7 +479,7 @@ def _csv(path: Path) -> Columns:
             if not line:
                 continue
             if len(line) != len(header):
-                raise ValueError(f"line {lines.line_num} has {len(line)} columns, the first one {len(header)}")
+                raise ValueError(f"line {lines.line_num} has {len(line)} columns, but the first line has {len(header)}")
             try:
                 rows.append([float(line[index]) for index in numbers])
             except ValueError as error:
@@ -482,7 +487,7 @@ def _csv(path: Path) -> Columns:
             if LABEL in header:
                 labels.append(line[header.index(LABEL)].strip())
     if not names:
-        raise ValueError(f"it has no joint column, only {', '.join(header)}")
+        raise ValueError(f"it has no column of a joint, only {', '.join(header)}")
     table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
     return table[:, 0], table[:, 1:], names, labels
 
@@ -493,14 +498,16 @@ def _npz(path: Path) -> Columns:
     with np.load(path, allow_pickle=False) as archive:
         if missing := [name for name in (TIME, "positions", "joint_names") if name not in archive.files]:
             held = ", ".join(archive.files) or "nothing"
-            more = "; a data set needs no import" if {"sample", "description"} <= set(archive.files) else ""
-            raise ValueError(f"it lacks {', '.join(missing)}; it holds {held}{more}")
+            more = (
+                "; it is a data set, which needs no import" if {"sample", "description"} <= set(archive.files) else ""
+            )
+            raise ValueError(f"it has no array {', '.join(missing)}, only {held}{more}")
         times, positions = (np.asarray(archive[name], dtype=np.float64) for name in (TIME, "positions"))
         names = [str(name) for name in np.atleast_1d(archive["joint_names"])]
         labels = [str(label) for label in archive[LABEL]] if LABEL in archive.files else []
     if times.ndim != 1 or positions.shape != (len(times), len(names)) or (labels and len(labels) != len(times)):
         shapes: Any = times.shape, positions.shape, len(names), len(labels)
         raise ValueError(
-            f"time (n,), positions (n, n_joints), joint_names and label have shapes that do not fit: {shapes}"
+            f"the shapes of time (n,), positions (n, n_joints), joint_names and label do not match: {shapes}"
         )
     return times, positions, names, labels

@@ -14,7 +14,7 @@ from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.errors import DataError, RobotError
 from eim_ros.kinematics import Robot, joint_limits
 
-DESCRIPTION = "robot_description"  # end of the names of topics
+DESCRIPTION = "robot_description"  # last part of the topic names
 Limits = dict[str, tuple[float, float]]
 """Lower and upper limit of joints by name [rad] or [m]; infinite for continuous joints."""
 
@@ -37,7 +37,7 @@ class Bounds:
 
     @classmethod
     def described(cls, joint_names: Sequence[str], limits: Mapping[str, tuple[float, float]]) -> Bounds | None:
-        """Return the limits of these joints; None if a joint is not among them."""
+        """Return the limits of the joints in `joint_names`; None if one of them is missing in `limits`."""
         if not all(name in limits for name in joint_names):
             return None
         lower, upper = np.array([limits[name] for name in joint_names]).T
@@ -49,9 +49,9 @@ class Bounds:
 
 
 def described_limits(paths: Sequence[str | Path]) -> tuple[Limits, dict[str, list[str]]]:
-    """Return the joint limits in the robot descriptions of bags, and notes on descriptions that are not used, by path.
+    """Return the joint limits in the robot descriptions of bags, and for each path notes on unused descriptions.
 
-    A joint whose limits differ between descriptions, or are equal to each other, is left out.
+    A joint is omitted if descriptions give different limits for it, or if its lower and upper limits are equal.
     """
     limits, contradicted, notes = Limits(), set[str](), dict[str, list[str]]()
     for path in paths:
@@ -66,7 +66,7 @@ def described_limits(paths: Sequence[str | Path]) -> tuple[Limits, dict[str, lis
                 if limits.setdefault(name, (lower, upper)) != (lower, upper):
                     remarks.append(f"the limits of joint {name} on {topic} differ from those of an earlier description")
                 elif lower == upper:
-                    remarks.append(f"the limits of joint {name} on {topic} are equal")
+                    remarks.append(f"the lower and upper limit of joint {name} on {topic} are equal")
                 else:
                     continue
                 contradicted.add(name)
@@ -82,4 +82,4 @@ def _texts(path: str | Path) -> dict[str, str]:
             topics = [topic for topic in bag.topics_of(TEXT) if topic.endswith(DESCRIPTION)]
             return {topic: message.data for topic, _, message in bag.messages(topics)} if topics else {}
     except (DataError, OSError):
-        return {}  # the import reports why the bag cannot be read
+        return {}  # the import itself reports why the bag cannot be read

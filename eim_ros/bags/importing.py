@@ -30,7 +30,7 @@ from eim_ros.core.files import finite
 from eim_ros.kinematics import Robot
 
 START_CONTEXT = "start"
-ROUNDING = 1e-9  # [s], and relative
+ROUNDING = 1e-9  # [s], and as a relative tolerance
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class MotionForm:
 
     n_points: int = 50  # number of points of each motion, equally spaced in time
     method: str = "linear"  # interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`
-    # Sources of the context, in this order. "start" is the joint values at the start of the motion. Other sources are
-    # topics of points, poses (only their positions) or lists of numbers. Their value is the latest one at the middle of
-    # the segment, or else the first one after it.
+    # Sources of the context, in this order. "start" means the joint values at the start of the motion. Other sources
+    # are topics of points, poses (only their positions) or lists of numbers. The latest value before the middle of the
+    # segment is used, or else the first value after it.
     contexts: tuple[str, ...] = ()
     min_duration: float = 0.1  # shorter motions are skipped [s]
     # motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m]
     min_displacement: float = 0.005
-    # remove the time before a joint first moves by `min_displacement`, and after the last one stops
+    # remove the time before a joint has moved by `min_displacement`, and the time after the last joint has stopped
     trim: bool = False
 
 
@@ -55,7 +55,8 @@ def import_motions(
 ) -> tuple[DataSet, list[BagReport]]:
     """Import one resampled motion from each continuous segment.
 
-    The paths are bags or tables. Raise `DataError` if no motion is left. The value of the error is the list of reports.
+    The paths are bags or tables. Raise `DataError` if there is no usable motion. The value of the error is the list of
+    reports.
 
     Returns
     -------
@@ -63,8 +64,8 @@ def import_motions(
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
         [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits come from the robot, or else
-        from the robot descriptions in the bags (None for a joint without limits). If neither has them, they are the
-        range of each joint in the recording. The source is "robot" or "recording".
+        from the robot descriptions in the bags (None for a joint without limits). If neither is available, the limits
+        are the range of each joint in the recording. The source is "robot" or "recording".
     reports : list of BagReport
         One for each bag.
 
@@ -93,7 +94,7 @@ def import_motions(
     for content, segment, piece, told in _pieces(paths, selection, form, topics, notes, reports):
         context, told.reason = _context(content, segment, form.contexts)
         if contexts and context is not None and len(context) != len(contexts[0]):
-            told.reason = f"its context has {len(context)} numbers, that of others {len(contexts[0])}"
+            told.reason = f"its context has {len(context)} numbers, but others have {len(contexts[0])}"
         if told.reason or context is None:
             continue
         names = content.joint_names
@@ -126,7 +127,7 @@ def import_motions(
 
 @dataclass(frozen=True)
 class EpisodeForm:
-    """Settings of the import of episodes; for those without a comment see `MotionForm`."""
+    """Settings of the import of episodes. `MotionForm` explains the settings without a comment."""
 
     rate: float = 30.0  # number of configurations per second [Hz]
     method: str = "linear"
@@ -148,8 +149,8 @@ def import_episodes(
 ) -> tuple[tuple[str, ...], list[Episode], list[BagReport]]:
     """Import one episode from each continuous segment, resampled at a constant rate.
 
-    Configuration i belongs to the time i / rate after the start of the motion. The paths are bags or tables. Raise
-    `DataError` if no episode is left. The value of the error is the list of reports.
+    Configuration i is at the time i / rate after the start of the motion. The paths are bags or tables. Raise
+    `DataError` if there is no usable episode. The value of the error is the list of reports.
 
     Returns
     -------
@@ -160,7 +161,7 @@ def import_episodes(
 
     Examples
     --------
-    The gripper keeps its position until the next one, and the elbow moves on a straight line between two:
+    The gripper keeps each position until its next message, and the elbow is interpolated linearly:
 
     >>> import numpy as np
     >>> from eim_ros.bags.importing import EpisodeForm, import_episodes
@@ -208,7 +209,8 @@ def _pieces(
 ) -> Iterator[tuple[BagContent, Segment, Piece, SegmentReport]]:
     """Iterate over the usable segments with their motions, and append the report on each bag.
 
-    The caller may refuse a segment by a reason in its report. The first segment that is used determines the joints.
+    The caller may reject a segment by setting a reason in its report. The first segment that is used determines the
+    joints.
     """
     names = bags.wanted_names(selection)
     for path in paths:
@@ -233,7 +235,7 @@ def _pieces(
 
 
 def _resampled(piece: Piece, moments: FloatArray, method: str, is_held: BoolArray) -> FloatArray:
-    """Return the positions (n, n_joints) at other times; those of held joints are the latest before."""
+    """Return the positions (n, n_joints) at other times. A held joint has its latest position before each time."""
     positions = interpolated(piece.times, piece.positions, moments, method)
     rows = np.searchsorted(piece.times, moments + ROUNDING, side="right") - 1
     return np.where(is_held, piece.positions[rows], positions)
@@ -241,13 +243,13 @@ def _resampled(piece: Piece, moments: FloatArray, method: str, is_held: BoolArra
 
 def _no_motion(segment: Segment, form: MotionForm | EpisodeForm) -> str:
     if not segment.n_messages:
-        return "no joint states in it"
+        return "it has no joint states"
     if segment.cuts:
         return f"not continuous: {segment.problem}"
     (piece,) = segment.pieces
     if len(piece.times) < 2 or piece.duration < form.min_duration:
         found = f"{len(piece.times)} joint states within {piece.duration:.3f} s"
-        return f"{found}, shorter than {form.min_duration} s{segment.hint}"
+        return f"{found}, which is shorter than {form.min_duration} s{segment.hint}"
     moved = float(np.ptp(piece.positions, axis=0).max())
     if moved < form.min_displacement:
         return f"the robot stands still: no joint moves by more than {moved:.2g}"
@@ -255,13 +257,13 @@ def _no_motion(segment: Segment, form: MotionForm | EpisodeForm) -> str:
 
 
 def _without_rest(piece: Piece, displacement: float) -> Piece:
-    """Return the rows without those before the motion starts and those after it ends, or all rows if none remain."""
+    """Return the rows from the start to the end of the motion, or all rows if there is no motion."""
     first, last = piece.positions[0], piece.positions[-1]
     left = np.abs(piece.positions - first).max(axis=1) >= displacement
     away = np.abs(piece.positions - last).max(axis=1) >= displacement
     begin = max(int(np.argmax(left)) - 1, 0)
     end = len(away) - int(np.argmax(away[::-1])) if away.any() else len(away) - 1
-    if end <= begin:  # all rows are near the first position or near the last one
+    if end <= begin:  # all rows are near the first or the last position
         return piece
     return Piece(piece.times[begin : end + 1], piece.positions[begin : end + 1])
 
@@ -274,7 +276,7 @@ def _out_of_limits(segment: Segment, bounds: Bounds | None) -> str:
     worst = int(np.argmax(outside))
     if outside[worst] <= LIMIT_TOLERANCE:
         return ""
-    return f"{bounds.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
+    return f"{bounds.joint_names[worst]} exceeds its limits by {outside[worst]:.3g}"
 
 
 def _limits(bounds: Bounds | None, positions: FloatArray) -> tuple[list[Any], list[Any]]:
@@ -295,7 +297,7 @@ def _context(content: BagContent, segment: Segment, sources: Sequence[str]) -> t
         before = int(np.searchsorted(series.arrival, middle, side="right")) - 1
         row = before if before >= 0 else 0
         if not len(series) or series.arrival[row] >= segment.end:
-            return None, f"nothing came on {source} until its end"
+            return None, f"no message arrived on {source} before its end"
         parts.append(_position(series)[row])
     return np.concatenate(parts) if parts else np.zeros(0), ""
 
@@ -313,7 +315,7 @@ def _context_names(content: BagContent, sources: Sequence[str]) -> list[str]:
 
 
 def _position(series: Series) -> FloatArray:
-    """Return the values of a series; for poses only the positions."""
+    """Return the values of a series, or only the positions if they are poses."""
     return series.values[:, :3] if series.is_pose else series.values
 
 
@@ -321,9 +323,9 @@ def _position(series: Series) -> FloatArray:
 class PairForm:
     """Settings of the import of pairs."""
 
-    # topic of the poses of the tip in the frame of the base link; default forward kinematics
+    # topic with poses of the tip in the frame of the base link; default: forward kinematics
     pose_topic: str | None = None
-    rate: float | None = None  # pairs per second [Hz]; default one pair for each joint state
+    rate: float | None = None  # pairs per second [Hz]; default: one pair for each joint state
     method: str = "linear"  # interpolation between joint states if `rate` is given: "linear" or "cubic"
 
 
@@ -332,15 +334,15 @@ def import_pairs(
 ) -> tuple[FloatArray, FloatArray, list[BagReport]]:
     """Import pairs of tip pose and configuration from all continuous pieces of all segments.
 
-    The paths are bags or tables. Raise `DataError` if no pair is left; then the value of the error is the list of
-    reports. Also if there is no robot.
+    The paths are bags or tables. Raise `DataError` if there is no robot or no usable pair. In the latter case, the
+    value of the error is the list of reports.
 
     Returns
     -------
     poses : (n, 4, 4)
         Poses of the tip in the frame of the base link.
     configurations : (n, dof)
-        [rad] or [m].
+        Joint positions [rad] or [m].
     reports : list of BagReport
         One for each bag.
 
@@ -360,7 +362,7 @@ def import_pairs(
     """
     robot = selection.robot
     if robot is None:
-        raise DataError("pairs of pose and configuration need a robot", None)
+        raise DataError("pairs of pose and configuration need a robot: give --robot", None)
     reports: list[BagReport] = []
     poses: list[FloatArray] = []
     configurations: list[FloatArray] = []
@@ -382,7 +384,7 @@ def import_pairs(
             told.reason = selection.refuses(segment.label)
             if told.reason:
                 continue
-            told.reason = segment.problem if segment.n_messages else "no joint states in it"
+            told.reason = segment.problem if segment.n_messages else "it has no joint states"
             origin = _origin(content, segment)
             for piece in segment.pieces:
                 reached, values = _pairs_of(piece, poses_of_tip, origin, robot, selection, form, report.dropped)
@@ -407,11 +409,11 @@ def import_pairs(
 
 def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
     if not len(series):
-        return f"nothing came on {topic}"
+        return f"no message arrived on {topic}"
     if not series.is_pose:
-        return f"{topic} holds no poses"
+        return f"{topic} has no poses"
     if series.frame and series.frame != robot.base_link:
-        return f"poses of {topic} are in frame '{series.frame}', expected the base link '{robot.base_link}'"
+        return f"poses on {topic} are in frame '{series.frame}', expected the base link '{robot.base_link}'"
     return ""
 
 
@@ -422,12 +424,12 @@ def _tip_poses(content: BagContent, topic: str, selection: Selection, report: Ba
     series, difference = on_the_clock_of(series, content.joints)
     if difference:
         way = "ahead of" if difference > 0.0 else "behind"
-        report.notes.append(f"the clock of {topic} is {abs(difference):.3f} s {way} that of the joints: taken out")
+        report.notes.append(f"corrected: the clock of {topic} is {abs(difference):.3f} s {way} that of the joints")
     return series
 
 
 def _origin(content: BagContent, segment: Segment) -> int:
-    """Return the time that is 0 in the pieces of a segment [ns]."""
+    """Return the time [ns] that is time 0 in the pieces of a segment."""
     inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
     return int(content.joints.stamp[inside][0]) if inside.any() else 0
 
@@ -449,7 +451,7 @@ def _pairs_of(
     values = np.where(robot.continuous, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
     known = robot.within_limits(values, LIMIT_TOLERANCE)
     if n_outside := int(np.sum(~known)):
-        dropped["configurations out of the robot's limits"] += n_outside
+        dropped["configurations outside the robot's limits"] += n_outside
     if poses_of_tip is None:
         return robot.fk(values[known]), values[known]
     times = (poses_of_tip.stamp - origin) / SECOND

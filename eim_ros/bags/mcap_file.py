@@ -3,11 +3,12 @@
 A record is an opcode (1 byte), the length of its content (8 bytes), and the content. All numbers are little-endian.
 
 `McapWriter` writes files that are complete after every flush. A process that is killed loses only the messages after
-its last flush. Each flush appends to the open chunk and writes indexes, summary and footer after it, and the next flush
-overwrites these. The length in the chunk header is updated last, so the records that it covers are always complete.
+its last flush. Each flush appends to the open chunk and writes indexes, summary and footer after the chunk. The next
+flush overwrites them. The length in the chunk header is updated last, so the records within this length are always
+complete.
 
-`recover` reads a truncated file record by record and writes the messages to a new file. It trusts the complete records
-of a chunk up to the length in the chunk header. The bytes after them may be remains of an interrupted flush.
+`recover` reads a truncated file record by record and writes the messages to a new file. In a chunk, it only uses
+complete records within the length in the chunk header. Later bytes may be left over from an interrupted flush.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CHUNK_HEADER_SIZE = 1 + 8 + 40  # length of an uncompressed chunk before its fir
 _PREFIX = struct.Struct("<BQ")
 PROFILE = "ros2"
 LIBRARY = "eim_ros"
-CHUNK_SIZE = 1 << 20  # [byte] after which a chunk is closed
+CHUNK_SIZE = 1 << 20  # [byte] size above which a chunk is closed
 _LATEST = 2**64 - 1
 _CHUNK = struct.Struct("<QQQI")
 _FLUSH_EVERY = 1 << 22  # [byte]
@@ -43,7 +44,7 @@ _KNOWN = frozenset(map(int, Opcode))
 
 
 def packed(record: records.McapRecord) -> bytes:
-    """Return a record as the bytes of a file."""
+    """Return the bytes of a record in a file."""
     builder = RecordBuilder()
     record.write(builder)
     content: bytes = builder.end()
@@ -51,7 +52,7 @@ def packed(record: records.McapRecord) -> bytes:
 
 
 def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, memoryview]]:
-    """Yield opcode and content of each record from `start` up to the first incomplete one."""
+    """Yield opcode and content of each record from `start` up to the first incomplete record."""
     view = memoryview(data)
     while start + _PREFIX.size <= len(view):
         opcode, length = _PREFIX.unpack_from(view, start)
@@ -63,7 +64,7 @@ def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int
 
 
 class _OpenChunk:
-    """Chunk that is being written: its position, and its records that are not yet in the file."""
+    """Chunk that is being written: its position, and the records that are not in the file yet."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -84,7 +85,7 @@ class _OpenChunk:
         return self.start + CHUNK_HEADER_SIZE + self.size
 
     def header(self, size: int, crc: int) -> bytes:
-        """Return the header of an uncompressed chunk with `size` bytes of records; a `crc` of 0 means no checksum."""
+        """Return the header of an uncompressed chunk with `size` bytes of records. A `crc` of 0 means no checksum."""
         times = struct.pack("<QQQIIQ", self._earliest, self.last, size, crc, 0, size)
         return _PREFIX.pack(Opcode.CHUNK, 40 + size) + times
 
@@ -126,7 +127,7 @@ class McapWriter:
         self._channels: list[bytes] = []
         self._chunk_indexes: list[bytes] = []
         self._metadata_indexes: list[bytes] = []
-        self.counts: dict[int, int] = {}  # number of messages of each topic, also of pending ones
+        self.counts: dict[int, int] = {}  # number of messages of each topic, including pending ones
         self._first, self._last = _LATEST, 0
         self._size = 0
         start = MAGIC + packed(records.Header(PROFILE, LIBRARY))
@@ -149,7 +150,7 @@ class McapWriter:
 
     @property
     def pending(self) -> int:
-        """Length of the records that are not yet in the file [byte]."""
+        """Length of the records that are not in the file yet [byte]."""
         return self._chunk.size - self._chunk.written
 
     def add_schema(self, name: str, encoding: str, definition: str) -> int:
@@ -186,7 +187,7 @@ class McapWriter:
         start, header = (chunk.end - len(data), b"") if chunk.written else (chunk.start, chunk.header(0, 0))
         self._commit(start, header + data + indexes, [*self._chunk_indexes, index])
         chunk.crc = zlib.crc32(data, chunk.crc)
-        # an open chunk has no checksum: between the two writes the old one would be wrong
+        # an open chunk has no checksum, because an old checksum would be wrong between the two writes
         os.pwrite(self._handle, chunk.header(chunk.size, 0), chunk.start)
         chunk.written, chunk.pending = chunk.size, []
         if chunk.size > self._chunk_size:
@@ -209,7 +210,7 @@ class McapWriter:
         os.close(self._handle)
 
     def _end_chunk(self) -> None:
-        """Write the checksum of the open chunk, and begin the next one."""
+        """Write the checksum of the open chunk and start the next chunk."""
         chunk = self._chunk
         os.pwrite(self._handle, chunk.header(chunk.size, chunk.crc), chunk.start)
         indexes, index = chunk.indexes()
@@ -225,12 +226,12 @@ class McapWriter:
         self._commit(start, data, self._chunk_indexes)
 
     def _commit(self, start: int, data: bytes, chunk_indexes: list[bytes]) -> None:
-        """Write data at a position, then summary and footer. On failure, restore the previous content."""
+        """Write data at a position, then the summary and the footer. On failure, restore the previous content."""
         content = data + self._rear(start + len(data), chunk_indexes)
         before = os.pread(self._handle, self._size - start, start) if start < self._size else b""
         try:
             done = os.pwrite(self._handle, content, start)
-            while done < len(content):  # a second call raises the error of a short write
+            while done < len(content):  # after a short write, the next call raises its error
                 done += os.pwrite(self._handle, content[done:], start + done)
         except OSError:
             os.pwrite(self._handle, before, start)
@@ -315,15 +316,15 @@ def recover(source: Path, destination: Path) -> Recovery:
     if not _size(source):
         raise DataError(f"{source} is empty", str(source))
     with source.open("rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last reference is gone
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed automatically with its last reference
     if content[: len(MAGIC)] != MAGIC:
         raise DataError(f"{source} is not an MCAP file", str(source))
     result, writer = Recovery(), McapWriter(destination)
     try:
         _copy(memoryview(content), writer, result)
     except (ValueError, struct.error, McapError) as error:
-        reason = str(error) or "a record is cut off"
-        result.problems.append(f"what follows message {result.n_messages} is damaged: {reason}")
+        reason = str(error) or "a record is truncated"
+        result.problems.append(f"the file is damaged after message {result.n_messages}: {reason}")
     except BaseException:
         writer.abandon()
         raise
@@ -332,7 +333,7 @@ def recover(source: Path, destination: Path) -> Recovery:
 
 
 def _copy(content: memoryview, writer: McapWriter, result: Recovery) -> None:
-    """Copy all records up to the first damaged one. Types and topics get new numbers."""
+    """Copy all records up to the first damaged record. Types and topics get new numbers."""
     schemas: dict[int, int] = {}
     channels: dict[int, int] = {}
     for opcode, record in _data_records(content, result):
@@ -365,10 +366,12 @@ def _data_records(view: memoryview, result: Recovery) -> Iterator[tuple[int, mem
             return
         start, position = position + 9, position + 9 + length
         if opcode not in _KNOWN or (opcode == Opcode.MESSAGE and in_chunks):
-            result.problems.append(f"from byte {start - 9} on there are no records")
+            result.problems.append(f"there are no records after byte {start - 9}")
             return
         if position > len(view):
-            result.problems.append(f"cut off: the record at byte {start - 9} ends {position - len(view)} bytes later")
+            result.problems.append(
+                f"truncated: {position - len(view)} bytes of the record at byte {start - 9} are missing"
+            )
         if opcode == Opcode.CHUNK:
             in_chunks = True
             yield from _chunk_records(view[start:position], position <= len(view), result)
@@ -386,8 +389,8 @@ def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Ite
         if is_whole:
             data = decompress(bytes(data), compression, size, crc)
         elif compression:
-            raise ValueError(f"its {compression} data is cut off")
-    except Exception as error:  # also errors of the compression library
+            raise ValueError(f"its {compression} data is truncated")
+    except Exception as error:  # the compression library may raise any error
         result.problems.append(f"a chunk of {len(content)} bytes cannot be read: {error}")
         return
     yield from read_records(data)

@@ -11,7 +11,7 @@ import numpy as np
 from eim_ros.bags.series import SECOND, Series, ascending_rows
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
-CLOCKS_APART = 0.1  # [s]; a larger difference of two publishers' clocks cannot be one of delays
+CLOCKS_APART = 0.1  # [s]; a larger difference between two publishers' clocks cannot be explained by delays
 
 
 def merged(
@@ -23,15 +23,15 @@ def merged(
     """Merge the joint states of several publishers by time.
 
     The result has the times of the first publisher. The positions of the others are interpolated linearly between their
-    messages before and after. If these are more than `max_gap` [s] apart, or if one of them is missing, because a
-    publisher started later or stopped earlier, the joint state is dropped. A held joint has the position of its latest
-    message, however old it is. A joint that several publishers have comes from the first of them. If the clocks of the
-    publishers differ, the difference is removed, see `on_the_clock_of`.
+    messages before and after. A joint state is dropped if these two messages are more than `max_gap` [s] apart. It is
+    also dropped if one of them is missing, because a publisher started later or stopped earlier. A held joint has the
+    position of its latest message, however old it is. If several publishers have a joint, the first of them is used. If
+    the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
 
     Parameters
     ----------
     publishers : sequence of tuples
-        Name, joints and series of each, all joints of `joint_names` together.
+        Name, joints and series of each publisher. Together they have all joints in `joint_names`.
     joint_names : tuple of str
         Joints of the result, in this order.
     max_gap : float
@@ -43,7 +43,7 @@ def merged(
     joints : Series
         Merged positions (n, n_joints) [rad] or [m].
     notes : list of str
-        Merged joints, and corrections of clocks.
+        Notes on merged joints and on corrected clocks.
     dropped : Counter
         Number of dropped joint states for each reason.
     """
@@ -64,7 +64,7 @@ def merged(
         series, difference = on_the_clock_of(series, base)
         if difference:
             way = "ahead of" if difference > 0.0 else "behind"
-            notes.append(f"the clock of {name} is {abs(difference):.3f} s {way} that of {base_name}: taken out")
+            notes.append(f"corrected: the clock of {name} is {abs(difference):.3f} s {way} that of {base_name}")
         values, is_near = values_at(series, base.stamp, max_gap)
         latest, is_known = latest_at(series, base.stamp)
         columns |= {joint: (latest if joint in held else values)[:, names.index(joint)] for joint in added}
@@ -75,7 +75,7 @@ def merged(
             continue
         if n_alone := int(np.sum(known & ~is_near)):
             period = np.median(np.diff(series.stamp)) / SECOND if len(series) > 1 else 0.0
-            slow = f" (which comes every {period:.3g} s: increase --max-gap)" if period > max_gap else ""
+            slow = f" (messages come every {period:.3g} s: increase --max-gap)" if period > max_gap else ""
             dropped[f"without {', '.join(added)} within {max_gap} s before and after{slow}"] = n_alone
         known &= is_near
     positions = np.column_stack([columns[name] for name in joint_names])
@@ -83,24 +83,24 @@ def merged(
 
 
 def latest_at(series: Series, stamp: IntArray) -> tuple[FloatArray, BoolArray]:
-    """Return the latest values (m, n_dims) of a series at other times (m,) [ns], and whether there are any (m,)."""
+    """Return the latest values (m, n_dims) of a series at times (m,) [ns], and whether there are any (m,)."""
     rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
     latest = np.searchsorted(series.stamp[rows], stamp, side="right") - 1
     return series.values[rows][np.maximum(latest, 0)], latest >= 0
 
 
 def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
-    """Return a series with its stamps on the clock of another one.
+    """Return a series with its stamps on the clock of another series.
 
-    The difference of stamp and arrival is the offset of a clock from the recorder's clock. It may change slowly, for
-    example in a simulation that is slower than real time. Both offsets are therefore compared at the same times of
-    arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps are not changed.
+    The difference between stamp and arrival is the offset of a clock from the recorder's clock. It may change slowly,
+    for example in a simulation that is slower than real time. Therefore the two offsets are compared at the same times
+    of arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps are not changed.
 
     Returns
     -------
     series : Series
     difference : float
-        How far its clock was ahead of the reference, or 0.0 if the stamps were not changed [s].
+        How far the clock of the series was ahead of the reference [s], or 0.0 if the stamps were not changed.
     """
     zero = reference.arrival[0]
     at, known_at = (series.arrival - zero) / SECOND, (reference.arrival - zero) / SECOND
@@ -118,8 +118,8 @@ def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
 def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArray, BoolArray]:
     """Interpolate a series linearly at other times.
 
-    A joint that turns endlessly changes by almost a revolution at its seam. If a value changes by more than half a turn
-    from one message to the next, the nearer of the two values is returned instead.
+    The value of a continuous joint jumps by almost a revolution where its range ends. If a value changes by more than
+    half a revolution from one message to the next, the value of the nearer message is returned.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArr
     stamp : (m,)
         Times [ns].
     max_gap : float
-        Longest time between the messages before and after [s].
+        Maximum time between the messages before and after [s].
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """Reading and recovery of bags in the format of rosbag2.
 
-A bag is a folder or a single file (MCAP or sqlite3), complete or truncated. The package rosbags reads it. Only messages
-of a few standard types are decoded (`DECODED_TYPES`); other topics are only listed.
+A bag is a folder or a single file (MCAP or sqlite3), and may be truncated. It is read with the package rosbags. Only
+messages of a few standard types are decoded (`DECODED_TYPES`); other topics are only listed.
 
-If metadata.yaml is missing or unusable, the files are read one by one. They then say themselves whether they are
-compressed: files by their suffix `.zstd`, messages by the first bytes of a zstd frame, which no message begins with.
+If metadata.yaml is missing or unusable, the files are read one by one. Compressed files are then recognised by the
+suffix `.zstd`, and compressed messages by the first bytes of a zstd frame, which no uncompressed message has.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ DECODED_TYPES = (
 SUFFIXES = (".mcap", ".db3")
 COMPRESSED = ".zstd"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-LARGEST_MESSAGE = 1 << 26  # limit for a decompressed message [byte]; a damaged one could claim any length
-LATEST = 1 << 62  # [ns], in the year 2116; later times are damage, and their differences exceed 64 bits
+LARGEST_MESSAGE = 1 << 26  # [byte] limit for a decompressed message, because a damaged message can claim any length
+LATEST = 1 << 62  # [ns], in the year 2116; later times are damaged, and their differences exceed 64 bits
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Bag:
     """An open bag."""
 
     path: Path
-    topics: dict[str, str]  # Type of each topic. If a topic has several types, a decoded one is preferred.
-    notes: list[str]  # faults of the bag that could be repaired
+    topics: dict[str, str]  # Type of each topic. If a topic has several types, a type that can be decoded is preferred.
+    notes: list[str]  # notes on faults of the bag that were repaired
     _readers: list[Reader] = field(repr=False)
     n_undecoded: int = 0  # number of messages so far that could not be decoded
 
@@ -66,7 +66,7 @@ class Bag:
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
                 if not (isinstance(log_time, int) and 0 <= log_time < LATEST):
-                    raise DataError(f"{self.path} is damaged: the time of a message is impossible", str(self.path))
+                    raise DataError(f"{self.path} is damaged: a message has an impossible time", str(self.path))
                 try:
                     if data[:4] == ZSTD_MAGIC:
                         data = _decompressed(data)
@@ -79,10 +79,10 @@ class Bag:
 
 @contextlib.contextmanager
 def open_bag(path: str | Path) -> Iterator[Bag]:
-    """Open a bag. MCAP files that were truncated are recovered as far as possible.
+    """Open a bag, and recover truncated MCAP files as far as possible.
 
     The path is a data file (.mcap, .db3, or one of them with .zstd), or a folder with data files and usually
-    metadata.yaml. Raise `DataError` if there is no bag, or it cannot be read.
+    metadata.yaml. Raise `DataError` if there is no bag, or if it cannot be read.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
         topics: dict[str, str] = {}
         for connection in (connection for reader in readers for connection in reader.connections):
             if not (isinstance(connection.topic, str) and isinstance(connection.msgtype, str)):
-                raise DataError(f"{path} is damaged: a topic has no name, or no type", str(path))
+                raise DataError(f"{path} is damaged: a topic has no name or no type", str(path))
             if topics.get(connection.topic) not in DECODED_TYPES:
                 topics[connection.topic] = connection.msgtype
         yield Bag(path, topics, notes, readers)
@@ -113,7 +113,7 @@ def recover_bag(path: str | Path) -> list[str]:
     """Repair a bag in place: rewrite truncated MCAP files and create a missing or unusable metadata.yaml.
 
     The path is the folder of a bag, or one MCAP file. Return the repairs that were made. Raise `DataError` if there is
-    no MCAP file, or one cannot be read.
+    no MCAP file, or if a file cannot be read.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _has_metadata(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _refused(what: str) -> Iterator[None]:
-    """Convert all errors in a block to `DataError`.
+    """Convert all exceptions in a block to `DataError`, with a message that begins with `what`.
 
     Damaged bytes make rosbags, databases and decompressors raise errors of many types.
     """
@@ -169,7 +169,7 @@ def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, 
 
 
 def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Reader]:
-    """Open a bag with the help of its metadata.yaml, or else each of its files, which are recovered if necessary."""
+    """Open a bag with its metadata.yaml. If this is impossible, open each of its files and recover it if necessary."""
     files = _files(path)
     damaged = [file for file in files if file.suffix == ".mcap" and not is_whole(file)]
     if path.is_dir() and not damaged:
@@ -191,9 +191,9 @@ def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the data files of a bag. If a file is there with and without compression, the latter is returned.
+    """Return the data files of a bag. If a file exists with and without compression, the uncompressed one is returned.
 
-    A recorder that is killed while it compresses a file leaves both, and only the uncompressed one is complete.
+    A recorder that is killed while it compresses a file leaves both files, and only the uncompressed file is complete.
     """
     if path.is_file():
         files = [path]
@@ -203,8 +203,8 @@ def _files(path: Path) -> list[Path]:
     else:
         raise DataError(f"{path} does not exist", str(path))
     if path.is_dir() and not files and not (path / METADATA_FILE).is_file():
-        expected = "neither metadata.yaml nor .mcap or .db3 files, also not with .zstd"
-        raise DataError(f"{path} is not a bag: it holds {expected}", str(path))
+        expected = "neither metadata.yaml nor .mcap, .db3, .mcap.zstd or .db3.zstd files"
+        raise DataError(f"{path} is not a bag: it contains {expected}", str(path))
     if path.is_file() and not _is_data_file(path):
         raise DataError(f"{path} is not a bag: expected a folder, .mcap, .db3, .mcap.zstd or .db3.zstd", str(path))
     if empty := [file for file in files if not file.stat().st_size]:
@@ -217,10 +217,10 @@ def _is_data_file(path: Path) -> bool:
 
 
 def _by_metadata(folder: Path) -> tuple[Reader | None, str]:
-    """Open a bag with its metadata.yaml, or return why this is impossible.
+    """Open a bag with its metadata.yaml, or return the reason why this is impossible.
 
-    One reason is an empty `storage_identifier`, which `ros2 bag reindex` of ROS 2 Humble writes. Others are files that
-    were renamed, and a recorder that was killed while it wrote the file.
+    Possible reasons are renamed files, a recorder that was killed while it wrote metadata.yaml, and an empty
+    `storage_identifier`, which `ros2 bag reindex` of ROS 2 Humble writes.
     """
     if not (folder / METADATA_FILE).is_file():
         return None, f"{METADATA_FILE} is missing"
@@ -234,7 +234,7 @@ def _by_metadata(folder: Path) -> tuple[Reader | None, str]:
 
 
 def _uncompressed(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
-    """Decompress a file into a temporary folder as far as possible. `DataError` if nothing comes out."""
+    """Decompress a file into a temporary folder as far as possible; raise `DataError` if the result is empty."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     plain = folder / file.with_suffix("").name
     try:
@@ -245,7 +245,7 @@ def _uncompressed(file: Path, notes: list[str], stack: contextlib.ExitStack) -> 
             raise DataError(f"{file} cannot be opened: {error}", str(file)) from error
         notes.append(f"{file.name} is damaged: {error}")
     if not plain.stat().st_size:
-        raise DataError(f"{file} cannot be opened: it ends before its first byte of content", str(file))
+        raise DataError(f"{file} cannot be opened: it is truncated before its first byte of content", str(file))
     return plain
 
 
@@ -257,7 +257,7 @@ def _decompressed(data: bytes) -> bytes:
 def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     found = recover(file, folder / file.name)
-    notes.append("; ".join([f"{file.name} was cut off: {found.n_messages} messages recovered", *found.problems]))
+    notes.append("; ".join([f"{file.name} was truncated: {found.n_messages} messages recovered", *found.problems]))
     return folder / file.name
 
 
@@ -289,5 +289,5 @@ def _metadata_of(files: list[Path]) -> str:
 def _type_hash(name: str) -> str:
     try:
         return definition(name)[1]
-    except DataError:  # the type is not installed; an empty hash means unknown to rosbag2
+    except DataError:  # the type is not installed; for rosbag2, an empty hash means unknown
         return ""

@@ -1,4 +1,4 @@
-"""Recording of one bag after another, with checks for a full disk and for silent topics."""
+"""Recording of bags, one after the other, with checks for a full disk and for topics without messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DISK_CHECK_PERIOD = 0.5  # [s]
 class Recorder:
     """Recorder that starts, labels, stops and discards recordings. It is not thread-safe.
 
-    `min_free_space` returns the disk space that must remain free [byte], and `clock` the time [s]. `BagWriter` explains
-    the label topic and the flush period.
+    `min_free_space` returns the disk space that must remain free [byte], and `clock` returns the time [s]. `BagWriter`
+    explains the label topic and the flush period.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Recorder:
         self._channels: dict[str, int] = {}
         self.topics: tuple[str, ...] = ()  # requested topics of the current or last recording
         self._counts: dict[str, int] = {}
-        self._problems: dict[str, str] = {}  # reason for each topic that cannot be recorded
+        self._problems: dict[str, str] = {}  # for each topic that cannot be recorded, the reason
         self._began = self._ended = self._checked = 0.0
         self._size, self._ending = 0, ""
         self.n_segments = 0
@@ -66,7 +66,7 @@ class Recorder:
 
     @property
     def unknown_topics(self) -> list[str]:
-        """Topics of the current recording whose type is not yet known."""
+        """Topics of the current recording whose type is not known yet."""
         if not self.is_recording:
             return []
         return [name for name in self.topics if name not in self._channels and name not in self._problems]
@@ -83,28 +83,30 @@ class Recorder:
 
     @property
     def message(self) -> str:
-        """Problems of the current or last recording; otherwise empty."""
+        """Problems of the current or last recording; empty if there are none."""
         silent = [name for name in self.topics if not self._counts[name] and name not in self._problems]
         parts = [self._ending, *(f"{name}: {problem}" for name, problem in self._problems.items())]
         if silent:
-            parts.append(f"nothing came on {', '.join(silent)}")
+            parts.append(f"no message arrived on {', '.join(silent)}")
         return "; ".join(part for part in parts if part)
 
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
         """Start a recording.
 
-        The first segment has a label, and begins at the time `now` on the clock of the arrival times [ns]. Raise
-        `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
+        The first segment has the label `label` and begins at the time `now` on the clock of the arrival times [ns].
+        Raise `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
         cannot be created, or the disk is full.
         """
         if self._writer is not None:
-            raise DataError(f"already recording into {self.path}: stop or discard that first", str(self.path))
+            raise DataError(f"already recording into {self.path}: stop or discard this recording first", str(self.path))
         if not topics:
-            raise DataError("no topics to record were given", topics)
+            raise DataError("there are no topics to record: give at least one topic", topics)
         if self._label_topic in topics:
-            raise DataError(f"{self._label_topic} is the recorder's own topic of labels", self._label_topic)
+            raise DataError(
+                f"{self._label_topic} cannot be recorded: the recorder writes labels to it", self._label_topic
+            )
         if path.exists():
-            raise DataError(f"{path} exists already; a bag is never overwritten", str(path))
+            raise DataError(f"{path} exists, and bags are never overwritten: give another path", str(path))
         if problem := self._full_disk(path):
             raise DataError(problem, str(path))
         try:
@@ -120,9 +122,9 @@ class Recorder:
         self.current_label, self.n_segments = label, 1
 
     def add_topic(self, topic: Topic) -> bool:
-        """Add a requested topic whose type is known now.
+        """Add a requested topic when its type is known.
 
-        Returns False, with the reason in `message`, if it cannot be recorded.
+        Return False, with the reason in `message`, if the topic cannot be recorded.
         """
         assert self._writer is not None
         try:
@@ -151,7 +153,7 @@ class Recorder:
     def label(self, text: str, now: int) -> None:
         """Begin a segment at time `now` [ns]."""
         if self._writer is None:
-            raise DataError("not recording: start first", text)
+            raise DataError("no recording is running: start one first", text)
         try:
             self._writer.label(text, now)
         except OSError as error:
@@ -213,11 +215,11 @@ class Recorder:
         writer.abandon()
 
     def _full_disk(self, path: Path) -> str:
-        """Return why there is no room for a bag, or an empty string if there is."""
+        """Return an empty string if there is enough disk space for a bag, otherwise a message."""
         needed, free = self._min_free_space(), free_space(path)
         if free >= needed:
             return ""
-        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB must remain free"
+        return f"the disk of {path} has {free / 1e6:.0f} MB of free space, but {needed / 1e6:.0f} MB must remain free"
 
 
 def free_space(path: Path) -> int:
@@ -229,4 +231,4 @@ def free_space(path: Path) -> int:
 
 
 def _lost(error: OSError) -> str:
-    return f"recording ended: {error.strerror or error}; the bag holds what was flushed before"
+    return f"recording ended: {error.strerror or error}; the bag contains all messages up to the last flush"

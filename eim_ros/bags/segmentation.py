@@ -1,10 +1,10 @@
 """Segmentation of a recording into continuous pieces of motion.
 
-A recording is cut at labels, at gaps, where time runs backwards, and where a joint jumps.
+A recording is cut at labels, at gaps, where the time runs backwards, and where a joint jumps.
 
-The times of messages differ from the times of the motion. A delayed publisher may send several messages at once, 0.1 ms
-apart. A jump is therefore a change of a joint that is both large and too fast for the mean time between messages. If
-several messages arrive at once after a pause, the first one was due earlier, by the mean time for each of the others.
+The times of messages differ from the times of the motion: a delayed publisher may send several messages at once, 0.1 ms
+apart. Therefore a jump is a change of a joint that is both large and too fast for the mean time between messages. If
+several messages arrive at once after a pause, each of them was due one mean time before the next.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy.typing as npt
 from eim_ros.bags.content import BagContent
 from eim_ros.bags.series import SECOND, Cuts, Series, in_order
 
-STAYS = 0.5  # minimum remaining change after a jump, as a share of the sudden change
-MANY = 0.2  # share of joint states out of order above which the time stamps are wrong rather than some messages late
+STAYS = 0.5  # minimum change that remains after a jump, as a fraction of the sudden change
+MANY = 0.2  # with a larger fraction of joint states out of order, the stamps are wrong, not some messages late
 OUT_OF_ORDER = "joint states whose time is out of order"
-STRAY = "joint states at the start or the end of a segment that are apart from the others"
+STRAY = "joint states at the start or the end of a segment that are far from the others"
 TRY_ARRIVAL = " (the header stamps contradict the times of arrival: try --time arrival)"
-AT_ONCE = 0.5  # share of the mean time between messages; a shorter step means that messages were sent together
+AT_ONCE = 0.5  # messages less than this fraction of the mean time apart were sent together
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,11 @@ class Segment:
     pieces: tuple[Piece, ...]
     cuts: tuple[str, ...]  # reasons for the cuts between pieces
     dropped: Counter[str]  # number of skipped joint states for each reason
-    hint: str = ""  # what to try if time stamps look wrong; otherwise empty
+    hint: str = ""  # advice for the user if time stamps look wrong; otherwise empty
 
     @property
     def problem(self) -> str:
-        """Reasons for the cuts, at most three of them, and the hint; empty if there are no cuts."""
+        """At most three reasons for cuts, and the hint; empty if there are no cuts."""
         more = f" and {len(self.cuts) - 3} more" if len(self.cuts) > 3 else ""
         return f"{'; '.join(self.cuts[:3])}{more}{self.hint}" if self.cuts else ""
 
@@ -63,7 +63,7 @@ class Segment:
 def segments_of(
     content: BagContent, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None = None
 ) -> tuple[list[Segment], Counter[str]]:
-    """Split a recording into segments by its labels. Without labels it is one segment.
+    """Split a recording into segments by its labels. Without labels, it is one segment.
 
     `continuous` (n_joints,) marks joints for which a change by a revolution is not a jump.
 
@@ -71,7 +71,7 @@ def segments_of(
     -------
     segments : list of Segment
     dropped : Counter
-        Number of joint states that belong to no segment, for each reason.
+        Number of joint states that do not belong to a segment, for each reason.
 
     Examples
     --------
@@ -146,14 +146,14 @@ def _segment(
 
 
 def _stray(jumps: npt.NDArray[np.bool_], linked: npt.NDArray[np.bool_]) -> int:
-    """Return 1 if the first row is alone, because a joint jumps right after it and not again, else 0."""
+    """Return 1 if a joint jumps right after the first row and not again, so that this row is isolated; else 0."""
     return int(len(jumps) > 2 and bool(jumps[0] and linked[1] and not jumps[1]))
 
 
 def _changes(positions: np.ndarray, continuous: npt.NDArray[np.bool_] | None) -> np.ndarray:
     """Return the largest change of a joint from each row to the next (n - 1,) [rad] or [m].
 
-    Changes of continuous joints are at most half a turn.
+    Changes of continuous joints are at most half a revolution.
     """
     changes = np.diff(positions, axis=0)
     if continuous is not None:
@@ -169,13 +169,13 @@ def _too_fast(
     cuts: Cuts,
     continuous: npt.NDArray[np.bool_] | None,
 ) -> npt.NDArray[np.bool_]:
-    """Return whether a joint is too fast from each kept row to the next (n - 1,), or between skipped rows there.
+    """Return whether a joint is too fast from each kept row to the next (n - 1,), skipped rows in between included.
 
-    Each message counts for at least the mean time between messages without cuts, even if its stamp is late.
+    The time between messages counts as at least the mean time between messages without cuts, even if a stamp is late.
 
-    A skipped row may belong to another time. A sudden change to it is therefore a jump only if the joint stays away
-    afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock. For a message that
-    was overtaken, only the order of the clock shows its true neighbours.
+    A skipped row may belong to another time. Therefore a sudden change to it is a jump only if the joint does not
+    return afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock. Only the
+    order of the clock shows the true neighbours of a message that was overtaken.
     """
     n_messages = np.diff(kept)
     steps = np.diff(clock[kept]) / SECOND
@@ -203,11 +203,11 @@ def _too_fast(
 
 
 def _due(steps: np.ndarray, mean: float) -> np.ndarray:
-    """Return the time from each message to when the next one was due (n - 1,) [s].
+    """Return the time (n - 1,) [s] from each message to the time at which the next message was due.
 
     A message that arrives together with later ones was due earlier than it arrived.
     """
     rows = np.arange(len(steps))
     punctual = np.where(steps < AT_ONCE * mean, len(steps), rows)
-    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # later messages that were sent together
+    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # number of later messages that were sent together
     return np.asarray(steps - mean * np.append(n_waiting[1:], 0))

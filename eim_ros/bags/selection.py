@@ -1,6 +1,6 @@
-"""Common parts of the imports of motions and pairs: the selection, reading one bag, and reports.
+"""Code that the imports of motions and pairs share: selection, reading of one bag, and reports.
 
-A report lists the parts of a bag that `eim import` used, and the parts that it skipped, with reasons.
+A report lists which parts of a bag `eim import` has used, and which parts it has skipped and why.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def lines(report: BagReport, what: str) -> list[str]:
 class Selection:
     """Selection of joints, topics and segments to import from bags."""
 
-    # wanted joints; default the joints of `robot`, or else of the first joint state
+    # wanted joints; default: the joints of `robot`, or else of the first joint state
     joint_names: tuple[str, ...] | None = None
-    robot: Robot | None = None  # defines the limits and which joints are continuous
+    robot: Robot | None = None  # robot that defines the limits and the continuous joints
     limits: Limits = field(default_factory=dict)  # joint limits by name, which are used without a robot
-    joint_topics: tuple[str, ...] = ()  # default all topics of joint states; several are merged
-    label_topic: str | None = None  # default the only suitable topic of the bag
-    labels: tuple[str, ...] = ()  # labels of the segments to use; empty means all
+    joint_topics: tuple[str, ...] = ()  # default: all topics of joint states; several topics are merged
+    label_topic: str | None = None  # default: the only suitable topic of the bag
+    labels: tuple[str, ...] = ()  # labels of the segments to use; empty: all
     skipped_labels: tuple[str, ...] = ()  # labels of segments to skip
     cuts: Cuts = field(default_factory=Cuts)
 
@@ -92,10 +92,10 @@ class Selection:
         return Bounds.of_robot(self.robot) if self.robot else Bounds.described(joint_names, self.limits)
 
     def refuses(self, label: str) -> str:
-        """Return why a segment with this label is not wanted, or an empty string if it is."""
+        """Return why segments with this label are not used; empty if they are used."""
         if self.labels and label not in self.labels:
-            return "label not asked for"
-        return "label to be skipped" if label in self.skipped_labels else ""
+            return "its label is not selected"
+        return "its label is to be skipped" if label in self.skipped_labels else ""
 
 
 def wanted_names(selection: Selection) -> tuple[str, ...] | None:
@@ -108,12 +108,12 @@ def read_bag(
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
     """Read one bag or table.
 
-    By default, the first joint state names the wanted joints. `topics` are further topics to read.
+    By default, the wanted joints are those in the first joint state. `topics` are further topics to read.
 
     Returns
     -------
     report : BagReport
-        Report without segments, which the caller adds. It contains the reason if the bag is unusable.
+        Report to which the caller adds the segments. If the bag is unusable, it contains the reason.
     content : BagContent or None
         None if the bag is unusable.
     segments : list of Segment
@@ -134,7 +134,7 @@ def read_bag(
     report.notes += content.notes
     bounds = selection.bounds(content.joint_names)
     if missing := [name for name in selection.cuts.held if name not in content.joint_names]:
-        report.error = f"no joint {missing[0]!r} to hold; the joints are {', '.join(content.joint_names)}"
+        report.error = f"there is no joint {missing[0]!r} to hold; the joints are {', '.join(content.joint_names)}"
         return report, None, []
     segments, dropped = segments_of(content, selection.cuts, bounds.continuous if bounds else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
@@ -144,12 +144,12 @@ def read_bag(
 def _table(path: Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]) -> BagContent:
     asked = [*filter(None, (*selection.joint_topics, selection.label_topic)), *topics]
     if asked:
-        raise DataError(f"{path} is a table and has no topic {asked[0]}", asked[0])
+        raise DataError(f"{path} is a table, which has no topics, but the topic {asked[0]} is requested", asked[0])
     return read_table(path, names, selection.cuts)
 
 
 def nothing_left(reports: list[BagReport], what: str) -> DataError:
-    """Return the error for an import without results, with the most common reasons."""
+    """Return the error, with the most common reasons, for an import without results."""
     reasons = Counter[str]()
     for report in reports:
         if report.error:
@@ -158,11 +158,11 @@ def nothing_left(reports: list[BagReport], what: str) -> DataError:
         reasons.update({f"{n} {reason}": 1 for reason, n in report.dropped.items()})
     causes = "; ".join(reason for reason, _ in reasons.most_common(5)) or "the bags contain no segments"
     more = f"; and {len(reasons) - 5} more reasons" if len(reasons) > 5 else ""
-    return DataError(f"{len(reports)} bags contain no {what} that can be used: {causes}{more}", reports)
+    return DataError(f"{len(reports)} bags contain no usable {what}: {causes}{more}", reports)
 
 
 def told_of(segment: Segment) -> SegmentReport:
-    """Return the initial report on a segment, before anything is used from it."""
+    """Return the initial report on a segment before any part of it is used."""
     duration = (segment.end - segment.begin) / SECOND
     return SegmentReport(segment.label, duration, segment.n_messages)
 

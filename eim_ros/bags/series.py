@@ -1,13 +1,13 @@
-"""Vectors over time from the messages of one publisher, and what corrects their times and removes wrong values.
+"""Vectors over time from the messages of one publisher, correction of their times, and removal of wrong values.
 
-Publishers make four kinds of mistakes with the time stamps in their headers, and each has its own treatment:
+The time stamps in headers can be wrong in four ways, which are treated as follows:
 
-- Stamps are missing (zero), or all equal. Times of arrival replace them if that is true of all messages.
+- All stamps are missing (zero) or equal: times of arrival replace them.
 - The clock is set during the recording: the step is removed, see `mended_stamps`.
 - A few stamps are far from the stamps before and after: these messages are dropped, see `plausible_stamps`.
-- Messages overtake each other, or come twice: those in ascending order remain, see `ascending_rows`.
+- Messages overtake each other, or come twice: only messages in ascending order are kept, see `ascending_rows`.
 
-With `Cuts.use_arrival` the times of arrival replace all stamps.
+With `Cuts.use_arrival`, the times of arrival replace all stamps.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ import numpy.typing as npt
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
 SECOND = 1e9  # [ns]
-SMALLEST = 10_000_000  # [ns], minimum clock step to correct; smaller ones affect few messages
-WINDOW = 1_000_000_000  # [ns] before and after a step; messages are rarely delayed by half of it
+SMALLEST = 10_000_000  # [ns] minimum clock step to correct; smaller steps affect few messages
+WINDOW = 1_000_000_000  # [ns] time before and after a step; messages are rarely delayed by half of this
 FEWEST = 10  # minimum number of messages on each side for a median
-N_EARLIER = 5  # more messages are rarely overtaken by the same one
-ALIKE = 0.3  # maximum difference of sudden change and change of medians, as a share of the step
+N_EARLIER = 5  # a message rarely overtakes more than this number of others
+ALIKE = 0.3  # maximum difference between sudden change and change of medians, as a fraction of the step
 
 NO_STAMP = "without a time stamp (--time arrival uses them)"
 WRONG_STAMP = "with a wrong time stamp (--time arrival uses them)"
 SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
-FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
-ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of the adjacent rows' deviations
-ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
-OFF_COURSE = 0.5  # least distance of a spike from where rows before or after lead, as a share of its deviation
-ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
-AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
+FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may reach this between two samples
+ABOVE_NEIGHBOURS = 4.0  # minimum deviation of a spike, as a multiple of the adjacent rows' deviations
+ABOVE_ONE = 3.0  # further factor if only one adjacent row counts, because the other one is next to another spike
+OFF_COURSE = 0.5  # minimum distance of a spike from extrapolated rows, as a fraction of its deviation
+ABOVE_OTHERS = 5.0  # minimum deviation of a spike, as a multiple of the upper quartile of the rows around it
+AROUND = 25  # rows on each side for that quartile, which four spikes among 50 rows hardly change
 
 
 @dataclass(frozen=True)
 class Cuts:
     """Criteria for cutting a recording into continuous pieces."""
 
-    max_gap: float = 0.2  # longest time between two consecutive joint states of a piece [s]
-    # Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them, or
-    # to the mean time between messages if that is longer.
+    max_gap: float = 0.2  # maximum time between two consecutive joint states of a piece [s]
+    # Maximum speed of a joint between two joint states [rad/s] or [m/s]. The change is divided by the time between
+    # them, or by the mean time between messages if this is longer.
     max_speed: float = 20.0
-    min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
+    min_jump: float = 0.1  # minimum change that counts as a jump [rad] or [m]
     use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
-    # Joints that keep their position until the next message, such as a gripper that is open or shut. They may jump. If
-    # they come from another publisher, its messages may be any time apart.
+    # Joints that keep their position until the next message, such as a gripper that is open or closed. They may jump.
+    # If they have another publisher, the time between its messages is not limited.
     held: tuple[str, ...] = ()
 
     def is_held(self, joint_names: Sequence[str]) -> BoolArray:
@@ -69,13 +69,13 @@ class Series:
     values: FloatArray  # (n, n_dims)
     frame: str = ""  # frame of the first message
     is_pose: bool = False  # whether the values are position and quaternion
-    notes: tuple[str, ...] = ()  # corrections of its clock
+    notes: tuple[str, ...] = ()  # notes on corrections of the clock
 
     def __len__(self) -> int:
         return len(self.arrival)
 
     def part(self, chosen: Any) -> Series:
-        """Return the series of the chosen rows."""
+        """Return a series with only the chosen rows."""
         return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
 
 
@@ -92,7 +92,7 @@ class GrowingSeries:
         return len(self.arrival)
 
     def add(self, arrival: int, header: Any, values: FloatArray) -> None:
-        """Append a message; a message without a header has only its time of arrival [ns]."""
+        """Append a message; if it has no header, its time of arrival [ns] is used."""
         if not self.values and header is not None:
             self.frame = header.frame_id
         stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
@@ -108,7 +108,7 @@ class GrowingSeries:
         if cuts.use_arrival:
             return replace(found, stamp=arrival), Counter()
         if not stamp.any() or (len(stamp) > 1 and (stamp == stamp[0]).all()):
-            note = "its headers have no times, or always the same one: times of arrival are used"
+            note = "its headers have no times, or always the same time: times of arrival are used instead"
             return replace(found, stamp=arrival, notes=(note,)), Counter()
         found, n_missing = found.part(stamp != 0), int(np.sum(stamp == 0))
         mended, steps = mended_stamps(found.stamp, found.arrival)
@@ -119,15 +119,15 @@ class GrowingSeries:
 
 def _step_note(step: int) -> str:
     way = "back" if step < 0 else "forward"
-    return f"the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s: taken out"
+    return f"corrected: the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s"
 
 
 def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
-    """Remove the steps of a publisher's clock that was set during a recording.
+    """Remove the steps of a publisher's clock that was changed during a recording.
 
-    The difference of stamp and arrival is the delay of a message plus the offset of two clocks. Delays vary, but they
-    return to their usual value after messages had to wait, whereas a step of the clock remains. A clock step is
-    therefore a sudden change of the difference that the medians before and after it confirm.
+    The difference between stamp and arrival is the delay of a message plus the offset between two clocks. Delays vary,
+    but they return to their usual value, whereas a step of the clock remains. Therefore a clock step is a sudden change
+    of the difference that is confirmed by the medians before and after it.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
     Returns
     -------
     stamps : (n,)
-        Stamps on the clock as it was set at the first message [ns].
+        Stamps [ns] on the clock at the time of the first message.
     steps : list of int
         Clock steps that were removed [ns].
     """
@@ -159,17 +159,17 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
 def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> BoolArray:
     """Return which stamps fit the stamps of the messages before and after (n,).
 
-    Fewer than `FEWEST` messages with wrong stamps are recognised by the messages around them. Without them the stamps
-    proceed by at most `max_gap` [s], as the times of arrival do. They must be fewer than the messages on each side,
-    unless the recording begins or ends there. Two publishers whose clocks differ, and whose messages alternate, are
-    therefore left as they are. At the beginning and at the end, few messages are wrong if their stamps are apart from
-    those of many others, but they arrived together.
+    Fewer than `FEWEST` consecutive messages with wrong stamps are recognised by the messages around them. Without the
+    wrong messages, stamps and times of arrival both proceed by at most `max_gap` [s]. There must be fewer wrong
+    messages than messages on each side, unless the recording begins or ends there. Therefore alternating messages of
+    two publishers whose clocks differ are not changed. A few messages at the beginning or the end are wrong if their
+    stamps are far from the stamps of many others that arrived at the same time.
     """
     plausible = np.ones(len(stamp), dtype=np.bool_)
     times, arrivals = (stamp - stamp[:1]) / SECOND, (arrival - arrival[:1]) / SECOND
     edges = [0, *(np.flatnonzero(np.abs(np.diff(times)) > max_gap) + 1).tolist(), len(times)]
     begins, ends = edges[:-1], edges[1:]
-    # last row of the current chain of runs, its number of rows, whether it reaches back to the first row, and next run
+    # current chain of runs: its last row, its number of rows, whether it contains the first row, and the next run
     last, length, is_first, run = ends[0] - 1, ends[0], True, 1
     while run < len(begins):
         begin, found = begins[run], run
@@ -199,10 +199,10 @@ def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> Bool
 
 
 def ascending_rows(times: FloatArray) -> list[int]:
-    """Return rows whose times ascend strictly; a message that was overtaken is left out.
+    """Return rows whose times ascend strictly, without messages that were overtaken.
 
-    A time that is too late would make all messages look late that come before it is reached. It is left out itself if
-    it alone is later than the `N_EARLIER` messages after it.
+    If one time is too late, all messages until that time would seem to be overtaken. Therefore a row is dropped itself
+    if its time alone is later than the times of the next `N_EARLIER` messages.
     """
     is_early = np.zeros(len(times), dtype=np.bool_)
     if len(times) > N_EARLIER:
@@ -217,7 +217,7 @@ def ascending_rows(times: FloatArray) -> list[int]:
 def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], list[str]]:
     """Select rows whose times ascend.
 
-    If the time steps back by more than `max_gap` [s], the clock was set back, and the times ascend again from there.
+    If the time goes back by more than `max_gap` [s], the clock was set back, and the times ascend again from there.
 
     Returns
     -------
@@ -245,16 +245,16 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
 def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray[np.intp]:
     """Find single samples that a joint cannot have reached, because it was elsewhere before and after.
 
-    The deviation of a row is its distance from the middle of the rows before and after. A spike lies beyond both of
-    them, on the same side, and its deviation is larger than
+    The deviation of a row is its distance from the mean of the rows before and after. A spike lies beyond both of these
+    rows on the same side, and its deviation is larger than
 
     - the resolution of sensors, and the deviation that an acceleration of 10 rad/s^2 causes,
-    - several times the deviations of the rows before and after, computed without the spike. A quick motion back and
-      forth has large deviations there if it is sampled well.
-    - several times the upper quartile of the deviations around it, because noise has large ones everywhere.
+    - several times the deviations of the rows before and after, computed without the spike. If a quick motion back and
+      forth is sampled well, these deviations are large too.
+    - several times the upper quartile of the deviations around it, because noise causes large deviations everywhere.
 
-    It continues neither the two rows before nor the two rows after it. Otherwise it is next to a jump, such as from
-    one demonstration to another.
+    A spike continues neither the two rows before nor the two rows after it. A row that does is next to a jump, for
+    example from one demonstration to another.
 
     Rows at gaps cannot be examined.
 
@@ -265,12 +265,12 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
     values : (n, d)
         [rad] or [m]. A change by more than half a turn counts as the shorter way around.
     max_gap : float
-        Longest time to the rows before and after [s].
+        Maximum time to the rows before and after [s].
 
     Returns
     -------
     (n,)
-        Column in which each row is a spike, or -1.
+        For each row, the column in which it is a spike, or -1.
     """
     n = len(times)
     columns: npt.NDArray[np.intp] = np.full(n, -1, dtype=np.intp)
@@ -282,7 +282,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
         return columns
     floor = max(SMALLEST_SPIKE, 0.5 * FASTEST_ACCELERATION * float(np.median(steps[linked])) ** 2)
     values = np.unwrap(values, axis=0)
-    # entry i is for row i + 1; the adjacent rows are compared with a chord that skips row i + 1
+    # entry i belongs to row i + 1; the deviations of the adjacent rows are computed without row i + 1
     before, after = values[1:-1] - values[:-2], values[2:] - values[1:-1]
     deviation = 0.5 * np.abs(before - after)
     inner = np.zeros((2, n, values.shape[1]))
@@ -296,7 +296,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
     is_inside: BoolArray = np.asarray(linked[:-1] & linked[1:] & np.any(known, axis=0)[1:-1])
     is_apart: BoolArray = (before * after < 0.0) & (deviation > floor) & (deviation > ABOVE_NEIGHBOURS * beside)
     is_apart &= is_inside[:, None]
-    course = np.full((2, n, values.shape[1]), np.inf)  # distance from where the rows before lead, and those after
+    course = np.full((2, n, values.shape[1]), np.inf)  # distances from both extrapolations
     course[0, 2:] = np.where((linked[:-1] & linked[1:])[:, None], np.abs(np.diff(values, 2, axis=0)), np.inf)
     course[1, :-2] = course[0, 2:]
     is_apart &= course.min(axis=0)[1:-1] > OFF_COURSE * deviation
@@ -312,7 +312,7 @@ def without_spikes(
 ) -> tuple[Series, Counter[str]]:
     """Remove the messages with a spike (see `spikes`) in one of the named columns, which come first.
 
-    Columns that are held may have spikes. Return also the number of removed messages for each column, by its name.
+    Held columns may have spikes. Also return the number of removed messages for each column, by its name.
     """
     columns = [i for i, name in enumerate(names) if name not in held]
     if not columns:

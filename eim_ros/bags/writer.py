@@ -1,8 +1,8 @@
 """Writing of bags: a folder with an MCAP file and metadata.yaml, as rosbag2 creates it (profile ros2).
 
-The bag on disk is complete after every flush, and a flush is at most `flush_period` late. The file metadata.yaml
-(version 9) lists files, topics, numbers of messages and times. A bag also contains the definitions of its message
-types. rosbags provides those of ROS 2; other definitions are read from the installed packages.
+The bag on disk is complete after every flush, and messages are flushed after at most `flush_period`. The file
+metadata.yaml (version 9) lists files, topics, numbers of messages and times. A bag also contains the definitions of its
+message types. Definitions of ROS 2 come from rosbags; other definitions are read from the installed packages.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Topic:
     '/joint_states'
     """
 
-    # such as "/joint_states" and "sensor_msgs/msg/JointState"
+    # name and type, such as "/joint_states" and "sensor_msgs/msg/JointState"
     name: str
     type: str
     type_hash: str = ""  # RIHS01 hash of the type; may be empty
-    qos: tuple[Qos, ...] = ()  # quality of service that its publishers offered
+    qos: tuple[Qos, ...] = ()  # quality of service that the publishers offered
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def qos_text(topic: Topic) -> str:
 def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Sequence[int]) -> tuple[str, str]:
     """Return the content of metadata.yaml and of the record "rosbag2" in the MCAP file.
 
-    There is at least one file. `counts` are the numbers of messages of each topic in all files.
+    There must be at least one file. `counts` are the numbers of messages of each topic in all files.
     """
     filled = [file for file in files if file.n_messages] or list(files)
     first, last = min(file.first for file in filled), max(file.last for file in filled)
@@ -133,7 +133,7 @@ def definition(name: str) -> tuple[str, str]:
         _register(name, types)
         return types.generate_msgdef(name, ros_version=2)[0], types.hash_rihs01(name)
     except (TypesysError, KeyError, ValueError, OSError) as error:
-        raise DataError(f"no definition of the message type {name}: {error}", name) from error
+        raise DataError(f"there is no definition of the message type {name}: {error}", name) from error
 
 
 def _register(name: str, types: Typestore) -> None:
@@ -191,9 +191,11 @@ class BagWriter:
         try:
             folder.mkdir(parents=True)
         except FileExistsError as error:
-            raise DataError(f"{folder} exists already; a bag is never overwritten", str(folder)) from error
+            raise DataError(
+                f"{folder} exists, and bags are never overwritten: give another path", str(folder)
+            ) from error
         except OSError as error:
-            raise DataError(f"cannot make the folder {folder}: {error.strerror}", str(folder)) from error
+            raise DataError(f"cannot create the folder {folder}: {error.strerror}", str(folder)) from error
         self.folder = folder
         self._file = folder / f"{folder.name}_0.mcap"
         self._mcap = McapWriter(self._file)
@@ -205,7 +207,7 @@ class BagWriter:
 
     @property
     def size(self) -> int:
-        """Length of the file, including records that are not yet flushed [byte]."""
+        """Length of the file, including records that are not flushed yet [byte]."""
         return self._mcap.size + self._mcap.pending
 
     def add_topic(self, topic: Topic) -> int:
@@ -238,7 +240,7 @@ class BagWriter:
         self.flush()
 
     def tick(self) -> None:
-        """Flush if the last flush is long enough ago. Call it regularly, also if no messages arrive."""
+        """Flush if the flush period has passed. Call this regularly, even if no messages arrive."""
         if self._clock() - self._flushed >= self._flush_period:
             self.flush()
 

@@ -62,7 +62,7 @@ def test_motions_beyond_the_described_limits_are_left_out(tmp_path: Path) -> Non
     items = [described(urdf()), label(0.0, "a"), *moving(), label(1.0, "b"), *moving(1.0, height=1.6)]
     data_set, (report,) = imported(write_own(tmp_path / "bag", items))
     assert len(data_set) == 1
-    assert "elbow is out of its limits by 0.084" in report.segments[1].reason
+    assert "elbow exceeds its limits by 0.084" in report.segments[1].reason
 
 
 def test_robot_has_priority_over_the_description(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ BROKEN = "/robot_description is not used: robot description is not well-formed X
         ([], ""),
         (["<robot"], BROKEN),
         ([urdf(finger="thumb")], ""),
-        ([urdf(elbow=(0.0, 0.0))], "the limits of joint elbow on /robot_description are equal"),
+        ([urdf(elbow=(0.0, 0.0))], "the lower and upper limit of joint elbow on /robot_description are equal"),
         (
             [urdf(), urdf(elbow=(-1.0, 1.5))],
             "limits of joint elbow on /robot_description differ from",

@@ -160,4 +160,4 @@ def test_clock_that_is_set_is_mended_and_reported(tmp_path: Path, step: int) -> 
     assert data_set.description["durations"] == pytest.approx([1.99])
     assert np.allclose(data_set.sample[0], np.linspace(0.0, 1.99, 50), atol=1e-9)
     way = "back" if step < 0 else "forward"
-    assert report.notes == [f"the clock of its headers was set {way} by {abs(step) * 1e-9:.3f} s: taken out"]
+    assert report.notes == [f"corrected: the clock of its headers was set {way} by {abs(step) * 1e-9:.3f} s"]

@@ -132,7 +132,7 @@ def test_segment_without_its_context_is_left_out(tmp_path: Path) -> None:
         write_own(tmp_path / "bag", sorted(items, key=lambda item: item[2])), contexts=("/goal",)
     )
     assert data_set.description["labels"] == ["b"]
-    assert "nothing came on /goal" in report.segments[0].reason
+    assert "no message arrived on /goal" in report.segments[0].reason
 
 
 def test_cut_off_bag_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_cut_off_bag_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     data_set, (report,) = motions(folder)
     assert data_set.description["labels"] == ["a", "b"]
     assert data_set.description["durations"][1] < 2.5
-    assert "cut off" in report.notes[0]
+    assert "truncated" in report.notes[0]
     assert file.read_bytes() == before
 
 
@@ -183,7 +183,7 @@ def spoilt(kind: str) -> list[Item]:
         ("clock set back", r"time goes backwards by 0\.390 s"),
         ("jump", "a joint jumps"),
         ("two robots in turn", "a joint jumps .* and 96 more"),
-        ("empty", "no joint states in it"),
+        ("empty", "it has no joint states"),
         ("short", "5 joint states within 0.040 s"),
         ("NaN for long", "gap of 0.300 s"),
     ],
@@ -305,7 +305,7 @@ def test_motion_out_of_the_robots_limits_is_left_out(tmp_path: Path) -> None:
     items += [joint_state(1.0 + 0.01 * i, PLANAR.joint_names, [3.0 + 0.01 * i, 0.0, 0.0]) for i in range(50)]
     data_set, (report,) = motions(write_own(tmp_path / "bag", items), Selection(robot=PLANAR))
     assert data_set.description["labels"] == ["in"]
-    assert "joint_1 is out of its limits by 0.348" in report.segments[1].reason
+    assert "joint_1 exceeds its limits by 0.348" in report.segments[1].reason
     assert data_set.description["lower"] == pytest.approx(list(PLANAR.lower))
 
 
@@ -357,7 +357,7 @@ def test_pairs_survive_gaps_and_leave_out_what_is_out_of_limits(tmp_path: Path) 
     _, q, (report,) = import_pairs([write_own(tmp_path / "bag", items)], Selection(robot=PLANAR), PairForm())
     assert len(q) == 70
     assert "gap of 0.310 s" in report.segments[0].reason
-    assert report.dropped["configurations out of the robot's limits"] == 2
+    assert report.dropped["configurations outside the robot's limits"] == 2
 
 
 def test_continuous_joint_does_not_jump_at_half_a_turn(tmp_path: Path) -> None:

@@ -106,14 +106,14 @@ def test_table_becomes_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "row", "reason"),
     [
-        ("t,j1", (0.0, 1.0), "must name the columns, one of them 'time'"),
+        ("t,j1", (0.0, 1.0), "must name the columns, including 'time'"),
         ("time,j1,j1", (0.0, 1.0, 1.0), "two columns have the same name"),
         ("time", (0.0,), "no joint column"),
         ("time,j1", (0.0, "x"), "line 2: could not convert"),
-        ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, the first one 2"),
+        ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, but the first line has 2"),
         ("time,j1", (1.7e18, 1.0), "times must be in seconds"),
         ("time,j1", (0.0, "nan"), "no row of finite numbers"),
-        ("time,k1", (0.0, 1.0), "lacks joint j1; it has k1"),
+        ("time,k1", (0.0, 1.0), "has no joint j1; its joints are k1"),
     ],
 )
 def test_bad_table_is_refused_with_its_cause(tmp_path: Path, first: str, row: tuple, reason: str) -> None:
@@ -124,8 +124,10 @@ def test_bad_table_is_refused_with_its_cause(tmp_path: Path, first: str, row: tu
 
 def test_other_archive_is_told_what_it_lacks_and_a_table_has_no_topics(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", sample=TIMES, description=np.array("{}"))
-    with pytest.raises(DataError, match="lacks time, positions, joint_names; .* a data set needs no import"):
+    with pytest.raises(
+        DataError, match="has no array time, positions, joint_names, .* a data set, which needs no import"
+    ):
         import_motions([tmp_path / "x.npz"], Selection(), MotionForm())
     np.savez(tmp_path / "y.npz", time=TIMES, positions=SWING, joint_names=NAMES)
-    with pytest.raises(DataError, match="is a table and has no topic /goal"):
+    with pytest.raises(DataError, match="is a table, which has no topics, but the topic /goal is requested"):
         import_motions([tmp_path / "y.npz"], Selection(), MotionForm(contexts=("/goal",)))

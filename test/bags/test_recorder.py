@@ -49,7 +49,7 @@ def test_recording_tells_what_it_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "reason"), [([], "no topics"), (["/a", "/label"], "the recorder's own topic of labels")]
+    ("topics", "reason"), [([], "no topics"), (["/a", "/label"], "the recorder writes labels to it")]
 )
 def test_bad_topics_are_refused(tmp_path: Path, topics: list[str], reason: str) -> None:
     with pytest.raises(DataError, match=reason):
@@ -116,7 +116,7 @@ print(recorder.message)
 def test_disk_that_is_full_ends_the_recording_with_a_whole_bag(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "bag")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "recording ended: File too large; the bag holds what was flushed before" in result.stdout
+    assert "recording ended: File too large; the bag contains all messages up to the last flush" in result.stdout
     with open_bag(tmp_path / "bag") as bag:
         assert bag.notes == []
         assert len(list(bag.messages(["/a", "/label"]))) > 100

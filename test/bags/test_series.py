@@ -98,7 +98,7 @@ def test_zero_stamps_are_missing_stamps(tmp_path: Path) -> None:
 def test_stamps_that_never_change_are_replaced_by_times_of_arrival(tmp_path: Path) -> None:
     data_set, report = imported(tmp_path / "bag", recorded(np.full(N, 7.0)))
     assert is_the_swing(data_set)
-    assert report.notes == ["its headers have no times, or always the same one: times of arrival are used"]
+    assert report.notes == ["its headers have no times, or always the same time: times of arrival are used instead"]
 
 
 @pytest.mark.parametrize("offset", [-1.6e9, 1e6])
@@ -181,7 +181,7 @@ def test_first_and_last_message_apart_from_the_others_cost_themselves(tmp_path: 
     assert data_set.description["durations"] == pytest.approx([0.98, 0.98, 0.98])
     begins = data_set.sample.reshape(3, 50, 2)[:, [0, -1]]
     assert begins == pytest.approx(np.array([[[0.01, 3], [0.99, 3]], [[5.01, 3], [5.99, 3]], [[2.0, 3], [2.98, 3]]]))
-    apart = "joint states at the start or the end of a segment that are apart from the others"
+    apart = "joint states at the start or the end of a segment that are far from the others"
     assert report.dropped == {apart: 3}
 
 

@@ -126,7 +126,7 @@ def test_unknown_type_is_refused_by_name_and_the_bag_goes_on(tmp_path: Path) -> 
 
 
 def test_existing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="exists already"):
+    with pytest.raises(DataError, match="exists, and bags are never overwritten"):
         BagWriter(tmp_path)
 
 
