@@ -11,7 +11,7 @@ from eim_ros.motion.tip_goal import TipGoal
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
 from eim_ros.motion.trajectories import joint_trajectory, write_trajectories
 
-__all__ = [  # in the order of the reference, the most important first
+__all__ = [  # same order as in the reference: the most important names first
     "MotionPrior",
     "MotionConfig",
     "Demonstrations",

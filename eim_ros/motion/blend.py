@@ -1,9 +1,9 @@
-"""Motion priors combined with each other, and with inverse kinematics: which solutions of a pose belong to the motion?
+"""Combination of motion priors with each other, and with inverse kinematics to find solutions that fit the motion.
 
-`blended` changes from one distribution of motions to another. There are two ways to combine a prior with inverse
-kinematics. `ProductTarget` multiplies densities, so that inference with a known density
-(`EIM(target=...)`) fits a mixture to the product of prior and task. `weigh` ranks configurations
-from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
+`blended` returns motions that change from one distribution to another. There are two ways to combine a prior with
+inverse kinematics. `ProductTarget` multiplies densities, so that inference with a known density (`EIM(target=...)`)
+fits a mixture to the product of prior and task. `weigh` ranks configurations from another sampler, such as
+`eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProductTarget:
         Each maps configurations (n, n_joints) to log densities (n,) [nat]. Examples are
         `MotionDistribution.marginal(phase)` and the log density of a task.
     weights : sequence of float, optional
-        Exponents w; all 1 by default. A weight below 1 makes a factor less certain.
+        Exponents w; by default, all are 1. A weight below 1 makes a factor less certain.
 
     Examples
     --------
@@ -62,7 +62,8 @@ class ProductTarget:
         n_weights = len(self.factors) if self.weights is None else len(self.weights)
         if not self.factors or n_weights != len(self.factors):
             raise DistributionError(
-                f"a product needs at least one factor and as many weights, got {len(self.factors)} and {n_weights}",
+                f"a product needs at least one factor and one weight per factor, got {len(self.factors)} factors and "
+                f"{n_weights} weights",
                 self.weights,
             )
 
@@ -83,8 +84,9 @@ class WeighedConfigurations:
     log_prob : (n,)
         Log density under the prior's marginal [nat].
     log_weights : (n,)
-        Normalised importance weights [nat]. Configurations drawn with these weights follow the prior, restricted to the
-        region that the sampler covers. Without the sampler's density they equal the normalised `log_prob`.
+        Normalised importance weights [nat]. If configurations are drawn with these weights, they are distributed as the
+        prior, restricted to the region that the sampler covers. If the sampler's density is unknown, the weights are
+        the normalised `log_prob`.
     order : (n,) of int64
         Indices of the configurations, most likely first.
     """
@@ -140,8 +142,8 @@ def weigh(
     missing = [name for name in distribution.representation.joint_names if name not in names]
     if missing or values.ndim != 2 or values.shape[1] != len(names):
         raise JointStateError(
-            f"configurations of shape {values.shape} for joints {', '.join(names)} do not hold the joints "
-            f"{', '.join(distribution.representation.joint_names)} of the prior",
+            f"configurations of shape {values.shape} for joints {', '.join(names)} do not have all joints of the "
+            f"prior: {', '.join(distribution.representation.joint_names)}",
             missing,
         )
     if not 0.0 <= phase <= 1.0:
@@ -177,11 +179,12 @@ def blended(
     first, second : MotionDistribution
         Independent distributions with the same basis functions and joints.
     phases : (float, float)
-        Phases from 0 to 1 between which the motion changes. A change within less than about four basis functions
-        overshoots, because the basis cannot represent it.
+        Phases from 0 to 1 between which the motion changes. If the change takes less than about four basis functions,
+        it overshoots, because the basis cannot represent it.
     agreement : float, optional
         Standard deviation of y_1 - y_2 in the middle of the change [rad] or [m]. Pairs that are farther apart become
-        unlikely, so that a way of the first distribution continues in a near way of the second. Default: all pairs.
+        unlikely, so that a way in the first distribution continues in a nearby way of the second. By default, all pairs
+        are possible.
 
     Raises
     ------
@@ -214,7 +217,7 @@ def blended(
         )
     n_pairs = first.n_components * second.n_components
     if n_pairs > MOST_PAIRS:
-        raise DistributionError(f"a blend has at most {MOST_PAIRS} pairs of components, got {n_pairs}", n_pairs)
+        raise DistributionError(f"a blend can have at most {MOST_PAIRS} pairs of components, got {n_pairs}", n_pairs)
     if not (len(phases) == 2 and all(map(is_number, phases)) and 0.0 <= phases[0] < phases[1] <= 1.0):
         raise DataError(f"the phases of a blend must ascend within 0 to 1, got {phases}", phases)
     if agreement is not None and not (is_number(agreement) and LEAST_DEVIATION <= agreement < np.inf):

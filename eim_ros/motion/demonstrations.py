@@ -34,7 +34,7 @@ class Demonstrations:
     lower, upper : (n_joints,)
         Joint limits [rad] or [m]; infinite if unlimited.
     limits_source : str
-        "robot", or "recording" if the limits are unknown. They are then the range of the motions.
+        "robot", or "recording" if the limits are unknown and the range of the motions replaces them.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Demonstrations:
         n, n_columns = data_set.sample.shape
         if n_columns != n_points * len(names):
             raise DataError(
-                f"samples of the data set have {n_columns} columns, {n_points} points of {len(names)} joints need "
+                f"samples of the data set have {n_columns} columns, but {n_points} points of {len(names)} joints need "
                 f"{n_points * len(names)}",
                 n_columns,
             )
@@ -101,7 +101,7 @@ class Demonstrations:
             _limits(description.get("upper"), names, np.inf),
         )
         source = description.get("limits_source")
-        if source is None:  # older data sets
+        if source is None:  # older data sets do not have it
             source = ROBOT if description.get("robot") or np.isfinite([lower, upper]).any() else RECORDING
         if source not in LIMITS_SOURCES:
             raise DataError(
@@ -135,7 +135,7 @@ def _context_names(description: dict[str, Any], n_context: int) -> tuple[str, ..
         return tuple(f"context_{index}" for index in range(n_context))
     names = _names(description, "context_names")
     if len(names) != n_context:
-        raise DataError(f"the data set names {len(names)} contexts, but has {n_context} columns", names)
+        raise DataError(f"the data set has {len(names)} names of contexts, but {n_context} columns", names)
     return names
 
 
@@ -144,7 +144,7 @@ def _durations(values: Any, n: int) -> FloatArray:
         return np.full(n, np.nan)
     durations = _numbers(values, "durations", np.nan)
     if durations.shape != (n,) or (durations <= 0.0).any():
-        raise DataError(f"the data set needs {n} positive durations, got {durations.shape}", values)
+        raise DataError(f"the data set needs {n} positive durations, got shape {durations.shape}", values)
     return durations
 
 

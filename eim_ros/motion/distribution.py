@@ -1,9 +1,9 @@
-"""Distribution of motions for one context: a Gaussian mixture of weights, conditioned on via points.
+"""Distribution of motions for one context: a Gaussian mixture of weights that can be conditioned on via points.
 
 A via point says where some joints should be at a phase. It is a noisy linear observation of the weights, so the
-conditional mixture has a closed form. Joint limits and tasks are not linear. The mixture is truncated to the motions
-that respect them: motions are drawn from the mixture until enough of them do. The truncated distribution has the
-density of the mixture, divided by the share of its motions that respect limits and tasks.
+conditional mixture has a closed form. Joint limits and tasks are not linear. Therefore the mixture is truncated to the
+motions that respect them, and samples are drawn by rejection. The truncated distribution has the density of the
+mixture, divided by the share of its motions that respect limits and tasks.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from eim_ros.learning.models import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, triangular_factor
 from eim_ros.motion.representation import Representation
 
-LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
-DEFAULT_DEVIATION = 1e-5  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m], because positions in messages and files are rounded
+DEFAULT_DEVIATION = 1e-5  # [rad] or [m], well below the noise floor of priors, so that motions reach via points
 LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
-FARTHEST = 5.0  # standard deviations above its mean up to which a squared Mahalanobis distance is plausible
+FARTHEST = 5.0  # a squared Mahalanobis distance is plausible up to this many standard deviations above its mean
 MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
-# Phases per basis function at which limits are checked. Few phases find most motions that exceed limits. For the
-# others, many phases and the returned points are checked. Then none of 12 000 motions of a planar arm, with 5 to 20
-# functions of both kinds, exceeded a limit at 5001 phases. With few phases only, one in 3000 did, by up to 2e-4 rad.
+# Number of phases per basis function at which limits are checked. A check at few phases finds most motions that exceed
+# limits. The remaining motions are checked at many phases and at the returned points. In a test with 12 000 motions of
+# a planar arm, with 5 to 20 functions of both kinds, no motion then exceeded a limit at any of 5001 phases. With few
+# phases only, one in 3000 did, by up to 2e-4 rad.
 FEW_CHECKS, MANY_CHECKS = 20, 200
-BLOCK = 2000  # motions that are checked at a time, which bounds the memory
-MANY_PROPOSED = 50_000  # motions that are drawn before the share within limits and tasks is judged
-MOST_PROPOSED = 1_000_000  # motions that are drawn at most; 40 s for ten joints, 6 s if tasks reject most of them
-MANY_ACCEPTED = 1000  # motions within limits and tasks after which their share is known to about 3 %
+BLOCK = 2000  # number of motions checked at a time, which limits memory
+MANY_PROPOSED = 50_000  # number of motions drawn before the acceptance rate is judged
+MOST_PROPOSED = 1_000_000  # maximum number of motions drawn: 40 s for ten joints, or 6 s if tasks reject most motions
+MANY_ACCEPTED = 1000  # after this number of accepted motions, the acceptance rate is known to about 3 %
 ROBOT, RECORDING = "robot", "recording"
 LIMITS_SOURCES = (ROBOT, RECORDING)
 """Sources of joint limits: the robot, or the range of the recorded motions."""
@@ -83,7 +84,7 @@ class TaskPoint:
 
     Examples
     --------
-    The tip of a planar arm shall end within 5 cm of a line:
+    The tip of a planar arm should end within 5 cm of a line:
 
     >>> import torch
     >>> from eim_ros.motion import TaskPoint
@@ -129,7 +130,7 @@ class MotionDistribution:
     lower, upper : (n_joints,)
         Joint limits [rad] or [m].
     log_evidence : float
-        Log density [nat] of the via points before conditioning on them, without regard to the limits; 0 without via
+        Log density [nat] of the via points before conditioning on them, ignoring the limits. It is 0 without via
         points.
     limits_source : str
         "robot", or "recording" if the limits of the robot are unknown and the range of the recording replaces them.
@@ -183,8 +184,8 @@ class MotionDistribution:
     ) -> MotionSamples:
         """Draw motions within the joint limits that fulfil the tasks.
 
-        Motions are drawn from the mixture, and others are rejected. The motions that remain are within the limits at
-        all their points and between them.
+        Motions are drawn from the mixture, and motions that exceed the limits or miss a task are rejected. The returned
+        motions are within the limits at all points and in between.
 
         Parameters
         ----------
@@ -197,7 +198,7 @@ class MotionDistribution:
         Raises
         ------
         DistributionError
-            If fewer than one in ten motions of the mixture remain, and a million of them would not be enough.
+            If less than a tenth of the motions are accepted, and a million motions of the mixture would not be enough.
         """
         n_samples = checked_whole(n_samples, 0, "the number of motions")
         checked_generator(generator)
@@ -219,7 +220,7 @@ class MotionDistribution:
                 wanted += " and fulfil the tasks" if self.tasks else ""
                 raise DistributionError(
                     f"only {n_accepted} of {n_drawn} motions (acceptance rate {rate:.2g}) are {wanted}, which is too "
-                    f"few to draw {n_samples}: ask for fewer motions, allow larger tolerances, or choose via points "
+                    f"few to draw {n_samples}: request fewer motions, allow larger tolerances, or choose via points "
                     f"and a context nearer to the demonstrations{', or train with --robot' if is_recorded else ''}",
                     rate,
                 )
@@ -235,7 +236,7 @@ class MotionDistribution:
         """Draw weights (n, n_weights) from the mixture, and return them with their components (n,)."""
         component = torch.multinomial(self.mixture.weights, n_samples, replacement=True, generator=generator)
         weights = torch.randn(n_samples, self.mixture.n_dims, generator=generator, dtype=torch.float64)
-        for index in component.unique().tolist():  # one factor per sample would take gigabytes
+        for index in component.unique().tolist():  # a loop, because one factor per sample would take gigabytes
             rows = component == index
             weights[rows] = self.mixture.means[index] + weights[rows] @ self.mixture.scale_trils[index].mT
         return weights, component
@@ -243,10 +244,11 @@ class MotionDistribution:
     def _accepts(self, weights: FloatArray, phases: FloatArray | None = None) -> npt.NDArray[np.bool_]:
         """Return whether motions with weights (n, n_weights) fulfil the tasks and respect the limits.
 
-        Limits are checked at few phases; if the phases of the returned points are given, at many phases and at those.
+        Limits are checked at few phases. If the phases of the returned points are given, they are checked there and at
+        many other phases.
         """
         accepted = np.ones(len(weights), dtype=bool)
-        for task in self.tasks:  # first the tasks, because they need one phase only
+        for task in self.tasks:  # tasks come first, because each needs only one phase
             rows = np.flatnonzero(accepted)
             configurations = self.representation.positions(weights[rows], np.array([task.phase]))[:, 0]
             accepted[rows] = task.fulfilled(configurations)
@@ -291,8 +293,8 @@ class MotionDistribution:
     def reaching(self, *tasks: TaskPoint) -> MotionDistribution:
         """Return the distribution of the motions that fulfil tasks, such as reaching a line at the end.
 
-        Motions are rejected until one fulfils the tasks. This suits tasks of one dimension, such as a line. For a
-        complete pose, condition on a configuration from inverse kinematics instead, as a via point.
+        Motions that miss a task are rejected, which works for tasks of one dimension, such as a line. For a complete
+        pose, use a configuration from inverse kinematics as a via point instead.
 
         Examples
         --------
@@ -314,7 +316,7 @@ class MotionDistribution:
     def log_prob(self, weights: Tensor) -> Tensor:
         """Return the log density (n,) [nat] of weights (n, n_weights).
 
-        It is minus infinity for motions that exceed the limits or miss a task. The normalisation is as exact as
+        It is minus infinity for motions that exceed the limits or miss a task. The normalisation is as accurate as
         `acceptance_rate`.
         """
         accepted = torch.from_numpy(self._accepts(weights.detach().numpy(), self.representation.grid))
@@ -323,14 +325,14 @@ class MotionDistribution:
     def _log_truncated(self, weights: Tensor) -> Tensor:
         """Return the log density (n,) [nat] of weights (n, n_weights) that respect limits and tasks."""
         model = MixtureOfExperts.from_mixture(self.mixture)
-        # a motion that was found although the estimate found none is one of fewer than that many
+        # if the estimate has accepted no motion, the rate is below one in MANY_PROPOSED
         acceptance = max(self.acceptance_rate, 1.0 / MANY_PROPOSED)
         return model.log_prob(weights.new_zeros(len(weights), 0), weights) - math.log(acceptance)
 
     def marginal(self, phase: float) -> GaussianMixture:
         """Return the mixture of the joint positions at a phase, with means (n_components, n_joints).
 
-        It is a prior over configurations, and not truncated to limits and tasks.
+        It is a prior over configurations, which is not truncated to limits and tasks.
         """
         joints = range(self.representation.n_joints)
         design = torch.from_numpy(self.representation.design(phase, joints))
@@ -338,7 +340,7 @@ class MotionDistribution:
         return GaussianMixture(self.mixture.log_weights, self.mixture.means @ design.mT, factors)
 
     def component_motions(self, n_points: int | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the log weights, mean motions and standard deviations of the components, which are not truncated.
+        """Return the log weights, mean motions and standard deviations of the components, without truncation.
 
         The log weights have shape (n_components,), the others have shape (n_components, n_points, n_joints).
         """
@@ -357,13 +359,13 @@ class MotionDistribution:
             joint = known.index(name)
             if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
                 raise JointStateError(
-                    f"a via point has joint {name} at {position:.6g}, but its limits are {self.lower[joint]:.6g} and "
+                    f"a via point has joint {name} at {position:.6g}, but the limits are {self.lower[joint]:.6g} and "
                     f"{self.upper[joint]:.6g}",
                     position,
                 )
 
     def _widened(self, via_points: Sequence[ViaPoint]) -> tuple[FloatArray, FloatArray]:
-        """Return limits from a recording without those of joints that via points lead out of the recorded range."""
+        """Return the limits; remove recorded limits of joints for which via points leave the recorded range."""
         lower, upper = self.lower.copy(), self.upper.copy()
         for point in via_points:
             for name, position in zip(point.joint_names, point.positions, strict=True):
@@ -391,11 +393,11 @@ class ViaPoint:
     positions : tuple of float
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        Tolerance of each position [rad] or [m]. Empty means 1e-5 each.
+        Tolerance of each position [rad] or [m]. If empty, each is 1e-5.
 
     Examples
     --------
-    Half way through the motion the elbow should be at 0.3 rad, within about 0.01 rad:
+    Halfway through the motion, the elbow should be at 0.3 rad, within about 0.01 rad:
 
     >>> from eim_ros.motion import ViaPoint
     >>> ViaPoint(phase=0.5, joint_names=("elbow",), positions=(0.3,), standard_deviations=(0.01,)).phase
@@ -415,10 +417,12 @@ class ViaPoint:
             values = getattr(self, name)
             is_list = isinstance(values, Sequence) and not isinstance(values, str)
             if not (is_list and all(isinstance(value, kind) for value in values)):
-                raise DataError(f"{name} of a via point must be several {kind.__name__}, got {values!r}", values)
+                raise DataError(f"{name} of a via point must be a sequence of {kind.__name__}, got {values!r}", values)
         names, n = ", ".join(self.joint_names), len(self.joint_names)
         if not n or len(set(self.joint_names)) < n:
-            raise JointStateError(f"a via point must name joints, each once, got '{names}'", self.joint_names)
+            raise JointStateError(
+                f"a via point must have at least one joint, each once, got '{names}'", self.joint_names
+            )
         if len(self.positions) != n or len(self.standard_deviations) not in (0, n):
             raise DataError(
                 f"a via point of {n} joints has {len(self.positions)} positions and {len(self.standard_deviations)} "
@@ -441,15 +445,15 @@ def condition_on(
     """Condition a mixture of weights on via points, in closed form and for all points at once.
 
     A via point observes y = A w + noise with covariance R. For a component w ~ N(m, L L'), the pair [y, w] is normal
-    with the factor [[A L, R^1/2], [L, 0]]. The density of y multiplies the weight of the component, and the component
-    itself becomes the distribution of w given y.
+    with the factor [[A L, R^1/2], [L, 0]]. The weight of the component is multiplied by the density of y, and the
+    component itself becomes the distribution of w given y.
 
-    The tails of a density of few motions are not known, and they would leave a single way to a wish that no motion came
-    near. The distances of all components from such via points are therefore divided by a common factor, until the
-    nearest component is at a plausible distance.
+    If no motion came near a via point, the density there is in the tails, which few motions cannot determine. Without a
+    correction, only a single component would remain. Therefore the distances of all components from such via points are
+    divided by a common factor, such that the nearest component is at a plausible distance.
 
-    Return the mixture of the weights given the via points, without batch dimensions as the given one. Also return the
-    log density [nat] of the via points under the given mixture, which is not scaled.
+    Return the mixture of the weights given the via points, which has no batch dimensions, like the input. Also return
+    the log density [nat] of the via points under the input mixture, without this scaling.
 
     Raises
     ------
@@ -474,7 +478,9 @@ def condition_on(
         return mixture, 0.0
     design, wanted, deviations = _observation(via_points, representation)
     if len(wanted) > MOST_VALUES:
-        raise DataError(f"via points may contain {MOST_VALUES} positions in total, got {len(wanted)}", len(wanted))
+        raise DataError(
+            f"via points may contain at most {MOST_VALUES} positions in total, got {len(wanted)}", len(wanted)
+        )
     return observed(mixture, *(part.to(mixture.means) for part in (design, wanted, deviations)))
 
 
@@ -504,7 +510,8 @@ def observed(
         given = GaussianMixture(mixture.log_weights + peak - 0.5 * scaled, components.mean, components.scale_tril)
     except DistributionError as error:
         raise DataError(
-            "the via points are too exact, or too far from all motions, for the precision of numbers"
+            "the standard deviations of the via points are too small, or the via points are too far from all motions, "
+            "for the precision of float64",
         ) from error
     return given, float(torch.logsumexp(mixture.log_weights + log_prob, -1))
 
@@ -518,7 +525,9 @@ def _observation(via_points: Sequence[ViaPoint], representation: Representation)
         unknown = [name for name in point.joint_names if name not in representation.joint_names]
         if unknown:
             known = ", ".join(representation.joint_names) + did_you_mean(unknown[0], representation.joint_names)
-            raise JointStateError(f"a via point names unknown joints {', '.join(unknown)}; known: {known}", unknown)
+            raise JointStateError(
+                f"a via point has unknown joints {', '.join(unknown)}; known joints: {known}", unknown
+            )
         joints = [representation.joint_names.index(name) for name in point.joint_names]
         rows.append(torch.from_numpy(representation.design(point.phase, joints)))
         wanted.extend(point.positions)

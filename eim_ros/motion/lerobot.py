@@ -1,8 +1,8 @@
-"""Export as a LeRobot data set, written by LeRobot's own library and read back to verify it.
+"""Export as a LeRobot data set, which LeRobot's library writes and which is read back for verification.
 
 Each motion or recording is an episode at a fixed rate. `observation.state` is the configuration with the names of the
-joints, grippers among them, `action` the next configuration, and `observation.environment_state` the context, if there
-is one. The time of frame i is exactly i / fps.
+joints, including grippers. `action` is the next configuration, and `observation.environment_state` is the context, if
+there is one. The time of frame i is exactly i / fps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eim_ros.motion.demonstrations import Demonstrations
 REPOSITORY = "local/motions"  # LeRobot requires a name, even for a data set that is not published
 STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
 Columns = dict[str, npt.NDArray[np.float32]]
-"""Columns (n_frames, n_dims) of an episode by name."""
+"""Columns (n_frames, n_dims) of an episode, by name."""
 ROUNDING = 1e-6  # relative tolerance; LeRobot stores numbers in single precision
 
 
@@ -34,7 +34,7 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     ----------
     data_set : DataSet
     folder : Path
-        It must not exist.
+        Folder to create; it must not exist.
     fps : int
         Frames per second.
     task : str
@@ -45,7 +45,7 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     ConfigurationError
         If LeRobot is not installed, or the folder exists.
     DataError
-        If the data set does not contain motions with durations, or if the data read back differ from it.
+        If the data set does not contain motions with durations, or if the data that are read back differ from it.
     """
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)
@@ -78,7 +78,7 @@ def export_episodes(
     ConfigurationError
         If LeRobot is not installed, or the folder exists.
     DataError
-        If the data read back differ.
+        If the data that are read back differ.
     """
     fps = checked_whole(fps, 1, "fps")
     features = {name: _feature(joint_names) for name in (STATE, ACTION)}
@@ -97,7 +97,7 @@ def _written(
             for frame in zip(*frames.values(), strict=True):
                 written.add_frame({**dict(zip(frames, frame, strict=True)), "task": task})
             written.save_episode()
-        if hasattr(written, "finalize"):  # LeRobot 0.4 and later write the footer of their files here
+        if hasattr(written, "finalize"):  # LeRobot 0.4 and later versions write the footers of files here
             written.finalize()
         _check(library(REPOSITORY, root=folder), episodes, fps)
     except BaseException:
@@ -107,14 +107,14 @@ def _written(
 
 
 def lerobot_for(folder: Path) -> Any:
-    """Return the library's class of data sets; raise `ConfigurationError` without it, or if the folder exists."""
+    """Return LeRobot's class of data sets; raise `ConfigurationError` if it is not installed or the folder exists."""
     if folder.exists():
-        raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
+        raise ConfigurationError(f"{folder} exists; give a new folder", str(folder))
     try:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
     except ImportError as error:
         raise ConfigurationError(
-            f"needs LeRobot's library ({error}): pip install lerobot, in a separate environment if torch differs",
+            f"LeRobot is not installed ({error}): pip install lerobot, in a separate environment if torch differs",
             "lerobot",
         ) from error
     return LeRobotDataset
@@ -130,7 +130,7 @@ def _feature(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_actions(state: npt.NDArray[np.float32]) -> Columns:
-    """Return states (n, n_joints) with actions; an action is the next state."""
+    """Return states (n, n_joints) and actions; each action is the next state."""
     return {STATE: state, ACTION: np.concatenate([state[1:], state[-1:]])}
 
 

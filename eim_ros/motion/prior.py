@@ -1,10 +1,11 @@
 """Motion prior: a distribution of demonstrated motions given a context, stored in one file.
 
-The weights of a motion (`Representation`) have a few whitened coordinates (`LatentSpace`). A mixture of experts models
-these coordinates given the standardised context. For one context, the prior becomes a Gaussian mixture of the weights,
-which is conditioned on via points in closed form.
+The weights of a motion (`Representation`) are reduced to a few whitened coordinates (`LatentSpace`). A mixture of
+experts models these coordinates given the standardised context. For one context, the prior is a Gaussian mixture of the
+weights, which can be conditioned on via points in closed form.
 
-Scores of held-out demonstrations calibrate the log densities. A file contains tensors by name, and the rest as JSON.
+Log densities are calibrated by the scores of held-out demonstrations. A file contains tensors by name, and everything
+else as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from eim_ros.motion.distribution import LIMIT_TOLERANCE, LIMITS_SOURCES, RECORDI
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 from eim_ros.motion.tip_goal import TipGoal, check_goals, restored_goals, stored_goals
 
-RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
+RESIDUAL_MARGIN = 2.0  # maximum residual as a multiple of the largest held-out residual
 PARTS = ("mixture.", "latent.", "calibration.")
 MOTION_KIND = "motion_prior"
 MOTION_SCHEMA = 1
@@ -53,7 +54,8 @@ class Calibration:
     def quantile(self, log_prob: Tensor, residual: Tensor) -> Tensor:
         """Return the share (n,) of held-out demonstrations that are less likely than motions with these scores (n,).
 
-        It is 0 if the basis represents a motion much worse than all demonstrations, because its weights say little.
+        It is 0 if the basis represents a motion much worse than all demonstrations, because its weights then say little
+        about it.
         """
         share = torch.searchsorted(self.log_prob, log_prob.contiguous()).to(log_prob) / len(self)
         foreign = residual > RESIDUAL_MARGIN * self.residual[-1] + torch.finfo(residual.dtype).eps
@@ -133,7 +135,7 @@ def check_parts(prior: MotionPrior) -> None:
     check_goals(prior.goals, prior.robot, prior.joint_names, prior.context_names)
     wrong = [name for name, holds in checks.items() if not holds]
     if wrong:
-        raise DataError(f"its {', '.join(wrong)} do not fit the rest", wrong)
+        raise DataError(f"its {', '.join(wrong)} do not match the other parts", wrong)
     tensors = (*latent.tensors().values(), prior.context_center, prior.context_scale, prior.calibration.log_prob)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise DataError("it has entries that are not finite")
@@ -180,10 +182,10 @@ class MotionPrior:
     training : dict
         JSON-compatible record of the training.
     limits_source : str
-        Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of the
-        recording limits the motions that are drawn, but not via points and motions to score.
+        Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. In the latter case,
+        the range of the recording limits the motions that are drawn, but not via points and motions to score.
     robot : Robot, optional
-        Robot of the motions, whose tip the goals are about.
+        Robot of the motions, which is needed to compute its tip for goals.
     goals : tuple of TipGoal
         Planes that the tip reaches in all motions, see `with_goals`.
 
@@ -232,7 +234,7 @@ class MotionPrior:
         Raises
         ------
         EimError
-            If the robot has other joints, or if a goal names a number that is not in the context.
+            If the robot has other joints, or if the value of a goal is a name that is not in the context.
 
         Examples
         --------
@@ -269,14 +271,14 @@ class MotionPrior:
         context : (n_context,) array_like, optional
         via_points : sequence of ViaPoint
         goals : sequence of TipGoal, optional
-            They replace the goals of the prior. An empty sequence lets the tip end anywhere. The goals of the prior do
-            not apply at a phase at which a via point names all joints.
+            Goals that replace the goals of the prior. With an empty sequence, the tip may end anywhere. The goals of
+            the prior do not apply at a phase at which a via point has all joints.
 
         Raises
         ------
         EimError
-            If the context has the wrong length or is not finite, if a via point has unknown joints or exceeds the
-            joint limits, or if goals need a robot that the prior does not contain.
+            If the context has the wrong length or is not finite, or if a via point has unknown joints or exceeds the
+            joint limits. Also if goals need a robot, but the prior contains none.
         """
         given = self._context(context)
         numbers = dict(zip(self.context_names, np.ravel(() if context is None else context).tolist(), strict=True))
@@ -301,14 +303,14 @@ class MotionPrior:
         return conditioned.reaching(*tasks)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
-        """Compute how likely motions are, under the distribution before it is truncated to the joint limits.
+        """Compute how likely motions are under the prior before it is truncated to the joint limits.
 
         Parameters
         ----------
         positions : (n, n_points, n_joints) array_like
             Motions on the grid of the demonstrations (see `Representation.resampled`) [rad or m].
         context : (n_context,) or (n, n_context) array_like, optional
-            One context for all motions, or one for each.
+            One context for all motions, or one per motion.
 
         Raises
         ------
@@ -355,7 +357,7 @@ class MotionPrior:
         Raises
         ------
         ModelFileError
-            If the file is truncated, damaged or a pickle, or has another kind or schema.
+            If the file is truncated, damaged, a pickle, or of another kind or schema.
         """
         tensors, document = read_tensor_file(path, kind=MOTION_KIND, schema=MOTION_SCHEMA)
         try:
@@ -371,7 +373,7 @@ class MotionPrior:
         try:
             values = np.asarray(() if context is None else context, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"the context must be numbers: {error}", context) from error
+            raise DataError(f"the context must consist of numbers: {error}", context) from error
         if values.ndim not in (1, 2) or values.shape[-1] != self.n_context or values.shape[:-1] not in ((), (n,)):
             names = ", ".join(self.context_names) or "none"
             raise DataError(

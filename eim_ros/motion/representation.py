@@ -1,13 +1,13 @@
 """Motions as vectors of weights of basis functions (ProMP; Paraschos et al. 2013), and their latent coordinates.
 
-A joint moves along y(s) = sum_b w_b f_b(s), with the phase s from 0 at the start to 1 at the end of the motion. The
-duration of a motion therefore has no effect on its weights. Two kinds of basis functions are available:
+The position of a joint is y(s) = sum_b w_b f_b(s), where the phase s is 0 at the start and 1 at the end of the motion.
+Therefore the weights do not depend on the duration of the motion. Two kinds of basis functions are available:
 
     gaussian     f_b(s) = g_b(s) / sum_c g_c(s),  g_b(s) = exp(-(s - c_b)^2 / 2 h^2)
     via-points   f_b: the natural cubic spline that is 1 at phase s_b and 0 at all other s_c; w_b is the position there
 
-Both sum to one everywhere, so a joint at rest has equal weights. `Representation` stacks the weights of all joints.
-`LatentSpace` reduces them to a few coordinates.
+Both kinds sum to one at every phase, so a joint at rest has equal weights. `Representation` stacks the weights of all
+joints. `LatentSpace` reduces them to a few coordinates.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Basis:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in BASES:
-            raise ConfigurationError(f"a basis is one of {', '.join(BASES)}, got {self.kind!r}", self.kind)
+            raise ConfigurationError(f"a basis must be one of {', '.join(BASES)}, got {self.kind!r}", self.kind)
         checked_whole(self.n_functions, 1, "the number of functions of a basis")
         if not (is_number(self.width) and 0.0 < self.width < np.inf):
             raise ConfigurationError(f"the width of basis functions must be positive, got {self.width}", self.width)
@@ -74,7 +74,7 @@ class Basis:
     def centers(self) -> FloatArray:
         """Phases of the centres (n_functions,).
 
-        If there are more than three Gaussians, one centre lies beyond each end of the motion.
+        If there are more than three Gaussians, one centre lies before the start and one after the end of the motion.
         """
         n = self.n_functions
         if self.kind == "gaussian" and n > 3:
@@ -194,9 +194,9 @@ class LatentSpace:
         w = m + V [S z; sigma e],   z ~ a mixture,   e ~ N(0, I)
 
     The columns of V are the principal axes of the demonstrated weights. S contains the standard deviations along the
-    first axes, and sigma those along the other axes, shrunk towards their mean. The density of w is proper in all
-    directions. A motion outside the subspace of the demonstrations is therefore unlikely, even if its projection is
-    likely.
+    first axes. The entries of sigma are the standard deviations along the other axes, shrunk towards their mean. The
+    density of w is proper in all directions. Therefore a motion outside the subspace of the demonstrations is unlikely,
+    even if its projection is likely.
     """
 
     center: Tensor  # m (n_weights,), mean
@@ -208,11 +208,11 @@ class LatentSpace:
     def from_weights(cls, weights: Tensor, share: float, most: int, floor: float) -> LatentSpace:
         """Compute the latent space of demonstrated weights (n, n_weights).
 
-        The vector z explains a share of the variance and has at most `most` entries. The floor is the minimum standard
-        deviation of any axis [rad or m].
+        The vector z explains at least `share` of the variance, but has at most `most` entries. `floor` is the minimum
+        standard deviation of any axis [rad or m].
         """
         center = weights.mean(0)
-        triangle = torch.linalg.qr(weights - center, mode="r").R  # at most as many rows as weights
+        triangle = torch.linalg.qr(weights - center, mode="r").R  # has at most as many rows as there are weights
         _, singular, rows = torch.linalg.svd(triangle, full_matrices=True)
         variances = weights.new_zeros(weights.shape[1])
         variances[: len(singular)] = singular.square() / len(weights)
@@ -220,9 +220,9 @@ class LatentSpace:
         enough = int((explained < share).sum()) + 1
         n_latent = max(1, min(enough, most, len(variances)))
         rest = variances[n_latent:]
-        if len(rest):  # few motions determine an axis poorly: shrink to the mean, with the weight of n_weights motions
+        if len(rest):  # few motions determine an axis poorly, so shrink to the mean, which counts as n_weights motions
             n, n_weights = weights.shape
-            unbiased = rest * (n / max(n - 1 - n_latent, 1))  # the mean and the axes of z take degrees of freedom
+            unbiased = rest * (n / max(n - 1 - n_latent, 1))  # degrees of freedom without the mean and z
             rest = (n * unbiased + n_weights * unbiased.mean()) / (n + n_weights)
         squares = torch.cat([variances[:n_latent], rest])
         return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
@@ -232,14 +232,14 @@ class LatentSpace:
         return (weights - self.center) @ self.axes / self.scales
 
     def log_prob(self, mixture: MixtureOfExperts, context: Tensor, weights: Tensor) -> Tensor:
-        """Return the log density (n,) [nat] of weights (n, n_weights), for the mixture of z given the contexts."""
+        """Return the log density (n,) [nat] of weights (n, n_weights) under a mixture of z given the contexts."""
         coordinates = self.coordinates(weights)
         latent, rest = coordinates[:, : self.n_latent], coordinates[:, self.n_latent :]
         of_rest = -0.5 * (rest.square().sum(-1) + rest.shape[1] * LOG_TWO_PI)
         return mixture.log_prob(context, latent) + of_rest - self.scales.log().sum()
 
     def lifted(self, mixture: GaussianMixture) -> GaussianMixture:
-        """Return the mixture of the weights for a mixture of z (without batch dimensions)."""
+        """Return the mixture of the weights for a mixture of z, both without batch dimensions."""
         n, n_weights = self.n_latent, len(self.center)
         scaled = self.axes * self.scales
         rows = scaled.expand(mixture.n_components, n_weights, n_weights).clone()

@@ -1,7 +1,7 @@
-"""Linear experts of all weights, whose covariances are shrunk towards their mean.
+"""Linear experts of all weights, with covariances that are shrunk towards the mean covariance.
 
-Demonstrations are usually too few to determine one covariance of all weights per expert. Experts share what they have
-in common.
+There are usually too few demonstrations to determine a covariance of all weights for each expert. Shrinkage lets the
+experts share information.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts
 
-RIDGE = 1e-3  # pseudo-observations per slope; an expert with fewer motions than slopes gets a constant mean
+RIDGE = 1e-3  # pseudo-observations per slope, because some experts have fewer motions than slopes
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Regressions:
     Attributes
     ----------
     model : MixtureOfExperts
-        Model that assigns motions to experts; its gating is kept.
+        Model that assigns motions to experts. The result has the same gating.
     slopes : Tensor (n_experts, n_weights, n_context)
     biases : Tensor (n_experts, n_weights)
     scatters : Tensor (n_experts, n_weights, n_weights)
@@ -57,7 +57,7 @@ class Regressions:
         share = model.log_responsibilities(context, coordinates[:, : model.n_dims]).exp()
         inputs = torch.cat([context, torch.ones_like(coordinates[:, :1])], 1)
         penalty = torch.full_like(inputs[0], RIDGE)
-        penalty[-1] = torch.finfo(inputs.dtype).eps  # keeps the system of an expert without motions regular
+        penalty[-1] = torch.finfo(inputs.dtype).eps  # otherwise the system of an expert without motions is singular
         coefficients, scatters = [], []
         for column in share.T:
             weighted = inputs * column[:, None]
@@ -69,7 +69,7 @@ class Regressions:
         return cls(model, slopes, biases, torch.stack(scatters), share.sum(0), scales)
 
     def shrunk(self, to_mean: float, to_identity: float, noise_floor: float) -> MixtureOfExperts:
-        """Return the model of all coordinates, with shrunk covariances.
+        """Return the model of all coordinates with shrunk covariances.
 
         The covariance of an expert with n_k motions is shrunk towards the mean C of all experts, and C towards a
         multiple of the identity, in units of the weights:
@@ -78,9 +78,9 @@ class Regressions:
             Q = (1 - l) C + l tr(C) / n_weights I
             C = sum_k S_k / sum_k d_k
 
-        S_k is the scatter of the residuals of p = 1 + n_context coefficients. It has d_k = n_k - p degrees of freedom.
-        Q counts as much as m motions, and the identity as much as m' motions, so that l = m' / (m' + sum_k d_k). The
-        factor with p / n_k is for the error of the mean.
+        S_k is the scatter of the residuals after fitting p = 1 + n_context coefficients. It has d_k = n_k - p degrees
+        of freedom. Q counts as m motions, and the identity counts as m' motions, so that l = m' / (m' + sum_k d_k). The
+        factor with p / n_k accounts for the error of the mean.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ def marginal(model: MixtureOfExperts, n_dims: int) -> MixtureOfExperts:
 def with_marginal(model: MixtureOfExperts, first: MixtureOfExperts) -> MixtureOfExperts:
     """Return the model with another distribution of the first coordinates.
 
-    The distribution of the others given the first ones and the expert stays the same.
+    The distribution of the other coordinates, given the first ones and the expert, stays the same.
     """
     old, new = model.experts, first.experts
     assert isinstance(old, LinearExperts) and isinstance(new, LinearExperts)

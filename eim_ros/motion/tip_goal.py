@@ -1,7 +1,8 @@
-"""Goals of the tip, which motions reach: planes, such as a line in the plane of a planar arm.
+"""Goals of the tip that motions reach: planes, which are lines for a planar arm.
 
-A goal that was true for all demonstrations belongs to the prior: `MotionPrior.with_goals` stores it, and all draws then
-reach it. A mixture of joint motions does not learn it by itself, because small errors of many joints add up at the tip.
+If all demonstrations reach a goal, it belongs to the prior. `MotionPrior.with_goals` stores it, and all samples then
+reach it. A mixture of joint motions does not learn a goal exactly, because small errors of many joints add up at the
+tip.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ DEFAULT_TOLERANCE = 0.05  # [m]
 
 @dataclass(frozen=True)
 class TipGoal:
-    """Plane that the tip is in at a phase of a motion.
+    """Plane in which the tip lies at a phase of a motion.
 
     Attributes
     ----------
     axis : str
         Coordinate of the tip in the frame of the base link: "x", "y" or "z".
     value : float or str
-        Its value [m], or the name of a number of the context that contains it.
+        Value of this coordinate [m], or the name of the number in the context that has the value.
     tolerance : float
         Maximum distance from the value [m].
     phase : float
@@ -41,7 +42,7 @@ class TipGoal:
 
     Examples
     --------
-    Motions end within 5 cm of a line whose x is in the context:
+    The tip ends within 5 cm of a line, and the context has the x coordinate of the line:
 
     >>> from eim_ros.motion import TipGoal
     >>> TipGoal.parse("x=line_x:0.05")
@@ -58,28 +59,28 @@ class TipGoal:
             raise DataError(f"the axis of a goal must be x, y or z, got {self.axis!r}", self.axis)
         if not (self.value if isinstance(self.value, str) else is_number(self.value) and math.isfinite(self.value)):
             raise DataError(f"the value of a goal must be a number or a name, got {self.value!r}", self.value)
-        TaskPoint(np.zeros_like, self.tolerance, self.phase)  # refuses wrong values
+        TaskPoint(np.zeros_like, self.tolerance, self.phase)  # raises an error for invalid values
 
     @classmethod
     def parse(cls, word: str) -> TipGoal:
-        """Return the goal of a word such as "x=5", "x=5:0.02" or "x=line_x"."""
+        """Parse a goal such as "x=5", "x=5:0.02" or "x=line_x"."""
         axis, _, rest = word.partition("=")
         value, _, tolerance = rest.partition(":")
         try:
             return cls(axis, _number_or_name(value), float(tolerance or DEFAULT_TOLERANCE))
         except (ValueError, DataError) as error:
             raise ConfigurationError(
-                f"a goal is written AXIS=VALUE or AXIS=VALUE:TOLERANCE with an axis x, y or z, got {word!r}: {error}",
+                f"a goal must be AXIS=VALUE or AXIS=VALUE:TOLERANCE with an axis x, y or z, got {word!r}: {error}",
                 word,
             ) from error
 
     def task(self, robot: Robot, joint_names: Sequence[str], context: Mapping[str, float]) -> TaskPoint:
-        """Return the task of a prior with these joints, for a context by name."""
+        """Return the task for a prior with these joints and for a context given by names."""
         value = context[self.value] if isinstance(self.value, str) else self.value
         return TaskPoint(lambda q: np.abs(self._coordinate(robot, joint_names, q) - value), self.tolerance, self.phase)
 
     def check_demonstrated(self, robot: Robot, motions: Demonstrations) -> None:
-        """Raise `DataError` unless at least half of the motions reach the goal; otherwise it is probably a mistake."""
+        """Raise `DataError` if less than half of the motions reach the goal, which is then probably a mistake."""
         row = round(self.phase * (motions.positions.shape[1] - 1))
         reached = self._coordinate(robot, motions.joint_names, motions.positions[:, row])
         value = self.value
@@ -88,9 +89,9 @@ class TipGoal:
         if 2 * n_reaching < len(motions):
             told = value if isinstance(value, str) else f"{value:g}"
             raise DataError(
-                f"{n_reaching} of {len(motions)} demonstrations are within {self.tolerance:g} m of {self.axis}={told} "
-                f"at phase {self.phase:g}, where {self.axis} of their tip is from {reached.min():.3g} to "
-                f"{reached.max():.3g} m",
+                f"only {n_reaching} of {len(motions)} demonstrations are within {self.tolerance:g} m of "
+                f"{self.axis}={told} at phase {self.phase:g}, where the {self.axis} of the tip ranges from "
+                f"{reached.min():.3g} to {reached.max():.3g} m; correct the goal or its tolerance",
                 n_reaching,
             )
 
@@ -106,7 +107,7 @@ def check_goals(
     """Raise an `EimError` unless the goals are possible for motions of these joints and contexts."""
     if goals and robot is None:
         raise ConfigurationError(
-            "goals of the tip need a robot, which this prior does not contain: give --robot, or train it with --robot",
+            "goals of the tip need a robot, which this prior does not contain: give --robot, or train with --robot",
             goals,
         )
     if robot is not None and set(robot.joint_names) != set(joint_names):
@@ -119,14 +120,14 @@ def check_goals(
         if isinstance(goal.value, str) and goal.value not in context_names:
             known = ", ".join(context_names) or "none"
             raise DataError(
-                f"a goal names {goal.value}, which is not in the context; known: {known}"
+                f"the value of a goal is {goal.value}, which is not in the context; the context has {known}"
                 f"{did_you_mean(goal.value, context_names)}",
                 goal.value,
             )
 
 
 def stored_goals(robot: Robot | None, goals: Sequence[TipGoal]) -> dict[str, Any]:
-    """Return the entries of a model file."""
+    """Return the entries that store the robot and the goals in a model file."""
     if robot is None:
         return {}
     described = {"urdf": robot.urdf, "base_link": robot.base_link, "tip_link": robot.tip_link}
@@ -134,11 +135,11 @@ def stored_goals(robot: Robot | None, goals: Sequence[TipGoal]) -> dict[str, Any
 
 
 def restored_goals(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a prior by name; files without these entries have no robot."""
+    """Return the fields `robot` and `goals` of a prior from a model file; old files have neither."""
     if "robot" not in document:
         return {}
     urdf, base, tip = (str(document["robot"][name]) for name in ("urdf", "base_link", "tip_link"))
-    if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
+    if not urdf.startswith("<"):  # otherwise `Robot` would read any file that an untrusted model names
         raise RobotError("its URDF is not XML", urdf)
     goals = tuple(TipGoal(**goal) for goal in document["goals"])
     return {"robot": Robot.quietly(urdf, tip, base=base), "goals": goals}

@@ -1,16 +1,16 @@
 """Training of a motion prior from demonstrations, by EM or EIM.
 
-Different ways around an obstacle should become different experts. In whitened coordinates, two ways are no farther
-apart than two goals, so k-means would separate goals instead. `start_of_ways` therefore clusters the weights in joint
-units, after removing their linear dependence on the context.
+Different ways around an obstacle should become different experts. In whitened coordinates, the distance between two
+ways is not larger than the distance between two goals, so k-means would separate goals instead. Therefore
+`start_of_ways` clusters the weights in joint units, after removing their linear dependence on the context.
 
-The learner only sees a few latent coordinates of the weights, enough to distinguish ways. Linear experts are then
-fitted to all weights, with shrunk covariances (`Regressions`). Cross-validation chooses the shrinkage and calibrates
-the scores, so that all demonstrations are fitted. EIM takes the result of EM as the known density of the
-demonstrations, because a density ratio can only be as good as its estimate of that density.
+The learner is fitted only to a few latent coordinates of the weights, which are enough to distinguish ways. Then linear
+experts with shrunk covariances are fitted to all weights (`Regressions`). The shrinkage and the calibration of the
+scores come from cross-validation, so that no demonstrations need to be held out of the fit. EIM uses the result of EM
+as the known density of the demonstrations, because a density ratio can only be as good as its estimate of that density.
 
-The covariances of networks depend on the context, so they are not shrunk. Networks describe the latent coordinates
-only, and some demonstrations are held out to calibrate their scores.
+The covariances of neural experts depend on the context, so they are not shrunk. Neural experts describe only the latent
+coordinates, and some demonstrations are held out to calibrate their scores.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from eim_ros.motion.prior import Calibration, MotionPrior
 from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
-N_CLUSTERINGS = 5  # number of k-means runs; the one with the smallest scatter is used
+N_CLUSTERINGS = 5  # number of k-means runs; the run with the smallest scatter is used
 FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
-MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
-N_FOLDS = 10  # least number of folds in the cross-validation
-MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the last ones
+MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate that determine a covariance
+N_FOLDS = 10  # minimum number of folds in the cross-validation
+MOST_ITERATIONS = 100  # for EM on a fold; further iterations hardly change the shrinkage
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 N_COMPONENTS = 10  # default number of experts
-MOTIONS_PER_EXPERT = 10  # least number of demonstrations per expert of the density that EIM approaches
+MOTIONS_PER_EXPERT = 10  # minimum number of demonstrations per expert of the known density for EIM
 RANGE_MARGIN = 5.0  # margin around the range of a recording, in units of the noise floor
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
@@ -64,10 +64,10 @@ def start_of_ways(
     covariance_floor: float,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Create an initial mixture of experts of the coordinates (n, n_latent), whose components separate different ways.
+    """Create an initial mixture of experts of the coordinates (n, n_latent) whose experts separate different ways.
 
-    The weights (n, n_weights) are of at least as many motions as components. The floor is the minimum variance,
-    relative to the data's variance.
+    The weights (n, n_weights) must have at least as many motions as components. `floor` is the minimum variance,
+    relative to the variance of the data.
     """
     inputs = torch.cat([context, torch.ones_like(weights[:, :1])], -1)
     unexplained = weights - inputs @ torch.linalg.lstsq(inputs, weights, driver="gelsd").solution
@@ -115,13 +115,14 @@ class MotionConfig(Settings):
     basis_width: float = option(
         0.7, "standard deviation of Gaussian basis functions, in units of the distance between them", minimum=1e-3
     )
-    ridge: float = option(1e-12, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
+    ridge: float = option(1e-12, "penalty on the squared weights, relative to the mean square error", minimum=0.0)
     explained: float = option(
         0.999, "share of the variance of the weights that the latent coordinates explain", minimum=0.0, maximum=1.0
     )
     n_latent: int = option(
         0,
-        "maximum number of latent coordinates; 0: a third of the demonstrations per expert, at least one per expert",
+        "maximum number of latent coordinates; 0: a third of the demonstrations per expert, but at least the number "
+        "of experts",
         minimum=0,
     )
     noise_floor: float = option(
@@ -148,7 +149,7 @@ class MotionTrainingRun:
 
     @property
     def message(self) -> str:
-        """Meaning of the status, see `LoopResult.message`."""
+        """Explanation of the status, see `LoopResult.message`."""
         return self.result.message
 
 
@@ -161,8 +162,8 @@ class MotionTraining:
     motion : MotionConfig
         Settings of the representation.
     learner : EIMConfig or EMConfig
-        Settings of the learner. Their type selects EM or EIM. They do not restrict the final covariances of linear
-        experts, which are full.
+        Settings of the learner. Their type selects EM or EIM. The final covariances of linear experts are full,
+        whatever the settings.
     seed : int
         Seed of the training and of the choice of held-out demonstrations.
     device : str
@@ -206,7 +207,7 @@ class MotionTraining:
         Raises
         ------
         DataError
-            If the data set has another task, or too few motions.
+            If the data set has another task or too few motions.
         """
         everything = Demonstrations.from_data_set(data_set)
         n = len(everything)
@@ -216,7 +217,7 @@ class MotionTraining:
         n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
         n_fitted, n_experts = n - n_held_out, self.learner.n_components
         if n_fitted < n_experts:
-            raise DataError(f"{n_experts} experts need at least as many points, got {n_fitted}", n_fitted)
+            raise DataError(f"{n_experts} experts need at least as many demonstrations, got {n_fitted}", n_fitted)
         if self.learner.is_linear:
             return self._run_linear(everything, order, n_held_out, run)
         problem = self._problem(everything, order[n_held_out:])
@@ -242,7 +243,7 @@ class MotionTraining:
     def _fold_scores(
         self, everything: Demonstrations, rest: npt.NDArray[np.int64], fold: npt.NDArray[np.int64]
     ) -> Tensor:
-        """Return the log densities (n_strengths, n) [nat] of the motions of a fold under models fitted to the rest."""
+        """Return the log densities (n_strengths, n) [nat] of a fold's motions under models fitted to the others."""
         problem, held_out = self._problem(everything, rest), everything[fold]
         regressions = problem.regressions(self._latent_model(problem, self._n_known(problem)))
         shrunk = (regressions.shrunk(*strengths, self.motion.noise_floor) for strengths in STRENGTHS)
@@ -263,7 +264,7 @@ class MotionTraining:
     def _fit_linear(
         self, problem: _Problem, shrinkage: tuple[float, float, float], run: RunOptions
     ) -> tuple[MixtureOfExperts, FitResult[Any]]:
-        """Run the learner, and return its model of all coordinates."""
+        """Run the learner, and extend its model to all coordinates."""
         if isinstance(self.learner, EMConfig):
             mixture, result = self._learned(problem, None, self._start(problem, self.learner.n_components), run)
             return problem.regressions(mixture).shrunk(*shrinkage), result
@@ -277,7 +278,7 @@ class MotionTraining:
     def _learned(
         self, problem: _Problem, known: MixtureOfExperts | None, start: MixtureOfExperts | None, run: RunOptions
     ) -> tuple[MixtureOfExperts, FitResult[Any]]:
-        """Run the learner on the latent coordinates. EIM can use a known density; None leaves the start to it."""
+        """Run the learner on the latent coordinates, for EIM with a known density and a start if they are given."""
         context, coordinates = problem.context.to(self.device), problem.latent_coordinates.to(self.device)
         start = None if start is None else start.to(device=self.device)
         inputs = None
@@ -290,21 +291,21 @@ class MotionTraining:
         return result.mixture_of_experts.to(device="cpu", dtype=torch.float64), result
 
     def _density(self, problem: _Problem, n_experts: int, shrinkage: tuple[float, float, float]) -> MixtureOfExperts:
-        """Return a fit of the latent coordinates by EM, with shrunk covariances."""
+        """Fit the latent coordinates by EM, and shrink the covariances."""
         shrunk = problem.regressions(self._latent_model(problem, n_experts)).shrunk(*shrinkage)
         return marginal(shrunk, problem.latent.n_latent)
 
     def _n_known(self, problem: _Problem) -> int:
-        """Return the number of experts of the known density, which EIM approaches.
+        """Return the number of experts of the known density for EIM.
 
-        Fewer than `N_COMPONENTS` experts may average over ways, so that EIM would have nothing better to approach.
+        Fewer than `N_COMPONENTS` experts may average over ways, and EIM would then approach this average.
         """
         if isinstance(self.learner, EMConfig):
             return self.learner.n_components
         return max(self.learner.n_components, min(N_COMPONENTS, len(problem.weights) // MOTIONS_PER_EXPERT))
 
     def _latent_model(self, problem: _Problem, n_experts: int) -> MixtureOfExperts:
-        """Return a model of the latent coordinates by few iterations of EM from one start."""
+        """Fit a model of the latent coordinates by a few iterations of EM from one start."""
         config = self.learner
         if isinstance(config, EIMConfig):
             n_iterations = config.ratio.reference.iterations
@@ -329,9 +330,9 @@ class MotionTraining:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Motions to fit, in the form that learners need."""
+    """Motions to fit in the form that learners need."""
 
-    everything: Demonstrations  # also contains held-out motions
+    everything: Demonstrations  # all motions, including those that are held out
     representation: Representation
     latent: LatentSpace
     context_center: Tensor
@@ -342,7 +343,7 @@ class _Problem:
 
     @property
     def latent_coordinates(self) -> Tensor:
-        """Coordinates (n, n_latent) that the learner fits."""
+        """Coordinates (n, n_latent) to which the learner is fitted."""
         return self.latent.coordinates(self.weights)[:, : self.latent.n_latent]
 
     def regressions(self, model: MixtureOfExperts) -> Regressions:
@@ -350,7 +351,7 @@ class _Problem:
         return Regressions.from_model(model, self.context, self.latent.coordinates(self.weights), self.latent.scales)
 
     def log_prob(self, mixtures: Iterable[MixtureOfExperts], motions: Demonstrations) -> Tensor:
-        """Return the log densities (n_mixtures, n) [nat] of motions, for mixtures of the first or all coordinates."""
+        """Return the log densities (n_mixtures, n) [nat] of motions under mixtures of the first or all coordinates."""
         weights = torch.from_numpy(self.representation.weights(motions.positions))
         context = (torch.from_numpy(motions.context) - self.context_center) / self.context_scale
         spaces = ((replace(self.latent, n_latent=mixture.n_dims), mixture) for mixture in mixtures)
@@ -358,7 +359,7 @@ class _Problem:
 
     def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
         """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
-        # motions often start and end in one position, at an end of the range, and have noise of this size there
+        # motions often start and end at one end of the range, where they have noise of this size
         margin = RANGE_MARGIN * self.noise_floor if self.everything.limits_source == RECORDING else 0.0
         durations = self.everything.durations[np.isfinite(self.everything.durations)]
         return MotionPrior(
@@ -378,7 +379,7 @@ class _Problem:
 
 
 def _calibrated(prior: MotionPrior, log_prob: Tensor, held_out: Demonstrations) -> MotionPrior:
-    """Return the prior calibrated by the log densities (n,) of held-out motions, with the means in its record."""
+    """Return the prior calibrated by log densities (n,) of held-out motions; the means are added to its record."""
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))
     record = {
         **prior.training,

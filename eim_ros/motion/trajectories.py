@@ -1,4 +1,4 @@
-"""Motions with time stamps for other programs: fields of `trajectory_msgs/JointTrajectory`, as JSON or as a table."""
+"""Motions with time stamps for other programs, as a table or as JSON with the fields of a `JointTrajectory`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from eim_ros.core.checks import is_number
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import to_json, write_atomically
 
-PAUSE = 1.0  # [s] between two motions of a table, so that `eim import` separates them
+PAUSE = 1.0  # [s] pause between two motions of a table, so that `eim import` separates them
 SECOND = 10**9  # [ns]
 
 
 def joint_trajectory(joint_names: Sequence[str], positions: npt.ArrayLike, duration: float) -> dict[str, Any]:
-    """Return a motion with the fields of `trajectory_msgs/JointTrajectory`, JSON-compatible.
+    """Return a motion as a JSON-compatible mapping with the fields of `trajectory_msgs/JointTrajectory`.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def write_trajectories(path: str | Path, joint_names: Sequence[str], positions: 
     """Write motions with time stamps.
 
     A file that ends in .json contains a list of trajectories, see `joint_trajectory`. A file that ends in .csv contains
-    one table with the columns time [s], label and the joints. The label is the number of the motion. A motion starts
-    1 s after the end of the previous one, and `eim import` reads the table.
+    one table, which `eim import` reads. Its columns are the time [s], the label and the joints. The label is the number
+    of the motion. Each motion starts 1 s after the end of the previous motion.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def write_trajectories(path: str | Path, joint_names: Sequence[str], positions: 
 def check_suffix(path: str | Path) -> None:
     """Raise `ConfigurationError` unless the path ends in .json or .csv."""
     if Path(path).suffix not in (".json", ".csv"):
-        raise ConfigurationError(f"trajectories are written to a .json or a .csv file, got {path}", str(path))
+        raise ConfigurationError(f"the file of the trajectories must end in .json or .csv, got {path}", str(path))
 
 
 def _table(joint_names: Sequence[str], motions: npt.NDArray[np.float64], duration: float) -> str:

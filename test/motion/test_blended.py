@@ -60,7 +60,7 @@ def test_blend_is_conditioned_like_any_distribution() -> None:
     drawn = given.sample(20, torch.Generator().manual_seed(0)).positions
     np.testing.assert_allclose(drawn[:, -1, 0], 1.02, atol=1e-3)
     assert given.log_evidence != 0.0
-    with pytest.raises(EimError, match="its limits are -9 and 9"):
+    with pytest.raises(EimError, match="the limits are -9 and 9"):
         blend.condition([ViaPoint(1.0, ("a",), (10.0,))])
 
 

@@ -27,14 +27,14 @@ def test_without_the_library_it_is_refused_with_the_cure(tmp_path: Path, monkeyp
         return found(name, *arguments, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigurationError, match="needs LeRobot's library .*pip install lerobot"):
+    with pytest.raises(ConfigurationError, match="LeRobot is not installed .*pip install lerobot"):
         export_to_lerobot(two_ways(3, 0), tmp_path / "set", 30)
     assert not (tmp_path / "set").exists()
 
 
 def test_existing_folder_and_motions_of_unknown_duration_are_refused(tmp_path: Path) -> None:
     motions = two_ways(3, 0)
-    with pytest.raises(ConfigurationError, match="exists; name a new folder"):
+    with pytest.raises(ConfigurationError, match="exists; give a new folder"):
         export_to_lerobot(motions, tmp_path, 30)
     timeless = DataSet(motions.context, motions.sample, {**motions.description, "durations": None})
     with pytest.raises(DataError, match="does not contain the durations"):

@@ -118,7 +118,7 @@ def test_bad_context_is_refused(prior: MotionPrior, context: object) -> None:
 
 
 def test_via_point_beyond_the_limits_is_refused(prior: MotionPrior) -> None:
-    with pytest.raises(JointStateError, match=r"joint elbow at 3.5, but its limits are -3 and 3"):
+    with pytest.raises(JointStateError, match=r"joint elbow at 3.5, but the limits are -3 and 3"):
         prior.condition([1.0], [ViaPoint(0.5, ("elbow",), (3.5,))])
     prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (3.5,))])  # has no limits
 

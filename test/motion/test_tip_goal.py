@@ -93,7 +93,7 @@ def test_bad_goal_is_refused_with_its_cause(arguments: tuple, reason: str) -> No
 
 @pytest.mark.parametrize("word", ["", "x", "x=", "w=1", "x=1:much", "x=1:-1", "x=nan"])
 def test_bad_word_is_refused_with_the_form(word: str) -> None:
-    with pytest.raises(ConfigurationError, match="a goal is written AXIS=VALUE or AXIS=VALUE:TOLERANCE"):
+    with pytest.raises(ConfigurationError, match="a goal must be AXIS=VALUE or AXIS=VALUE:TOLERANCE"):
         TipGoal.parse(word)
 
 
@@ -102,7 +102,9 @@ def test_goals_that_do_not_fit_the_prior_are_refused(free: MotionPrior) -> None:
         free.condition([1.0], goals=[LINE])
     with pytest.raises(DataError, match="robot 'planar5' has joint_1"):
         free.with_goals(Robot("planar5"), LINE)
-    with pytest.raises(DataError, match=r"names gaol, which is not in the context; known: goal.*did you mean goal"):
+    with pytest.raises(
+        DataError, match=r"is gaol, which is not in the context; the context has goal.*did you mean goal"
+    ):
         free.with_goals(ROBOT, TipGoal("x", "gaol"))
 
 

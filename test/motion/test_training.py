@@ -88,7 +88,7 @@ def test_two_demonstrations_are_enough_and_one_is_not() -> None:
 
 
 def test_more_experts_than_demonstrations_are_refused() -> None:
-    with pytest.raises(DataError, match="50 experts need at least as many points, got 8"):
+    with pytest.raises(DataError, match="50 experts need at least as many demonstrations, got 8"):
         MotionTraining(learner=EMConfig(n_components=50)).run(two_ways(10, 0))
 
 
@@ -117,7 +117,7 @@ def test_equal_demonstrations_give_a_narrow_prior() -> None:
         ({"durations": [1.0]}, "10 positive durations"),
         ({"durations": [0.0] * 10}, "10 positive durations"),
         ({"durations": "long"}, "must be a list of numbers"),
-        ({"context_names": ["a", "b"]}, "names 2 contexts, but has 1 columns"),
+        ({"context_names": ["a", "b"]}, "has 2 names of contexts, but 1 columns"),
         ({"lower": [0.0]}, "joint limits"),
         ({"upper": ["a", "b", "c"]}, "must be a list of numbers"),
     ],
