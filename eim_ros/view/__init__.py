@@ -1,6 +1,6 @@
 """Visual output: the page of `eim view` in the browser (viser), and picture files (matplotlib).
 
-Each library is imported on first use. The computations behind the pictures need neither of them.
+Each library is imported on first use. The computations behind the pictures need neither library.
 """
 
 from typing import TYPE_CHECKING

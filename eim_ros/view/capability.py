@@ -1,4 +1,4 @@
-"""Slices of a capability map: the vertical slice through the base, and the most reachable horizontal slice."""
+"""Picture of a capability map: the vertical slice through the base, and the horizontal slice with the best reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHADES = ("#DCE9F5", "#56B4E9", "#0072B2", "#1B1F27")
 
 
 def draw_capability(capability: CapabilityMap, path: Path) -> Path:
-    """Draw four quantities per cell, each taken over the orientations, and return the path of the picture."""
+    """Draw four quantities per cell, each summarised over the orientations, and return the path of the picture."""
     grid = capability.grid
     x, y, z = grid.axes
     figures = _figures(capability)

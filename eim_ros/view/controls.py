@@ -21,9 +21,9 @@ from eim_ros.view.style import MUTED
 
 NO_FAMILY = ("–",)
 FORMS = ("sticks", "arms")  # shapes of ghosts
-CAPTIONS = {  # what a colour of the legend means
+CAPTIONS = {  # meaning of the colours in the legend
     "component": "Each colour is a component: the arm moves through it without moving its tip.",
-    "solution": "Each colour is a component, here a single solution.",
+    "solution": "Each colour is a component, which is a single solution here.",
     "group": "Each colour is a group of solutions that look alike.",
 }
 
@@ -32,8 +32,8 @@ BUTTON = (
     "width:100%;padding:5px;border:1px solid #C9CDD4;border-radius:4px;background:#ECEEF2;color:#1B1F27;cursor:pointer"
 )
 TEXT = "width:100%;margin-top:4px;font:10.5px monospace;white-space:pre;overflow-x:auto;border:1px solid #C9CDD4"
-BOX = (0.3, 0.3, 0.3)  # [m] first size of new obstacles
-LONGEST = 10.0  # [m] largest size of an obstacle
+BOX = (0.3, 0.3, 0.3)  # [m] initial size of new obstacles
+LONGEST = 10.0  # [m] maximum size of an obstacle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +41,16 @@ class Menu:
     """Choices and texts of the panel."""
 
     most_ghosts: int
-    robots: tuple[str, ...] = ()  # names of other robots; empty for no menu
+    robots: tuple[str, ...] = ()  # names of other robots; empty: no menu
     note: str = ""  # text in the view tab
-    extra_tab: str | None = None  # name of an extra first tab, which the caller fills
+    extra_tab: str | None = None  # name of an extra first tab, whose content the caller adds
 
 
 class Controls:
-    """Widgets of the panel; the page listens to their events.
+    """Widgets of the panel. The page listens to their events.
 
-    `live` has the initial settings, and `first` (4, 4) is the first target. With an extra tab, solutions are hidden at
-    first.
+    `live` has the initial settings, and `first` (4, 4) is the first target. If there is an extra tab, solutions are
+    hidden at the start.
     """
 
     def __init__(self, gui: viser.GuiApi, robot: Robot, live: LiveSolutions, first: FloatArray, menu: Menu) -> None:
@@ -58,16 +58,16 @@ class Controls:
         self.robot: Any = None
         if len(menu.robots) > 1:
             self.robot = gui.add_dropdown(
-                "Robot", menu.robots, initial_value=robot.name, hint="Any arm that the package includes"
+                "Robot", menu.robots, initial_value=robot.name, hint="Select an arm that the package includes"
             )
         self._status = gui.add_markdown("")
         self._legend = gui.add_html("")
         tabs = gui.add_tab_group()
         self.extra_tab = None if menu.extra_tab is None else tabs.add_tab(menu.extra_tab)
         with tabs.add_tab("Solutions"):
-            hint = "The solid arm shows a solution of this component; or click a thin arm in the scene"
+            hint = "The solid arm shows a solution of this component. You can also click a thin arm in the scene."
             self.component: Any = gui.add_dropdown("Component", NO_FAMILY, hint=hint)
-            hint = "Moves the arm along its component while the tip stays; or drag a link of the solid arm"
+            hint = "Moves the arm along its component while the tip stays. You can also drag a link of the solid arm."
             self.along: Any = gui.add_slider("Self-motion", 0.0, 1.0, 0.001, 0.0, hint=hint)
             self._manipulability = gui.add_html("")
             self._joints = gui.add_html("")
@@ -85,7 +85,7 @@ class Controls:
             self.position: Any = gui.add_vector3("Position [m]", _rounded(first[:3, 3]), step=0.001)
             self.rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(first), step=0.1)
             self.position_only: Any = gui.add_checkbox("Any orientation", live.position_only)
-            self.reset = gui.add_button("Back to the first target")
+            self.reset = gui.add_button("Return to the first target")
         with tabs.add_tab("Scene"):
             self.self_collision: Any = gui.add_checkbox(
                 "No self-collision",
@@ -94,8 +94,8 @@ class Controls:
             )
             self.size: Any = gui.add_vector3("Size [m]", BOX, min=(0.01,) * 3, max=(LONGEST,) * 3, step=0.01)
             self.add_box = gui.add_button("Add a box", hint="Drag its arrows and arcs in the scene")
-            self.add_sphere = gui.add_button("Add a sphere", hint="The first size is its diameter")
-            self.remove = gui.add_button("Remove the last one")
+            self.add_sphere = gui.add_button("Add a sphere", hint="The first size is the diameter")
+            self.remove = gui.add_button("Remove the last obstacle")
         with tabs.add_tab("View"):
             self.n = gui.add_slider("Solutions shown", 1, menu.most_ghosts, 1, live.n)
             self.form = gui.add_dropdown("Drawn as", FORMS)
@@ -110,7 +110,7 @@ class Controls:
             self._copies = gui.add_html("")
 
     def show_copies(self, query: str, python: str, yaml: str) -> None:
-        """Show the state of the page as a link, as Python and as YAML, each with a button that copies it."""
+        """Show the state of the page as a link, as Python and as YAML, each with a button to copy it."""
         to_link = "history.replaceState(null,'','?'+t.value);t={value:location.href};"
         self._copies.content = "".join(
             (_copied("link", query, to_link), _copied("Python", python), _copied("YAML", yaml))
@@ -118,7 +118,7 @@ class Controls:
 
     @property
     def target(self) -> FloatArray:
-        """Pose (4, 4) in the fields of the target tab."""
+        """Pose (4, 4) that the fields of the target tab contain."""
         rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
         return pose_from(self.position.value, rotation.as_quat())
 
@@ -164,14 +164,14 @@ class Controls:
 
 
 def _caption(solutions: Solutions) -> str:
-    """Return what a colour means; empty without a solution."""
+    """Return the meaning of the colours; empty if there is no solution."""
     if not solutions.components:
         return ""
     return CAPTIONS["solution" if all(len(one) == 1 for one in solutions.components) else solutions.kind]
 
 
 def _density(solutions: Solutions) -> str:
-    """Return the density panel of the ghosts and the chosen solution; empty without a solution."""
+    """Return the density panel of the ghosts and the chosen solution; empty if there is no solution."""
     if solutions.chosen is None or not len(solutions.positions):
         return ""
     colours = [component_colour(number) for number in solutions.ghost_numbers.tolist()]
@@ -184,7 +184,7 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
 
 
 def component_names(numbers: Sequence[int], components: Sequence[Component], robot: Robot) -> list[str]:
-    """Return the size of each component, and the labels of its branch that all of its solutions have."""
+    """Return a text for each component: its size, and the branch labels that all of its solutions have."""
     if not components:
         return []
     rows = np.concatenate([component.positions for component in components])
@@ -210,7 +210,7 @@ def _rpy(pose: FloatArray) -> tuple[float, float, float]:
 
 
 def _copied(name: str, text: str, before: str = "") -> str:
-    """Return a text with a button that copies it; pages that are not local have no clipboard but can select a text."""
+    """Return a text with a button that copies it, on remote pages through a selection (they have no clipboard)."""
     act = (
         f"let t=this.nextElementSibling;{before}navigator.clipboard?navigator.clipboard.writeText(t.value):"
         "(this.nextElementSibling.select(),document.execCommand('copy'));this.textContent='Copied'"

@@ -13,32 +13,32 @@ from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.view.style import GROUP_COLOURS, MUTED, new_figure, write_figure
 
-OBJECTIVES = {  # columns of histories, the first one that there is, with their labels
+OBJECTIVES = {  # columns of histories with their labels; the first column that exists is drawn
     "validation_log_likelihood": "log-likelihood of validation data [nat]",
     "log_likelihood": "log-likelihood [nat]",
     "elbo": "ELBO [nat]",
     "ratio_kl": "estimate of KL(model || data) [nat]",
     "free_energy": "free energy [nat]",
 }
-WIDTH, HEIGHT = 5.0, 4.0  # of a panel [inch]
-N_LINE, N_GRID = 1000, 200  # points per axis
-LEAST_WEIGHT = 1e-3  # of components that determine the limits
-DEVIATIONS = 4.0  # standard deviations of a component within the limits
+WIDTH, HEIGHT = 5.0, 4.0  # size of a panel [inch]
+N_LINE, N_GRID = 1000, 200  # number of points per axis
+LEAST_WEIGHT = 1e-3  # minimum weight of components that determine the limits
+DEVIATIONS = 4.0  # limits of a component, in standard deviations from its mean
 DATA, MODEL, SKIPPED = MUTED, GROUP_COLOURS[0], GROUP_COLOURS[1]
 
 
 def draw_fit(fit: Any, path: str | Path, data: npt.ArrayLike | None = None) -> None:
     """Draw the density of a fitted mixture and the history of its fit, and write the picture as PNG or SVG.
 
-    The density is drawn if the model has one or two dimensions and no contexts, with crosses at the means of the
-    components. The history shows the objective in each iteration, with marks at the iterations that EIM skipped.
+    The density is drawn, with crosses at the means of the components, if the model has one or two dimensions and no
+    contexts. The history shows the objective in each iteration, and marks the iterations that EIM skipped.
 
     Parameters
     ----------
     fit : FitResult or FittedModel
         Result of a learner, such as `EM(...).fit(data)`. Models that were read from a file have no history.
     path : str or Path
-        File to write. It is written completely or not at all.
+        File to write. If writing fails, no incomplete file remains.
     data : (n, n_dims) array_like, optional
         Samples that are drawn behind the model, as a histogram or as points.
 
@@ -112,7 +112,7 @@ def _draw_history(axes: Axes, records: Any, column: str) -> None:
 
 
 def _of(records: Any, column: str) -> list[list[float]]:
-    """Return the iterations that recorded a number, and their values."""
+    """Return the iterations in which a number was recorded, and the numbers."""
     chosen = [record for record in records if column in record]
     return [[record[name] for record in chosen] for name in ("iteration", column)]
 

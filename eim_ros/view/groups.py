@@ -2,10 +2,10 @@
 
 Arms are grouped by self-motion component, or by k-means over the drawn arms. The arm nearest to the mean of a group
 represents it. The distance between two configurations is the root mean square distance between their joint origins [m].
-Joint angles would mislead: a wrist that turns freely changes them but leaves the picture as it is.
+Joint angles would be misleading, because a wrist that turns freely changes them but not the picture.
 
 k-means starts at farthest points (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance") and
-iterates as in Lloyd (1982, "Least squares quantization in PCM"). Nothing in a picture is therefore random.
+iterates as in Lloyd (1982, "Least squares quantization in PCM"). Therefore pictures are not random.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.kinematics import Robot
 
 NO_GROUP = -1
 MAX_ITERATIONS = 50
-ALIKE = 1e-3  # relative distance below which two arms count as equal
+ALIKE = 1e-3  # arms whose relative distance is smaller count as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +32,13 @@ class Groups:
     representatives: IntArray  # (n_groups,) int, index of the arm that represents each group, largest group first
     labels: IntArray  # (n,) int, group of each arm, or NO_GROUP
     heading: str  # description of the groups for the legend
-    branches: tuple[str, ...] = ()  # labels of the branch that all arms of a group have, such as "left, up, flip"
+    branches: tuple[str, ...] = ()  # branch labels that all arms of a group have, such as "left, up, flip"
 
 
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:
     """Group arms that look alike, by k-means over their joint origins (n, n_points, 3) [m].
 
-    There are at most `n_groups` groups, and fewer if arms coincide.
+    There are at most `n_groups` groups. There are fewer if arms coincide.
     """
     chosen, labels = _k_means(_rows(arms), n_groups)
     return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
@@ -68,7 +68,7 @@ def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose
 
 
 def common_labels(labels: Sequence[npt.NDArray[np.str_]]) -> list[str]:
-    """Return the labels of a branch that all solutions have. Each entry has one joint's labels (n,) of n solutions."""
+    """Return the branch labels that all n solutions have. Each entry of `labels` (n,) has one label per solution."""
     return [str(label[0]) for label in labels if label[0] and (label == label[0]).all()]
 
 
@@ -95,7 +95,7 @@ def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
 
 
 def _farthest_points(rows: FloatArray, n_points: int) -> FloatArray:
-    """Return up to `n_points` rows: the nearest to the mean, then always the farthest from those chosen before."""
+    """Return up to `n_points` rows: first the one nearest to the mean, then always the one farthest from all others."""
     alike = ALIKE * np.abs(rows).max()
     chosen = [_nearest(rows, np.arange(len(rows)), rows.mean(axis=0))]
     distance = np.linalg.norm(rows - rows[chosen[0]], axis=1)

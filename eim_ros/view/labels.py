@@ -1,4 +1,4 @@
-"""Text and joint panel of the picture.
+"""Heading, legend and joint panel of the picture.
 
 The heading names the robot, the number of configurations and the pose. The legend explains the colours. The joint panel
 shows joint values as parallel coordinates: one axis per joint, from its lower to its upper limit.
@@ -26,16 +26,16 @@ from eim_ros.view.groups import NO_GROUP, Groups
 from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
 
 SMALLEST_FONT = 8.0
-BAND_WIDTH = 0.34  # share of the distance between two joints
-CROWDED = 55  # number of letters in a row above which each word gets its own line
-LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend, letters that a key takes, and lines
+BAND_WIDTH = 0.34  # width as a fraction of the distance between two joints
+CROWDED = 55  # in rows with more letters, each word gets a separate line
+LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend, letters that a key takes, and number of lines
 LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 
 def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriented: bool, title: str) -> None:
-    """Draw the title (a default if empty), and below it the tip link and the pose.
+    """Draw the title (a default title if it is empty), and below it the tip link and the pose.
 
-    Lines that are too long for the figure get a smaller font.
+    The font is smaller for lines that are too long for the figure.
     """
     if not title:
         count = {0: "no configuration", 1: "one configuration"}.get(n, f"{n} configurations")
@@ -49,7 +49,7 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
     """Draw a legend with the size of each group.
 
-    In figure coordinates, its first line is at `y` and its left end at `left`. A single group needs no legend.
+    In figure coordinates, its first line is at `y` and its left end is at `left`. A single group has no legend.
     """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
@@ -65,7 +65,7 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
         names.append(f"{rest} in others")
     if len(keys) < 2:
         return
-    room = LEGEND / (max(map(len, names)) + KEY)  # number of columns in the usual font
+    room = LEGEND / (max(map(len, names)) + KEY)  # number of columns in the default font
     fits = [min(1.0, LEGEND_LINES / math.ceil(len(keys) / n), room / n) for n in range(1, 8)]
     columns, size = max(n for n, fit in enumerate(fits, 1) if fit == max(fits)), 14.0 * max(fits)
     heading = figure.text(left, y, groups.heading, fontsize=14, color=MUTED, va="center")
@@ -102,7 +102,7 @@ def _shown(value: float) -> str:
 
 
 def _shrink(figure: Figure, text: Text, width: float) -> None:
-    """Reduce the font until the text fits into this share of the figure's width, and truncate it if necessary."""
+    """Reduce the font until the text fits into a fraction of the figure's width; truncate the text if necessary."""
     limit = width * figure.bbox.width
     extent = text.get_window_extent().width
     if extent > limit:
@@ -154,7 +154,7 @@ def draw_joint_panel(
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return joint names without the words that all names start or end with."""
+    """Return joint names without the words that all names have at the start or at the end."""
     if len(names) < 2:
         return list(names)
     begin = os.path.commonprefix(list(names)).rfind("_") + 1

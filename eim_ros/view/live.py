@@ -1,9 +1,9 @@
 """All solutions of a moving target: ghosts in the colours of their self-motion components, and one chosen solution.
 
-A ghost is a translucent arm that shows one solution. The ghosts are samples of the model if it has a preference;
-otherwise they are spread over all components. Numerical refinement moves the chosen solution along with the target, so
-that it stays in its component while that component exists. Components keep their numbers and colours while the target
-moves.
+A ghost is a translucent arm that shows one solution. If the model has a preference, the ghosts are samples of it;
+otherwise they are spread over all components. When the target moves, the chosen solution follows by numerical
+refinement, so that it stays in its component as long as the component exists. Components keep their numbers and
+colours.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from eim_ros.kinematics import Obstacle, Robot, body_poses, refine
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
-FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
+FARTHEST = 0.7  # [rad, m] a component keeps its number if no joint changes more between two targets
 BEST_ATTEMPT = (
-    "; the best attempt"  # begins the errors in the message of an empty answer; the nearest pose replaces them
+    "; the best attempt"  # start of the errors in the message of an empty answer, which the nearest pose replaces
 )
-TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
-N_TRIALS = 256  # number of random configurations that show how the tip can move
-N_FIRST = 2048  # number of random configurations; one of them gives the first target
-LOWEST = 0.1  # lowest height of the first target as a share of the arm's reach
-POINTS_DOWN = 0.8  # smallest cosine of the angle between the z axis of the first target and straight down
-MOVES = 1e-9  # share of the largest Jacobian entry above which the tip can move along or about an axis
-N_GROUPS = 5  # maximum number of groups of solutions that form no curves
+TIMEOUT = 0.1  # [s] per target; a later answer would belong to an old target
+N_TRIALS = 256  # number of random configurations that determine how the tip can move
+N_FIRST = 2048  # number of random configurations; the first target is chosen among their poses
+LOWEST = 0.1  # minimum height of the first target as a fraction of the arm's reach
+POINTS_DOWN = 0.8  # minimum cosine of the angle between the first target's z axis and the downward direction
+MOVES = 1e-9  # the tip can move along or about an axis if its Jacobian entries exceed this fraction of the largest
+N_GROUPS = 5  # maximum number of groups of solutions that do not form curves
 
 
 def component_colour(number: int) -> str:
@@ -60,10 +60,11 @@ def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
 def kept_numbers(
     robot: Robot, before: Sequence[FloatArray], numbers: Sequence[int], now: Sequence[FloatArray]
 ) -> list[int]:
-    """Return distinct numbers of components, which are kept from the previous target where possible.
+    """Return distinct numbers of components, which keep their numbers from the previous target if possible.
 
     `before` and `now` are the solutions (n_i, dof) of each component, and `numbers` belong to `before`. A component
-    gets the smallest free number if no previous one is near, or if another current component is nearer to it.
+    gets the smallest free number if no previous component is near, or if another current component is nearer to the
+    previous one.
     """
     found: dict[int, int] = {}
     if before and now:
@@ -98,12 +99,12 @@ class Solutions:
     numbers: list[int]
     chosen: FloatArray | None  # (dof,), chosen solution; None if there is none
     component: int  # index of its component; -1 if there is none
-    along: float  # its place in the component, from 0 at the first solution to 1 at the last
+    along: float  # position in the component, from 0 at the first solution to 1 at the last
     density: Callable[[FloatArray], FloatArray] | None  # model log density given the target; None without a model
     message: str  # number of solutions, or why there is none
     elapsed: float  # solving time [s]
     nearest: FloatArray | None = None  # (dof,), configuration nearest to a target out of reach
-    kind: str = "component"  # or "group", of similar solutions
+    kind: str = "component"  # "component", or "group" of similar solutions
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:
@@ -125,7 +126,7 @@ class Solutions:
 class LiveSolutions:
     """Solver for a sequence of targets that remembers the components and the chosen solution.
 
-    There are `n` ghosts; their seed is the same for each target. With `position_only`, the orientation is free.
+    There are `n` ghosts, whose seed is the same for each target. With `position_only`, the orientation is free.
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, seed: int = 0) -> None:
@@ -139,7 +140,7 @@ class LiveSolutions:
     def constrain(
         self, position_only: bool, self_collision: bool | None = None, obstacles: Sequence[Obstacle] | None = None
     ) -> None:
-        """Use other constraints for the next targets; None keeps the present ones."""
+        """Use other constraints for the next targets; None keeps the current ones."""
         changes: dict[str, Any] = {"position_only": position_only}
         if self_collision is not None:
             changes["self_collision"] = self_collision
@@ -170,7 +171,7 @@ class LiveSolutions:
         numbers = kept_numbers(self.robot, self._before, self._numbers, [component.positions for component in found])
         order = np.argsort(numbers)
         found, numbers = [found[i] for i in order], sorted(numbers)
-        if found:  # keep the last components while the target is temporarily out of reach
+        if found:  # if the target is temporarily out of reach, the last components are kept
             self._before, self._numbers = [component.positions for component in found], numbers
         shown = rows[: self.n]
         labels = component_labels(self.robot, found, shown)
@@ -189,10 +190,10 @@ class LiveSolutions:
         )
 
     def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
-        """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
+        """Return the solutions with another chosen solution: the position `along`, from 0 to 1, in a component."""
         curve = solutions.components[component]
         moved = self._moved(place_in(curve, along), solutions.pose)
-        # without convergence between two distant solutions, take the earlier one
+        # if refinement between two distant solutions does not converge, the earlier one is chosen
         chosen = moved[0] if len(moved) else _first_before(curve, along)
         return self._with_choice(solutions, chosen, component, along)
 
@@ -207,7 +208,7 @@ class LiveSolutions:
         return replace(solutions, chosen=chosen, component=component, along=along)
 
     def _moved(self, q: FloatArray | None, pose: FloatArray) -> FloatArray:
-        """Return a configuration (dof,) moved onto a target, (1, dof); (0, dof) without one or if that fails."""
+        """Return a configuration (dof,) moved onto a target, (1, dof), or (0, dof) if this fails or `q` is None."""
         if q is None:
             return np.empty((0, self.robot.dof))
         moved = refine(self.robot, q[None], pose, position_only=self.position_only)
@@ -220,14 +221,14 @@ class LiveSolutions:
         return ~self._scene.colliding(rows)
 
     def _without_collisions(self, found: list[Component]) -> list[Component]:
-        """Cut curves where the arm would collide, the longest part first."""
+        """Cut curves where the arm would collide, and return the parts, longest first."""
         if self._scene is None:
             return found
         parts = [part for component in found for part in cut(component, self._is_free(component.positions))]
         return sorted(parts, key=lambda part: -float(part.along[-1]))
 
     def _most_dexterous(self, rows: FloatArray) -> FloatArray:
-        """Return the most dexterous of the configurations (n, dof) as a single row; no row if n is 0."""
+        """Return the most dexterous of the configurations (n, dof) as one row, or no row if n is 0."""
         return rows[np.argsort(-dexterity(self.robot, rows, self.position_only), kind="stable")[:1]]
 
     def _choice(self, found: list[Component], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
@@ -258,7 +259,7 @@ class LiveSolutions:
 def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
     """Return whether the tip can move along and about each axis of the base frame, (6,).
 
-    For planar arms only the entries for x, y and the rotation about z are true.
+    For planar arms, only the entries for x, y and the rotation about z are true.
     """
     rows = robot.random(N_TRIALS, np.random.default_rng(0))
     largest = np.abs(robot.jacobian(rows)).max(axis=(0, 2))
@@ -268,7 +269,7 @@ def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
 def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
     """Return Yoshikawa's manipulability (n,) of configurations (n, dof).
 
-    Only axes along or about which the tip can move are counted; otherwise the measure of planar arms would be 0.
+    Only axes along or about which the tip can move are used, because otherwise the result would be 0 for planar arms.
     """
     axes = moving_axes(robot) & (np.arange(6) < (3 if position_only else 6))
     return np.asarray(np.linalg.svd(robot.jacobian(rows)[:, axes], compute_uv=False).prod(axis=-1))
@@ -277,8 +278,8 @@ def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray
 def first_pose(robot: Robot) -> FloatArray:
     """Return the pose (4, 4) of the most dexterous of several random configurations that look natural.
 
-    From there, a user can move the target in every direction. If possible, the arm is above the floor, z = 0, and its
-    tip is in front of the base and points down.
+    From this pose, a user can move the target in every direction. If possible, the arm is above the floor at z = 0, and
+    its tip is in front of the base and points down.
     """
     rows = robot.random(N_FIRST, np.random.default_rng(0))
     is_wanted = np.ones(len(rows), dtype=bool)
@@ -294,9 +295,9 @@ def first_pose(robot: Robot) -> FloatArray:
 
 
 def place_in(component: Component, along: float) -> FloatArray:
-    """Return the configuration (dof,) at a share, from 0 to 1, of the length of a component.
+    """Return the configuration (dof,) at a fraction, from 0 to 1, of the length of a component.
 
-    Curves are interpolated. For any other component, the share selects one solution.
+    Curves are interpolated. In other components, the fraction selects one solution.
     """
     length = along * component.along[-1]
     after = int(np.clip(np.searchsorted(component.along, length), 1, len(component) - 1)) if len(component) > 1 else 0
@@ -312,10 +313,10 @@ def place_in(component: Component, along: float) -> FloatArray:
 def nearest_along(
     robot: Robot, component: Component, start: float, body: int, grabbed: FloatArray, pointer: FloatArray
 ) -> float:
-    """Return the place, from 0 to 1, at which a point of a body is nearest to another point.
+    """Return the position in a component, from 0 to 1, at which a point of a body is nearest to another point.
 
-    The search goes downhill from the place `start`, so that the arm does not jump. The point `grabbed` (3,) is in the
-    frame of the body, and `pointer` (3,) in the base frame [m].
+    The search goes downhill from the position `start`, so that the arm does not jump. The point `grabbed` (3,) is in
+    the frame of the body, and `pointer` (3,) in the base frame [m].
     """
     poses = body_poses(robot, component.positions)[:, body]
     points = poses[:, :3, :3] @ grabbed + poses[:, :3, 3]
@@ -329,7 +330,7 @@ def nearest_along(
 
 
 def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]:
-    """Return the parts of a component whose configurations are free (n,); a part of a curve has neighbours only."""
+    """Return the parts of a component whose configurations are free (n,). Each part of a curve is connected."""
     positions, along = component.positions, component.along
     if is_free.all():
         return [component]
@@ -337,13 +338,13 @@ def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]
         rows = positions[is_free]
         return [Component(rows, np.arange(float(len(rows))), is_curve=False)] if len(rows) else []
     order = np.arange(len(positions))
-    if component.is_closed:  # begin after a collision, so that the first and the last part are one
+    if component.is_closed:  # starts after a collision, so that the first and the last part are joined
         order = np.roll(order, -int(np.argmin(is_free)))
     runs = np.split(order, np.flatnonzero(np.diff(is_free[order].astype(int))) + 1)
     parts = []
     for run in (run for run in runs if is_free[run[0]]):
         steps = np.diff(along[run])
-        if component.is_closed:  # the step over the end of the list
+        if component.is_closed:  # includes the step from the end to the start of the list
             steps[steps < 0.0] = np.median(np.diff(along))
         parts.append(Component(positions[run], np.concatenate([[0.0], np.cumsum(steps)]), is_curve=True))
     return parts

@@ -1,7 +1,7 @@
-"""The motion tab of the page: paths of the tip, and an arm that moves along one of them.
+"""The motion tab of the page: paths of the tip, and an arm that moves along a selected path.
 
 Demonstrations are grey, and motions drawn from the prior have the colour of their component. A slider sets the phase of
-the motion, and a checkbox plays it.
+the motion, and a checkbox plays the motion.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from eim_ros.view.panels import density_text, legend_panel, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
 
-WIDTH = 2.0  # half the range of a context slider without demonstrations, in standard deviations
+WIDTH = 2.0  # half the range of a context slider in standard deviations, if there are no demonstrations
 STEP = 0.04  # [s] between two frames
-REST = 0.5  # [s] pause at the end, before the motion starts again
+REST = 0.5  # [s] pause at the end before the motion is repeated
 DRAWN, SHOWN = "drawn from the prior", "demonstrated"
 MOST_DRAWN, DRAWN_FIRST = 100, 20
-MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated tip paths that are drawn
+MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated paths of the tip to draw
 N_PARTS = 40  # maximum number of segments of a tip path
-THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
+THIN, THICK = 0.0025, 0.008  # line thickness as a fraction of the arm's reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class ShownMotions:
     log_prob: FloatArray  # (n,), log density given the context, and given the start and end if prescribed [nat]
     components: npt.NDArray[np.int64]  # (n,), component that each motion was drawn from; -1 for demonstrations
     valid: npt.NDArray[np.bool_]  # (n,) bool, whether the motion stays within the joint limits
-    quantiles: FloatArray  # (n,), share of held-out demonstrations that are less likely; NaN for drawn motions
+    quantiles: FloatArray  # (n,), fraction of held-out demonstrations that are less likely; NaN for drawn motions
     log_evidence: float = 0.0  # log density of the prescribed start and end [nat]; 0 if none is prescribed
 
     def __len__(self) -> int:
@@ -61,9 +61,9 @@ class ShownMotions:
 
 
 class MotionStudy:
-    """Motion prior of a robot, with demonstrations if they are given.
+    """Motion prior of a robot, and optional demonstrations.
 
-    The prior is over all joints of the robot, and possibly others. The demonstrations have the same joints and
+    The prior must have all joints of the robot, and may have others. The demonstrations must have the same joints and
     contexts as the prior.
 
     Raises
@@ -94,7 +94,7 @@ class MotionStudy:
         low, high = middle - spread, middle + spread
         if len(self.contexts):
             low, high = self.contexts.min(axis=0), self.contexts.max(axis=0)
-        high = np.maximum(high, low + 1e-3)  # avoid an empty range if the context is constant
+        high = np.maximum(high, low + 1e-3)  # avoids an empty range if the context is constant
         steps = 10.0 ** np.floor(np.log10((high - low) / 50.0))
         low, high = np.floor(low / steps) * steps, np.ceil(high / steps) * steps
         columns = (low.round(9).tolist(), high.round(9).tolist(), steps.round(9).tolist())
@@ -121,12 +121,12 @@ class MotionStudy:
         )
 
     def end_log_prob(self, context: npt.ArrayLike, rows: FloatArray) -> FloatArray:
-        """Return the log density (n,) [nat] of ending in configurations (n, dof), given a context.
+        """Return the log density (n,) [nat] that a motion ends in configurations (n, dof), given a context.
 
-        The result is 0 if the prior has joints that the robot lacks, because their positions are unknown.
+        If the prior has joints that the robot does not have, their positions are unknown, and the result is 0.
         """
         if len(self._columns) < len(self.prior.joint_names):
-            return np.zeros(len(rows))  # the prior needs positions of joints that the robot lacks
+            return np.zeros(len(rows))  # the positions of the prior's other joints are unknown
         return weigh(self.prior.condition(context), 1.0, self.robot.joint_names, rows).log_prob
 
     def _demonstrated(self, motions: Demonstrations) -> ShownMotions:
@@ -134,7 +134,7 @@ class MotionStudy:
         columns = _columns(motions.joint_names, prior.joint_names, "demonstrations", "motion prior")
         if motions.context.shape[1] != prior.n_context:
             raise DataError(
-                f"the demonstrations have {motions.context.shape[1]} contexts, the motion prior has {prior.n_context}",
+                f"the demonstrations have {motions.context.shape[1]} contexts, but the prior has {prior.n_context}",
                 motions.context.shape,
             )
         times = np.linspace(0.0, 1.0, motions.positions.shape[1])
@@ -156,8 +156,8 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
     missing = [name for name in wanted if name not in names]
     if missing:
         raise ConfigurationError(
-            f"the joints of the {asker} and of the {owner} differ: the {asker} has {', '.join(missing)}, but the "
-            f"{owner} only has {', '.join(names)}; give the robot of the motions",
+            f"the {asker} has joints {', '.join(missing)}, which the {owner} does not have: its joints are "
+            f"{', '.join(names)}; select the robot of the motions",
             missing,
         )
     return [names.index(name) for name in wanted]
@@ -166,12 +166,13 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
 class Playback:
     """Slider and checkbox that play phases from 0 to 1.
 
-    `show` is called with each new phase. `duration` returns the time from phase 0 to 1 [s] for every frame.
+    `show` is called with each new phase. `duration` returns the time from phase 0 to 1 [s] and is called for every
+    frame.
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:
         self._show, self._duration = show, duration
-        self._slider: Any = gui.add_slider("Time", 0.0, 1.0, 0.001, 0.0, hint="From begin to end of the motion")
+        self._slider: Any = gui.add_slider("Time", 0.0, 1.0, 0.001, 0.0, hint="From the start to the end of the motion")
         self._play: Any = gui.add_checkbox("Play", False)
         self._changed, self._is_closed = threading.Event(), False
         self._slider.on_update(by_hand(lambda: self._show(self.phase)))
@@ -215,7 +216,7 @@ class Playback:
 
 
 def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a listener that calls `act` only if a user changed the control; the page itself is not a client."""
+    """Return a listener that calls `act` only if a user has changed the control, not if the page itself has."""
 
     def listen(event: Any) -> None:
         if event.client is not None:
@@ -256,15 +257,15 @@ class MotionTab:
             self.kind: Any = gui.add_dropdown("Motions", kinds)
             self.which: Any = gui.add_slider("Which", 1, DRAWN_FIRST, 1, 1)
             self._playback = Playback(gui, self._show_phase, lambda: study.duration)
-            hint = "Context of the prior"
+            hint = "Context for the prior"
             self.contexts: list[Any] = [
                 gui.add_slider(name, low, high, step, low + step * round(0.5 * (high - low) / step), hint=hint)
                 for name, low, high, step in study.context_ranges()
             ]
-            hint = "Motions are conditioned on it: drag the target, or choose another solution"
+            hint = "Motions are conditioned on this solution. To change it, drag the target or choose another solution."
             self.begins: Any = gui.add_checkbox("Begin at the chosen solution", False, hint=hint)
             self.ends: Any = gui.add_checkbox("End at the chosen solution", False, hint=hint)
-            hint = "Of all solutions of the target the one that the prior ends at most likely"
+            hint = "Chooses the solution of the target at which motions of the prior end most likely"
             self.likeliest: Any = gui.add_button("Choose the likeliest solution", hint=hint)
             self.n: Any = gui.add_slider("Drawn", 1, MOST_DRAWN, 1, DRAWN_FIRST)
             self.fresh: Any = gui.add_button("Draw others")
@@ -285,11 +286,11 @@ class MotionTab:
 
     @property
     def shown(self) -> ShownMotions | None:
-        """Motions of the selected kind; None if there are none."""
+        """Motions of the selected kind, or None if there are none."""
         return self.motions if self.kind.value == DRAWN else self._study.demonstrations
 
     def look_at(self, kind: str, which: int) -> None:
-        """Show one motion of a kind, DRAWN or SHOWN, by its number from 1."""
+        """Show one motion of a kind, DRAWN or SHOWN. The number `which` counts from 1."""
         with self._drawing:
             self.kind.value, self.which.value = kind, which
             self._choose()
@@ -329,7 +330,7 @@ class MotionTab:
     def _drawn(self, chosen: FloatArray | None) -> tuple[ShownMotions | None, str]:
         """Return motions for the current settings, or None and the reason."""
         if self._is_tied and chosen is None:
-            return None, "there is no solution to begin or end at"
+            return None, "the target has no solution at which motions can start or end"
         ends = chosen if self.begins.value else None, chosen if self.ends.value else None
         context = [slider.value for slider in self.contexts]
         try:
@@ -396,12 +397,14 @@ class MotionTab:
         if self.kind.value == SHOWN:
             told.append(f"more likely than {100.0 * motions.quantiles[i]:.0f} % of held-out demonstrations")
         else:
-            told[0] += f", {100.0 * np.mean(motions.log_prob <= motions.log_prob[i]):.0f} % are no more likely"
+            told[0] += (
+                f", {100.0 * np.mean(motions.log_prob <= motions.log_prob[i]):.0f} % of the motions are not more likely"
+            )
             n_valid = int(motions.valid.sum())
             within = "within the limits" if motions.valid[i] else "BEYOND the limits"
-            told.append(f"{within}, {n_valid} of {len(motions)} are")
+            told.append(f"{within}; {n_valid} of {len(motions)} motions are within the limits")
             if self._is_tied:
-                told.append(f"log density of this begin or end: {density_text(motions.log_evidence)}")
+                told.append(f"log density of the prescribed start or end: {density_text(motions.log_evidence)}")
             if self.ends.value and self._page.solutions is not None:
                 away = np.linalg.norm(motions.tips[i, -1] - self._page.solutions.pose[:3, 3])
                 told.append(f"ends {away:.3f} m from the target")
@@ -419,6 +422,6 @@ class MotionTab:
 
 
 def _thinned(tips: FloatArray) -> FloatArray:
-    """Reduce paths (n, n_points, 3) to at most N_PARTS segments, and keep the first and the last point."""
+    """Reduce paths (n, n_points, 3) to at most N_PARTS segments; the first and the last point are kept."""
     n_points = tips.shape[1]
     return tips[:, np.unique(np.linspace(0, n_points - 1, min(n_points, N_PARTS + 1)).round().astype(int))]

@@ -1,8 +1,8 @@
 """Web page on which a user drags a target and sees all solutions, served by viser.
 
 Events from the browser only mark that something has changed. A single thread then solves and draws for the newest
-target, so no work piles up while the target is dragged. `Controls` is the panel next to the scene, with the settings
-and the results.
+target, so that no work accumulates while the target is dragged. `Controls` is the panel next to the scene, with the
+settings and the results.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from eim_ros.view.surfaces import arm_surfaces, is_included
 
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view
-TARGET_SIZE = 0.18  # in units of the arm's reach
-AROUND = 0.06  # margin around what is shown, in units of the arm's reach
-TURNED = 1e-3  # a user has moved the camera if it is farther away than this, in units of the arm's reach
-BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
-REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
+TARGET_SIZE = 0.18  # size in units of the arm's reach
+AROUND = 0.06  # margin around the shown objects, in units of the arm's reach
+TURNED = 1e-3  # a camera that is farther away, in units of the arm's reach, was moved by a user
+BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # [rad] direction of the camera relative to the target
+REST = 0.3  # [s] time without changes after which the texts of the copy tab are updated
 LINK_KEY, LINK_WANTED, LINK_SHOWN = "eim-view-link", "wanted", "shown"  # name and values in the browser's storage
-PHONE = 576  # [pixel] width up to which viser shows the panel at the bottom
-PATIENCE, PAUSE, REDRAWN = 60.0, 0.1, 0.02  # [s] to wait for a slow browser, and between two looks
-LONGEST_END = 5.0  # [s] to wait for the threads of the server
-# viser's page sends a dragged target or slider once per 50 ms, which it has no option for; 10 ms is once per frame
+PHONE = 576  # [pixel] in windows up to this width, viser shows the panel at the bottom
+PATIENCE, PAUSE, REDRAWN = 60.0, 0.1, 0.02  # [s] maximum time to wait for a slow browser, and polling periods
+LONGEST_END = 5.0  # [s] maximum time to wait for the threads of the server
+# viser's page sends a dragged target or slider every 50 ms and has no option for this; 10 ms is once per frame
 SEND_EACH_FRAME = (
     "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
     "window.setTimeout=(act,ms,...rest)=>later(act,ms===50?10:ms,...rest)}"
 )
-# viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage.
-# Until the state of the link is shown, a cover hides what other visitors look at.
+# viser does not report the address of the page. Therefore the server asks for it through the browser's storage, and
+# this script answers. Until the state of the link is shown, a cover hides the state that other visitors see.
 READ_LINK = (
     "localStorage.length;let n=600;"  # without a storage, the script ends here
     "if(!window.linkCover&&location.search.includes('=')){const cover=window.linkCover=document.createElement('div');"
@@ -61,7 +61,7 @@ READ_LINK = (
     f"else if(localStorage[key]=='{LINK_SHOWN}'){{delete localStorage[key];n=0}}}}"
     "if(n--<=0){clearInterval(timer);window.linkCover&&window.linkCover.remove()}},100)"
 )
-# viser opens the panel of a narrow window over the target; it has no option for a folded one
+# in a narrow window, viser opens the panel over the target, and has no option to fold it
 FOLD_ON_PHONE = (
     f"if(!window.isFolded&&innerWidth<={PHONE}){{window.isFolded=true;let part=this,handle=null;"
     "while(part&&!(handle&&getComputedStyle(handle).cursor=='pointer'))"
@@ -76,7 +76,7 @@ SCRIPT = (
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """What a page shows, and where it is served.
+    """Options of a page: what it shows, and where it is served.
 
     By default, the orientation of the tip is free for models with a position as context, and for arms with fewer than
     six joints. Port 0 selects any free port. The seed of the solutions is the same for every target, so that they move
@@ -90,15 +90,15 @@ class PageOptions:
     host: str = "127.0.0.1"
     port: int = 8080
     seed: int = 0
-    extra_tab: str | None = None  # name of an extra tab that the caller fills, see `MotionTab`
+    extra_tab: str | None = None  # name of an extra tab whose content the caller adds, see `MotionTab`
 
 
 class Page:
     """Web page that is served until it is closed.
 
-    The first target is a pose (4, 4), see `first_pose` for the default. Keywords such as `port=0` replace fields of the
-    options. The attribute `server` is for code that fills the extra tab or adds to the scene. Without an extra tab,
-    users can choose other robots and tip links.
+    The first target is a pose (4, 4); the default is `first_pose`. Keywords such as `port=0` replace fields of the
+    options. The attribute `server` is for code that adds content to the extra tab or to the scene. If there is no extra
+    tab, users can choose other robots and tip links.
 
     Raises
     ------
@@ -115,10 +115,10 @@ class Page:
                 f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {chosen.n}", chosen.n
             )
         self._own, self._changed, self._drawing = sampler, threading.Condition(), threading.RLock()
-        self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # how often solutions were drawn
+        self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # counts of scenes and of drawings
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
-        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect and eye of each client's view
+        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect ratio and eye of each client's view
         given = None if pose is None else check_pose(pose)
         self.live: LiveSolutions
         self._controls: Controls
@@ -139,7 +139,7 @@ class Page:
 
     @property
     def extra_tab(self) -> viser.GuiTabHandle:
-        """Extra tab, to be filled by the caller."""
+        """Extra tab, to which the caller adds content."""
         assert self._controls.extra_tab is not None
         return self._controls.extra_tab
 
@@ -171,7 +171,7 @@ class Page:
 
     @property
     def state(self) -> ViewState:
-        """What the page shows, for a link or a program."""
+        """State of the page, for a link or a program."""
         solutions = self.solutions
         name = self.robot.name if is_included(self.robot) else ""
         constraints = self.live.sampler.constraints
@@ -213,7 +213,7 @@ class Page:
         self._constrain()
 
     def show_robot(self, name: str, tip: str | None = None) -> None:
-        """Show another included robot, or another tip link of the present one.
+        """Show another included robot, or another tip link of the current robot.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class Page:
             If the page has no menu of robots, or if there is no such robot or tip link.
         """
         if name not in self._robots:
-            raise ConfigurationError(f"this page shows {self.robot.name!r}, not {name!r}: start eim view with it", name)
+            raise ConfigurationError(f"this page only shows {self.robot.name!r}: start eim view with {name!r}", name)
         with self._drawing:
             obstacles = self._obstacles.shapes
             sampler = self._own if name == self._own.robot.name else Sampler(name)
@@ -253,7 +253,7 @@ class Page:
     def _build(self, obstacles: Sequence[Box | Sphere] = ()) -> None:
         """Add the scene and the panel of the robot to the server."""
         n_ghosts = max(self._options.n, FEW_GHOSTS)
-        self.server.gui.add_html(SCRIPT)  # first, so that the cover of a link comes before the scene
+        self.server.gui.add_html(SCRIPT)  # must come first, so that the cover of a link appears before the scene
         self._add_scene(n_ghosts)
         for shape in obstacles:
             self._obstacles.add(shape)
@@ -355,9 +355,9 @@ class Page:
             while link == LINK_WANTED and time.monotonic() < end and not self._is_closed:
                 time.sleep(PAUSE)
                 link = storage.get_item(LINK_KEY, timeout=PATIENCE) or ""
-        except (RuntimeError, TimeoutError):  # the browser has left, or has no storage
+        except (RuntimeError, TimeoutError):  # the browser has been closed, or has no storage
             return ""
-        if "=" not in link:  # the page of a link waits for the answer
+        if "=" not in link:  # the cover of a link waits for this answer
             storage.remove_item(LINK_KEY)
         return link if link != LINK_WANTED else ""
 
@@ -379,9 +379,10 @@ class Page:
         self._fitted.pop(client.client_id, None)
 
     def _fit_again(self, client: viser.ClientHandle) -> None:
-        """Fit a view whose window has changed, as by docking the panel, unless its user has turned it.
+        """Fit the view again if its window has changed, for example because the panel was docked.
 
-        A browser may apply the initial camera after the fitted one; such a view is fitted again.
+        If the user has moved the camera, the view is not changed. A browser may apply the initial camera after the
+        fitted camera; such a view is fitted again.
         """
         aspect, eye = self._fitted.get(client.client_id, (client.camera.aspect, client.camera.position))
         known = np.stack([eye, self.server.initial_camera.position])
@@ -394,7 +395,7 @@ class Page:
             self._fit(client)
 
     def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
-        """Return the eye (3,) and the point (3,) that it looks at, for a window of this width per height."""
+        """Return the eye (3,) and the point (3,) at which it looks, for a window with this ratio of width to height."""
         reach, pose = self.robot.reach, self._target_pose
         handles = pose[:3, 3] + TARGET_SIZE * reach * np.concatenate([pose[:3, :3].T, [[0.0, 0.0, 0.0]]])
         points = [np.zeros((1, 3)), handles]
@@ -419,7 +420,7 @@ class Page:
             self._changed.notify_all()
 
     def _constrain(self) -> None:
-        """Solve again with the present constraints."""
+        """Solve again with the current constraints."""
         self._is_constrained = False
         self._want()
 
@@ -460,7 +461,7 @@ class Page:
             self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
-        self.server.flush()  # otherwise viser waits up to two of its windows of 17 ms
+        self.server.flush()  # otherwise viser waits for up to 34 ms
         self.n_drawn += 1
         if not self._is_framed:
             self._is_framed = True
@@ -469,15 +470,15 @@ class Page:
             act()
 
     def choose(self, component: int, along: float) -> None:
-        """Show the solution at the place `along`, from 0 to 1, in the component at index `component`."""
+        """Show the solution at the position `along`, from 0 to 1, in the component at index `component`."""
         with self._drawing:
             if self.solutions is None or not 0 <= component < len(self.solutions.components):
-                raise ConfigurationError(f"there is no component {component} of this target", component)
+                raise ConfigurationError(f"this target has no component {component}", component)
             self.solutions = self.live.choose(self.solutions, component, along)
             self._redraw_choice()
 
     def _choose(self, event: Any, along: float | None) -> None:
-        """Apply a choice made in the browser; changes made by the page itself have no client."""
+        """Apply a choice that was made in the browser; changes by the page itself have no client."""
         if event.client is None:
             return
         with self._drawing:
@@ -498,7 +499,7 @@ class Page:
                 self._redraw_choice()
 
     def _drag_link(self, body: int, grabbed: FloatArray, pointer: FloatArray) -> None:
-        """Move along the component to where a point (3,) of a body, in its frame, is nearest to the pointer (3,)."""
+        """Move along the component to where a grabbed point (3,) of a body is nearest to the pointer (3,)."""
         with self._drawing:
             solutions = self.solutions
             if solutions is not None and solutions.chosen is not None and body <= self.robot.dof:
@@ -545,14 +546,14 @@ class Page:
 
 
 def _started(host: str, port: int, label: str) -> viser.ViserServer:
-    """Start a server on exactly this port; viser would silently take the next free one."""
+    """Start a server on exactly this port; viser alone would silently use the next free port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((host, port))
         except OSError as error:
             raise ConfigurationError(
-                f"cannot serve on {host}:{port}: {error.strerror or error}; give another --port (0: any that is free)",
+                f"cannot serve on {host}:{port}: {error.strerror or error}; give another --port (0: any free port)",
                 port,
             ) from error
     with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address

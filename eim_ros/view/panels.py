@@ -11,10 +11,10 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.kinematics import Robot
 from eim_ros.view.style import FAINT, MUTED
 
-WARNED = 0.05  # share of a joint's range next to each limit that counts as close to the limit
+WARNED = 0.05  # this fraction of a joint's range at each end counts as close to the limit
 WARNING = "#D55E00"
-LOWEST = -1000.0  # [nat] log density below which only this limit is shown
-WIDEST = 100.0  # [nat] largest range of log densities in the diagram; lower ones are drawn at its left end
+LOWEST = -1000.0  # [nat] smaller log densities are shown as this limit
+WIDEST = 100.0  # [nat] maximum range of log densities in the diagram; lower ones are drawn at its left end
 WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # size of the diagrams [pixel]
 ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 
@@ -22,7 +22,8 @@ ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
     """Return a panel that shows the value of each joint between its limits.
 
-    The chosen solution (dof,) [rad] or [m] has the colour of its component; None shows only the limits.
+    The chosen solution (dof,) [rad] or [m] is marked in the colour of its component. If it is None, only the limits are
+    shown.
     """
     rows = []
     for joint, name in enumerate(robot.joint_names):
@@ -38,7 +39,7 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
                 f'border-radius:2px;background:{WARNING if is_close else colour}"></div>'
             )
             told = f"{value * factor:.3f} {unit}" if unit == "m" else f"{value * factor:.1f}{unit}"
-        ends = "turns on" if robot.continuous[joint] else f"{lower * factor:.4g} … {upper * factor:.4g} {unit}"
+        ends = "no limits" if robot.continuous[joint] else f"{lower * factor:.4g} … {upper * factor:.4g} {unit}"
         rows.append(
             f'<div style="{ROW}" title="{html.escape(name)}: {ends}">'
             f'<div style="width:9em;overflow:hidden;text-overflow:ellipsis">{html.escape(name)}</div>'
@@ -53,8 +54,8 @@ def manipulability_panel(
 ) -> str:
     """Return a panel of Yoshikawa's manipulability along a component, with the chosen solution marked.
 
-    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there. They are drawn
-    if the component is a curve, because other solutions have no order.
+    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there. They are only
+    drawn if the component is a curve, because other solutions have no order.
     """
     told = f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>'
     if len(along) < 2:
@@ -83,9 +84,9 @@ def manipulability_panel(
 
 
 def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
-    """Return a panel of log densities [nat] under a model: a dot for each of n >= 1 ghosts, a line for the chosen one.
+    """Return a panel of log densities [nat]: a dot for each ghost, and a line for the chosen solution.
 
-    Dots and line have the colours of their components.
+    There must be at least one ghost. Dots and line have the colours of their components.
     """
     most = max(float(values.max()), value)
     smallest = min(float(values.min()), value)
@@ -103,8 +104,8 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
         for i, (v, dot) in enumerate(zip(values, colours, strict=True))
     )
     return (
-        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen one <b>{density_text(value)}</b>'
-        f"{f', {most - value:.2f} nat below the highest shown' if value >= LOWEST else ''}"
+        f'<div style="padding:4px 10px;font-size:12px">log density of the chosen solution <b>{density_text(value)}</b>'
+        f"{f', {most - value:.2f} nat below the highest density shown' if value >= LOWEST else ''}"
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{dots}'
         f'<line x1="{x(value):.1f}" y1="0" x2="{x(value):.1f}" y2="{HEIGHT}" stroke="{colour}" stroke-width="2"/></svg>'
         f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{bound}{least:.1f}</span>'
@@ -113,7 +114,7 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
 
 
 def density_text(value: float) -> str:
-    """Return a log density [nat] in words. A very low one only says that the data are far away."""
+    """Return a log density [nat] as text. Very low values only show that the data are far away."""
     return f"{value:.2f} nat" if value >= LOWEST else f"below {LOWEST:.0f} nat, far from all data"
 
 

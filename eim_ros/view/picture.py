@@ -3,13 +3,13 @@
 The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours mark self-motion components, or groups of similar arms if
 more than one direction is free (see `groups.py`).
 
-The rows of a camera's rotation R point right, up and towards the viewer. With its focus f and distance d, a point p in
-the base frame is drawn at
+The rows of a camera's rotation R point right, up and towards the viewer. The camera has a focus f and a distance d. A
+point p in the base frame is drawn at
 
     (x, y, z) = R (p - f),    picture = (x, y) / (1 - z / d)
 
-Lengths at the focus are drawn in metres, and an infinite distance gives a parallel projection. The 3-d axes of
-matplotlib are not used, because arms must be painted from back to front link by link.
+Lengths at the focus are drawn to scale, and an infinite distance gives a parallel projection. The 3-d axes of
+matplotlib are not used, because the links of arms must be painted one by one from back to front.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ BESIDE_TARGET = math.radians(62.0)
 ELEVATION = math.radians(20.0)
 UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # values of zorder
 BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # width of solid arms [points]
-END_ON = 0.2  # an axis that appears shorter than this share of its length is not drawn
-PIECES = 8  # number of pieces per link; the ground may hide each one separately
+END_ON = 0.2  # an axis that appears shorter than this fraction of its length is not drawn
+PIECES = 8  # number of pieces per link; the ground may hide each piece separately
 WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels per inch
 SCENE = (0.025, 0.05, 0.56, 0.80)
 PLANE = (0.055, 0.10, 0.53, 0.75)
 PANEL = (0.655, 0.225, 0.325, 0.56)
 MAX_LINES, MAX_SOLID = 400, 8
-PLANAR_TOLERANCE = 1e-9  # largest Jacobian entry that counts as 0
-ORIENTATION_HELD = 0.5  # [rad] median error below which the orientation is taken to matter
+PLANAR_TOLERANCE = 1e-9  # Jacobian entries up to this value count as 0
+ORIENTATION_HELD = 0.5  # [rad] if the median error is smaller, the orientation is considered to be prescribed
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +71,12 @@ class Camera:
 
     @classmethod
     def above(cls) -> Camera:
-        """Return a camera that looks down on the x-y plane, for planar robots."""
+        """Return a camera that looks down at the x-y plane, for planar robots."""
         return cls(np.eye(3), np.zeros(3), math.inf)
 
     @classmethod
     def beside(cls, target: FloatArray, size: float) -> Camera:
-        """Return a camera to the side of a scene of this size [m]; the target (3,) is right of the base and nearer."""
+        """Return a camera for a scene of this size [m]. The target (3,) appears to the right of the base and nearer."""
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         low, high = math.sin(ELEVATION), math.cos(ELEVATION)
@@ -92,9 +92,9 @@ class Camera:
         return seen[..., :2] * self.scale(seen[..., 2])[..., None], seen[..., 2]
 
     def scale(self, depth: FloatArray) -> FloatArray:
-        """Return how much larger an object at this depth is drawn than at the focus.
+        """Return the magnification of an object at this depth compared with an object at the focus.
 
-        The factor is at most 4, because a point may be behind the viewer.
+        It is limited to 4, because a point may be behind the viewer.
         """
         return np.asarray(1.0 / np.maximum(1.0 - depth / self.distance, 0.25))
 
@@ -135,7 +135,7 @@ def draw_base(axes: Axes, camera: Camera, radius: float) -> FloatArray:
 def draw_arm_lines(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequence[str], ground: bool) -> None:
     """Draw arms (n, n_points, 3) as translucent lines, farthest first.
 
-    Parts below the ground are painted before it and shine through.
+    Parts below the ground are painted before the ground and shine through it.
     """
     if len(arms) == 0:
         return
@@ -184,7 +184,7 @@ def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Seque
 
 
 def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float, oriented: bool) -> FloatArray:
-    """Draw a star at the target pose (4, 4), and its axes if the orientation matters; return the points (n, 2) used."""
+    """Draw a star at the target pose (4, 4), and its axes if `oriented`; return the drawn points (n, 2)."""
     star = camera.project(pose[:3, 3])[0]
     used = [star]
     if oriented:
@@ -205,7 +205,7 @@ def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float
 
 
 def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05) -> None:
-    """Set the limits of axes with this width per height, so that they show all points (n, 2) at equal scale."""
+    """Set limits of axes with this ratio of width to height, to show all points (n, 2) at equal scale."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, extent = (low + high) / 2, (1 + 2 * margin) * (high - low)
     height = max(extent[1], extent[0] / aspect)
@@ -238,13 +238,13 @@ def draw_solutions(
     Parameters
     ----------
     robot : Robot
-        A robot that moves only in the x-y plane is seen from above, any other from the side.
+        A robot that only moves in the x-y plane is shown from above, other robots from the side.
     positions : (n, dof) array_like
-        Finite configurations [rad] or [m]; n may be 0. At most 400 of them, evenly spaced, become lines.
+        Finite configurations [rad] or [m]; n may be 0. At most 400 evenly spaced rows are drawn as lines.
     pose : (4, 4) array_like
         Target pose of the tip in the base frame.
     path : str or Path
-        File to write. It is written completely or not at all.
+        File to write. If writing fails, no incomplete file remains.
     title : str, optional
         First line of the picture. By default it names the robot and the number of configurations.
 
@@ -259,13 +259,13 @@ def draw_solutions(
     arms = robot.skeleton(np.atleast_2d(positions))
     rows = np.asarray(positions, dtype=np.float64).reshape(len(arms), robot.dof)
     if not np.all(np.isfinite(arms)):
-        raise DataError("configurations to draw must be finite", positions)
+        raise DataError("the configurations to draw must be finite", positions)
     oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
     if oriented and np.count_nonzero(robot.lower < robot.upper) in (6, 7):
         groups = group_components(robot, rows, arms, target, len(FAMILY_COLOURS))
     else:
         groups = group_arms(arms, len(GROUP_COLOURS))
-    palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP, -1, selects the last colour
+    palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP is -1, which selects the last colour
     colours = [palette[label] for label in groups.labels]
     stand_for_others = groups.representatives[:MAX_SOLID]
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_LINES)).round().astype(np.int64))
@@ -328,7 +328,7 @@ def _is_planar(robot: Robot) -> bool:
 
 
 def _enclosing(points: FloatArray, least: float) -> tuple[FloatArray, float]:
-    """Return the centre (2,) and radius [m] of a circle around points (n, 2), with a least radius and a margin."""
+    """Return the centre (2,) and radius [m] of a circle around points (n, 2), with a margin and a minimum radius."""
     centre = (points.min(axis=0) + points.max(axis=0)) / 2
     return centre, 1.08 * max(float(np.linalg.norm(points - centre, axis=1).max()), least)
 

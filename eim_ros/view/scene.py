@@ -1,7 +1,7 @@
 """3-d scene of the page: ghosts, the chosen arm, self-motion curves and the ground.
 
-The ghosts are instances of one surface per body, so a redraw sends only poses and colours. Unused ghosts have
-scale 0.
+The ghosts are instances of one surface per body, so only poses and colours are sent when they change. Unused ghosts
+have scale 0.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from eim_ros.view.style import MUTED
 from eim_ros.view.surfaces import THIN, Surfaces, stick_surfaces
 
 STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
-THINNER = 0.4  # radius of a stick as a share of the radius of the thinnest body
+THINNER = 0.4  # radius of a stick as a fraction of the radius of the thinnest body
 FADED = 0.3  # opacity of the arm if there is no solution
 FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
-LINE = 0.006  # thickness of curves as a share of the arm's reach
+LINE = 0.006  # thickness of curves as a fraction of the arm's reach
 OBSTACLE, SEEN_THROUGH = (190, 120, 90), 0.55
 
 
 class ArmMeshes:
-    """Arm drawn with its surfaces under a name such as "/chosen"; after the meshes, only poses and colours are sent."""
+    """Arm drawn with its surfaces under a name such as "/chosen". Meshes are sent only once."""
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Surfaces, name: str) -> None:
         self._robot = robot
@@ -66,8 +66,8 @@ class ArmMeshes:
     def on_drag(self, act: Callable[[int, FloatArray, FloatArray], None]) -> None:
         """Call `act` while a user drags a body.
 
-        It gets the body, the grabbed point (3,) in the frame of the body, and the point (3,) at the mouse pointer in
-        the base frame [m].
+        The arguments are the body, the grabbed point (3,) in the frame of the body, and the point (3,) at the mouse
+        pointer in the base frame [m].
         """
         for body, mesh in self._meshes.items():
             if body:
@@ -87,7 +87,7 @@ def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 class Lines:
-    """Set of lines with this thickness [m] that is always replaced as a unit."""
+    """Set of lines with a given thickness [m], which are always replaced together."""
 
     def __init__(self, scene: viser.SceneApi, name: str, thickness: float) -> None:
         nothing = np.zeros((1, 2, 3))
@@ -104,7 +104,7 @@ class Lines:
         self._segments.visible = is_wanted
 
     def draw(self, ways: Sequence[npt.NDArray[np.float64]], colours: npt.NDArray[np.uint8]) -> None:
-        """Replace the lines (n_i, 3) [m] that are shown, at least one; their colours (n, 3) are in linear light."""
+        """Replace the lines by at least one line (n_i, 3) [m]. The colours (n, 3) are in linear light."""
         segments = [np.stack([way[:-1], way[1:]], axis=1) for way in ways]
         self._segments.points = np.concatenate(segments).astype(np.float32)
         each = np.repeat(colours, [len(part) for part in segments], axis=0)
@@ -115,10 +115,10 @@ class Lines:
 def fitted_camera(
     points: FloatArray, margin: float, away: FloatArray, fov: float, aspect: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the eye (3,) and the point (3,) that it looks at, so that points (n, 3) just fit into the window.
+    """Return the eye (3,) and the point (3,) at which it looks, so that points (n, 3) just fit into the window.
 
-    The margin [m] is kept around the points. `away` (3,) is the direction from the points to the eye, `fov` the
-    vertical field of view [rad], and `aspect` the width per height of the window.
+    The margin [m] is kept around the points. `away` (3,) is the direction from the points to the eye, and `fov` is the
+    vertical field of view [rad]. `aspect` is the ratio of width to height of the window.
     """
     away = away / np.linalg.norm(away)
     right = np.cross([0.0, 0.0, 1.0], away)
@@ -138,10 +138,10 @@ def fitted_camera(
 
 
 class ArmScene:
-    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts.
+    """Solutions of a target, drawn in the scene of a server with up to `n_ghosts` ghosts.
 
-    The names of its parts start with `root`. Browsers confuse meshes that soon replace others of the same name, so each
-    arm needs another root.
+    The names of its parts start with `root`. Each arm needs a different root, because browsers confuse meshes that
+    quickly replace others of the same name.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class ArmScene:
         return np.concatenate([box @ poses[body, :3, :3].T + poses[body, :3, 3] for body, box in boxes])
 
     def _thin(self) -> float:
-        """Return the radius of sticks as a share of the arm's reach; sticks are thinner than the arm itself."""
+        """Return the radius of sticks as a fraction of the arm's reach; sticks are thinner than the arm itself."""
         widths = [float(mesh.extents.min()) for body, mesh in self._surfaces.items() if body]
         return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
 
@@ -211,7 +211,7 @@ class ArmScene:
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
-        """Show the chosen solution in the colour of its component; without one, the faded nearest configuration."""
+        """Show the chosen solution in the colour of its component, or else the nearest configuration, faded."""
         if solutions.chosen is None:
             self._chosen.show(solutions.nearest, MUTED, FADED)
         else:
@@ -237,7 +237,7 @@ class ArmScene:
 
     def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
         curves = [i for i, component in enumerate(solutions.components) if component.is_curve and len(component) > 1]
-        curves.sort(key=lambda i: i == solutions.component)  # draw the chosen component last, over the others
+        curves.sort(key=lambda i: i == solutions.component)  # the chosen component is drawn last, over the others
         if not curves or not is_wanted:
             self._curves.visible = False
             return
@@ -259,7 +259,7 @@ def _closed(component: Component) -> FloatArray:
 
 
 class DraggedObstacles:
-    """Boxes and spheres that users move by handles of this size [m]; `act` is called after each change."""
+    """Boxes and spheres that users move with handles of a given size [m]. `act` is called after each change."""
 
     def __init__(self, scene: viser.SceneApi, handle_size: float, act: Callable[[], None]) -> None:
         self._scene, self._size, self._act = scene, handle_size, act
@@ -267,13 +267,13 @@ class DraggedObstacles:
 
     @property
     def shapes(self) -> tuple[Box | Sphere, ...]:
-        """The obstacles at their present places, in the base frame."""
+        """The obstacles at their current places, in the base frame."""
         return tuple(_moved(shape, handle) for handle, shape in self._items)
 
     def add(self, shape: Box | Sphere) -> None:
         """Add an obstacle at its place."""
         if len(self._items) >= MOST_OBSTACLES:
-            raise ConfigurationError(f"the page has at most {MOST_OBSTACLES} obstacles")
+            raise ConfigurationError(f"the page can have at most {MOST_OBSTACLES} obstacles: remove one first")
         name = f"/obstacles/{len(self._items)}"
         is_box, pose = isinstance(shape, Box), np.asarray(shape.pose)
         handle = self._scene.add_transform_controls(

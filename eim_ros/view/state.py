@@ -1,4 +1,4 @@
-"""What the page shows, as text: a link, a Python program, or a request of the service `sample_ik` in YAML.
+"""State of the page as text: a link, a Python program, or a request of the service `sample_ik` in YAML.
 
 A link such as http://127.0.0.1:8080/?robot=panda&pose=0.4,0.1,0.5,1,0,0,0 restores the state on any page. Positions are
 in metres, angles in radians, quaternions in the order x, y, z, w.
@@ -18,8 +18,8 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
 
-DIGITS = 6  # decimals of lengths, angles and quaternions
-MOST_OBSTACLES = 20  # largest number of obstacles in a link and on the page
+DIGITS = 6  # number of decimals of lengths, angles and quaternions
+MOST_OBSTACLES = 20  # maximum number of obstacles in a link and on the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class ViewState:
     ('ur5e', 0.1)
     """
 
-    # Name of an included robot and of its tip link. Empty if a link does not contain them.
+    # name of an included robot, and of its tip link; empty if a link does not contain them
     robot: str = ""
     tip: str = ""
     pose: FloatArray | None = None  # target in the base frame; None if a link does not contain it
@@ -47,7 +47,7 @@ class ViewState:
 
     @classmethod
     def from_link(cls, link: str) -> ViewState:
-        """Return the state in a link, or in the part of it after the question mark.
+        """Return the state in a link, or in the part of a link after the question mark.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class ViewState:
         ]
         obstacles += [Sphere(ball[:3], ball[3]) for ball in _lists(words, "sphere", (4,))]
         if len(obstacles) > MOST_OBSTACLES:
-            raise ConfigurationError(f"a link has at most {MOST_OBSTACLES} obstacles, got {len(obstacles)}")
+            raise ConfigurationError(f"a link can have at most {MOST_OBSTACLES} obstacles, got {len(obstacles)}")
         return cls(
             _word(words, "robot"),
             _word(words, "tip"),
@@ -74,7 +74,7 @@ class ViewState:
 
     @property
     def query(self) -> str:
-        """The part of a link after the question mark."""
+        """Part of a link after the question mark."""
         parts = {"robot": self.robot, "tip": self.tip}
         pairs = [(name, quote(value, safe="")) for name, value in parts.items() if value]
         if self.pose is not None:
@@ -97,7 +97,7 @@ class ViewState:
     def python(self, robot: Robot, source: str = "") -> str:
         """Return a program that makes the same request, with the chosen configuration.
 
-        The source is the file of a robot that is not included.
+        `source` is the file of a robot that is not included.
         """
         pose = [] if self.pose is None else _seven(self.pose)
         lines = ["from eim_ros import Sampler"]
@@ -158,7 +158,9 @@ def _lists(words: dict[str, list[str]], name: str, lengths: tuple[int, ...] | No
         try:
             values = [float(word) for word in text.split(",")]
         except ValueError:
-            raise ConfigurationError(f"{name} in the link must be numbers with commas, got {text!r}", text) from None
+            raise ConfigurationError(
+                f"{name} in the link must be numbers with commas in between, got {text!r}", text
+            ) from None
         if not np.isfinite(values).all() or (lengths is not None and len(values) not in lengths):
             expected = "finite" if lengths is None else " or ".join(map(str, lengths))
             raise ConfigurationError(f"{name} in the link must have {expected} numbers, got {text!r}", text)
@@ -176,7 +178,7 @@ def _rounded(values: npt.ArrayLike) -> list[float]:
 
 
 def _seven(pose: npt.ArrayLike) -> list[float]:
-    """Return a pose (4, 4) as x, y, z and a quaternion x, y, z, w."""
+    """Return a pose (4, 4) as seven numbers: x, y, z and a quaternion x, y, z, w."""
     matrix = np.asarray(pose, dtype=np.float64)
     return [*_rounded(matrix[:3, 3]), *_rounded(quaternion_from_matrix(matrix))]
 

@@ -1,6 +1,6 @@
 """Colours of pictures, and figures of matplotlib with their PNG and SVG files, which are written atomically.
 
-The palette is that of Okabe and Ito (2008), which is safe for colour-blind readers, with greys.
+The palette consists of greys and the colours of Okabe and Ito (2008), which colour-blind readers can distinguish.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
 
 
 def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:
-    """Mix a colour with this share of another one, and return red, green and blue from 0 to 1."""
+    """Mix a colour with a share of another colour, and return red, green and blue from 0 to 1."""
     (r, g, b), (s, h, c) = rgb(colour), rgb(other)
     return r + share * (s - r), g + share * (h - g), b + share * (c - b)
 
@@ -40,10 +40,10 @@ def rgb(colour: str) -> tuple[float, float, float]:
 
 
 def distinct_colour(number: int) -> str:
-    """Return the colour with this number: first FAMILY_COLOURS, then always the one farthest from all before it.
+    """Return the colour with this number: first FAMILY_COLOURS, then always the colour farthest from all before it.
 
-    The distance is that of Oklab (Ottosson 2020, "A perceptual color space for image processing"). Grey, glaring, very
-    bright and very dark colours are left out.
+    Distances are measured in Oklab (Ottosson 2020, "A perceptual color space for image processing"). Grey, glaring,
+    very bright and very dark colours are excluded.
     """
     return _colours(max(1 << int(number).bit_length(), len(FAMILY_COLOURS)))[number]
 
@@ -103,4 +103,4 @@ def write_figure(figure: Figure, path: str | Path) -> Path:
 def check_picture_name(path: str | Path) -> None:
     """Raise `ConfigurationError` unless the path ends in .png or .svg."""
     if checked_path(path, ConfigurationError).suffix.lower() not in (".png", ".svg"):
-        raise ConfigurationError(f"a picture's file ends in .png or .svg, got {str(path)!r}", str(path))
+        raise ConfigurationError(f"the file of a picture must end in .png or .svg, got {str(path)!r}", str(path))

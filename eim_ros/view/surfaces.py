@@ -1,8 +1,8 @@
 """Triangle meshes of the bodies of an arm, for the page.
 
-The included arms have meshes in `urdf/meshes`. Other arms are drawn with their visuals, otherwise with their collision
-shapes, otherwise as capsules from joint to joint. All bodies of an arm use the same kind. If a mesh file is missing,
-the next kind is used and a message gives the reason. A rail shows the travel of each prismatic joint.
+The included arms have meshes in `urdf/meshes`. Other arms are drawn with their visuals, or else with their collision
+shapes, or else as capsules from joint to joint. All bodies of an arm are drawn in the same way. If a mesh file is
+missing, the next way is used and a message gives the reason. A rail shows the travel of each prismatic joint.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from eim_ros.kinematics import (
     share_path,
 )
 
-THICK, THIN = 0.025, 0.006  # capsule radius as a share of the arm's reach
+THICK, THIN = 0.025, 0.006  # capsule radius as a fraction of the arm's reach
 ROUND, FEW, FINE = 32, 6, 3  # faces around a cylinder, faces around a stick, subdivisions of a sphere
 MESHES, MESH_UNIT = "urdf/meshes", 1e-4  # folder of the included meshes, and the unit of their vertices [m]
-SLIDES = 1e-6  # [m] travel above which a joint is prismatic
+SLIDES = 1e-6  # [m] joints with a larger travel are prismatic
 
 Part = tuple[int, Any]  # body, and a trimesh.Trimesh in its frame [m]
 Surfaces = dict[int, Any]  # one trimesh.Trimesh for each body, in its frame [m]
@@ -43,8 +43,8 @@ def arm_surfaces(
 ) -> tuple[Surfaces, str]:
     """Return at most one surface per body of an arm, and the reason why visuals or collision shapes cannot be shown.
 
-    The reason is empty if nothing is missing. The source is the path or text of the description that the robot was read
-    from, because `Robot.urdf` has no visuals. For the paths of packages see `find_mesh`.
+    The reason is empty if nothing is missing. `source` is the path or text of the robot's description. It is needed
+    because `Robot.urdf` has no visuals. `find_mesh` explains `package_paths`.
     """
     parts, told = ([], "") if source is None else _read(robot, source, package_paths)
     parts = parts or _included(robot)
@@ -57,14 +57,14 @@ def arm_surfaces(
 
 
 def is_included(robot: Robot) -> bool:
-    """Return whether a robot is an included one, and not another one with the same name."""
+    """Return whether a robot is an included robot, and not another robot with the same name."""
     if robot.name not in SHIPPED_ROBOTS:
         return False
     return robot.folder == share_path("urdf") or robot.urdf == Robot(robot.name).urdf
 
 
 def _included(robot: Robot) -> list[Part]:
-    """Return the included meshes of an included robot, see `scripts/simplify_meshes.py`; none of other robots."""
+    """Return the meshes of an included robot (see `scripts/simplify_meshes.py`), or an empty list for other robots."""
     path = share_path("urdf") / Path(MESHES).name / f"{robot.name}.npz"
     if not is_included(robot) or not path.is_file():
         return []
@@ -77,7 +77,7 @@ def _included(robot: Robot) -> list[Part]:
 
 
 def _read(robot: Robot, source: str | Path | None, package_paths: Sequence[str | Path]) -> tuple[list[Part], str]:
-    """Return the visuals of a source, or the collision shapes of a robot; and why they cannot be read."""
+    """Return the visuals of a source, or the collision shapes of a robot, and the reason if they cannot be read."""
     try:
         shapes = drawable_shapes(robot, source, package_paths)
     except EimError as error:
@@ -98,7 +98,7 @@ def _mesh(shape: Shape | tuple[FloatArray, IntArray]) -> Any:
 
 
 def _capsule(radius: float, length: float, n_faces: int) -> Any:
-    """Return a capsule centred at the origin, wherever trimesh places its centre."""
+    """Return a capsule centred at the origin, which trimesh does not guarantee."""
     mesh = trimesh.creation.capsule(height=length, radius=radius, count=[n_faces, n_faces // 2])
     return mesh.apply_translation(-mesh.bounds.mean(axis=0))
 
@@ -120,7 +120,7 @@ def _surfaces(parts: list[Part]) -> Surfaces:
 
 
 def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
-    """Return a capsule along the travel of each prismatic joint, on the body before it, so that no gap opens."""
+    """Return a capsule along the travel of each prismatic joint, attached to the body before it, to close the gap."""
     poses = body_poses(robot, [robot.lower, robot.upper, np.zeros(robot.dof)])
     places = (np.linalg.inv(poses[:, :-1]) @ poses[:, 1:])[..., :3, 3].swapaxes(0, 1)  # (n_bodies - 1, 3, 3)
     radius, rails = max(thickness * robot.reach, 1e-3), []
@@ -132,9 +132,10 @@ def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
 
 
 def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> Surfaces:
-    """Return a capsule for each body, from its own joint to the next joint or the tip.
+    """Return a capsule for each body, from its joint to the next joint or the tip.
 
-    The radius is a share of the arm's reach. Thin capsules that are drawn many times need only a few faces.
+    `thickness` is the radius as a fraction of the arm's reach. Thin capsules that are drawn many times only need a few
+    faces.
     """
     zero = np.zeros((1, robot.dof))
     poses, radius = body_poses(robot, zero)[0], max(thickness * robot.reach, 1e-3)

@@ -118,7 +118,7 @@ def test_recording_of_two_arms_and_a_gripper_is_a_data_set_that_lerobot_loads(ei
     expected = np.column_stack([0.01 * steps, 1.0 - 0.005 * steps, steps < 55, -0.02 * steps])
     np.testing.assert_allclose(rows, expected, atol=1e-6)
     np.testing.assert_allclose(found[3]["action"].numpy(), rows[4], atol=1e-6)
-    eim(*words, "--output", folder).refused("exists; name a new folder")
+    eim(*words, "--output", folder).refused("exists; give a new folder")
 
 
 def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
@@ -129,7 +129,7 @@ def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
     eim(*words, "--context", "start").refused("--context and --pose-topic do not work with --task lerobot")
     eim("import", *bags, "--output", tmp_path / "d.npz", "--rate", 5).refused("--rate only with --task ik or lerobot")
     if not HAS_LEROBOT:
-        eim(*words).refused("needs LeRobot's library", "pip install lerobot")
+        eim(*words).refused("LeRobot is not installed", "pip install lerobot")
     assert not (tmp_path / "set").exists()
 
 
@@ -137,7 +137,7 @@ def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
 def test_export_without_lerobot_tells_the_cure(eim: Command, tmp_path: Path) -> None:
     motions = tmp_path / "motions.npz"
     save_data_set(motions, two_ways(3, 0))
-    eim("export", motions, "--lerobot", tmp_path / "set").refused("needs LeRobot's library", "pip install lerobot")
+    eim("export", motions, "--lerobot", tmp_path / "set").refused("LeRobot is not installed", "pip install lerobot")
     assert not (tmp_path / "set").exists()
 
 
@@ -221,7 +221,7 @@ def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command,
             items.append(joint_state(0.01 * i, names, values, topic))
     bag, path = write_own(tmp_path / "bag", items), tmp_path / "d.npz"
     words = ("import", bag, "--output", path, "--points", 100, "--joints", "finger,j1,j2")
-    eim(*words).refused("several topics, /ghost, /gripper: two robots? choose one topic by --joint-topic")
+    eim(*words).refused("several topics, /ghost, /gripper: select one of them with --joint-topic")
     outcome = eim(*words, "--joint-topic", "/arm", "--joint-topic", "/gripper")
     assert "finger: interpolated at the times of j1, j2 of /arm" in outcome.out
     motion = load_data_set(path).sample.reshape(100, 3)

@@ -54,7 +54,7 @@ def test_without_a_server_the_example_ends_with_one_line() -> None:
     command = [sys.executable, str(EXAMPLE), "--server", "/nobody", "--wait", "0.1"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
     assert result.returncode == 1
-    assert re.fullmatch(r"/nobody is silent after .* s; start it first, see --help\n", result.stderr)
+    assert re.fullmatch(r"/nobody has not reported its state after .* s; start it first, see --help\n", result.stderr)
 
 
 def is_installed(package: str) -> bool:
