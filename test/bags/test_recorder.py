@@ -84,9 +84,9 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
     clock.now = 0.6
     recorder.tick()
     assert not recorder.is_recording
-    assert "MB free" in recorder.message
+    assert "MB of free space" in recorder.message
     recorder.write("/a", START + 2, START, DATA)  # comes too late, and is no error
-    with pytest.raises(DataError, match="MB free"):
+    with pytest.raises(DataError, match="MB of free space"):
         recorder.stop()
     with open_bag(tmp_path / "bag") as bag:
         assert len(list(bag.messages(["/a"]))) == 1

@@ -1,4 +1,4 @@
-"""Labels of branches from the joint frames of pinocchio, by drawings of five arms: the judge of `Robot.branches`.
+"""Reference for `Robot.branches`: labels from the joint frames of pinocchio, defined by drawings of five arms.
 
 The judge knows the shape of each arm. It computes positions in the vertical plane of the arm, and the direction of the
 hand in the frame of the link before the wrist.

@@ -1,4 +1,4 @@
-"""One description changed into another of the same arm: names with a prefix, limits narrower or wider."""
+"""Changes of a description that keep the arm: names with a prefix, and narrower or wider limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["mounted", "prefixed", "with_limits"]
 
 
 def prefixed(urdf: str, prefix: str) -> str:
-    """With a prefix before the names of all links and joints."""
+    """Return a URDF with a prefix before the names of all links and joints."""
     root = ElementTree.fromstring(urdf)
     for element in root.iter():
         key = "link" if element.tag in ("parent", "child") else "joint" if element.tag == "mimic" else "name"
@@ -18,7 +18,7 @@ def prefixed(urdf: str, prefix: str) -> str:
 
 
 def with_limits(urdf: str, share: float) -> str:
-    """With ranges of joints that are so many times as wide, about the same middle."""
+    """Return a URDF in which the ranges of joints are multiplied by factors about their centres."""
     root = ElementTree.fromstring(urdf)
     for limit in root.iter("limit"):
         lower, upper = float(limit.get("lower", "")), float(limit.get("upper", ""))

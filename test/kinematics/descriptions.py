@@ -1,4 +1,4 @@
-"""URDF texts for the tests: every joint type, odd axes, followers, side branches, meshes that do not exist."""
+"""URDF texts for the tests: all joint types, unusual axes, mimic joints, side branches, meshes that do not exist."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FURNITURE = """
 
 
 def joint(name: str, kind: str, parent: str, child: str, extra: str = "") -> str:
-    """One joint element; `extra` holds its origin, axis, limit and mimic."""
+    """Return a joint element; `extra` contains its origin, axis, limit and mimic."""
     return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{extra}</joint>'
 
 
 def chain_urdf(*joints: str, n_links: int | None = None, name: str = "test") -> str:
-    """A robot with links l0, l1, ... and the given joints."""
+    """Return a robot with links l0, l1, ... and the given joints."""
     links = "".join(f'<link name="l{i}"/>' for i in range(len(joints) + 1 if n_links is None else n_links))
     return f'<robot name="{name}">{links}{"".join(joints)}</robot>'
 

@@ -21,7 +21,7 @@ TIPS = ("left_foot", "right_foot", "left_hand", "right_hand")
 
 
 def humanoid_urdf() -> str:
-    """Its URDF; all links have masses but the hands' wrist."""
+    """Return the URDF of the humanoid. All links except the wrist have masses."""
     rng = np.random.default_rng(0)
     links = ["pelvis", *(joint[3] for joint in JOINTS)]
     text = ['<robot name="small_humanoid">']

@@ -1,4 +1,4 @@
-"""Pinocchio's answer for a chain, from the original URDF: the reference the compiled kernels are held against."""
+"""Pinocchio's results for a chain of the original URDF, which are the reference for the compiled kernels."""
 
 from __future__ import annotations
 

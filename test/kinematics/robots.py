@@ -18,7 +18,7 @@ every_robot = pytest.mark.parametrize("name", [*SHIPPED_ROBOTS, *CASES])
 
 @functools.cache
 def robot_and_oracle(name: str) -> tuple[Robot, Oracle]:
-    """The robot and pinocchio's view of it."""
+    """Return the robot and its oracle."""
     if name in CASES:
         urdf, base, tip = CASES[name]
         robot = Robot(urdf, tip, base=base)
@@ -28,7 +28,7 @@ def robot_and_oracle(name: str) -> tuple[Robot, Oracle]:
 
 
 def resized(name: str, factor: float) -> Robot:
-    """A shipped robot with all lengths times a factor."""
+    """Return an included robot whose lengths are all multiplied by a factor."""
 
     def origin(match: re.Match[str]) -> str:
         return '<origin xyz="' + " ".join(str(factor * float(x)) for x in match.group(1).split()) + '"'

@@ -12,7 +12,7 @@ __all__ = ["assert_alike", "one_by_one_and_side_by_side"]
 
 
 def joined(parts: list[Refinement]) -> Refinement:
-    """All rows of several refinements, at least one."""
+    """Return all rows of one or more refinements as one."""
     return Refinement(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
@@ -26,7 +26,7 @@ def one_by_one_and_side_by_side(
 
 
 def assert_alike(plain: Refinement, side: Refinement) -> None:
-    """Rounding differs, and now and then a seed near a watershed goes another way: 1 in 50 may."""
+    """Rounding differs, so a seed near a watershed may converge to another solution; 1 in 50 seeds may."""
     close = np.isclose(plain.positions, side.positions, rtol=0.0, atol=1e-6).all(axis=1)
     close &= (plain.converged == side.converged) & (plain.iterations == side.iterations)
     for name in ("position_error", "orientation_error"):

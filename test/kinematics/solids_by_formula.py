@@ -1,4 +1,4 @@
-"""Meshes of known solids, and distances by formula: what collisions of meshes are compared with."""
+"""Meshes of known solids, and formulas for distances, as references for collisions of meshes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BOX_FACES = [
 
 
 def box_mesh(size: tuple[float, float, float], n_splits: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of a box about the origin, each triangle split in four so many times."""
+    """Return vertices and faces of a box about the origin; each triangle is repeatedly split into four."""
     vertices = 0.5 * np.array(list(itertools.product(*[(-edge, edge) for edge in size])))
     return split(vertices, np.array(BOX_FACES), n_splits)
 
 
 def sphere_mesh(radius: float, n_splits: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a ball, whose vertices lie on the sphere: an octahedron, split."""
+    """Return the same for a ball: a split octahedron, whose vertices are moved to the sphere."""
     corners = np.concatenate([np.eye(3), -np.eye(3)])
     faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
     vertices, faces = split(corners, faces, n_splits)
@@ -47,7 +47,7 @@ def box_distance(points: np.ndarray, size: tuple[float, float, float]) -> np.nda
 
 
 def random_poses(n: int, reach: float, rng: np.random.Generator) -> np.ndarray:
-    """Poses (n, 4, 4) with any rotation, and a position within a cube."""
+    """Return poses (n, 4, 4) with random rotations, and positions within a cube."""
     poses = np.tile(np.eye(4), (n, 1, 1))
     turns = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
     poses[:, :3, :3] = turns * np.linalg.det(turns)[:, None, None]

@@ -1,4 +1,4 @@
-"""Whatever a method of `Robot` is given: an error of the package, or an answer that is true. Never a crash."""
+"""Whatever the arguments of a method of `Robot` are, it raises an `EimError` or answers correctly. It never crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-# each takes configurations (n, 7), in place of which anything may stand, or a pose
+# methods whose argument is a pose, or configurations (n, 7), which are replaced by anything
 OF_CONFIGURATIONS: dict[str, Call] = {
     "forward": PANDA.fk,
     "jacobian": PANDA.jacobian,

@@ -1,4 +1,4 @@
-"""Bodies of a chain against pinocchio, and the shapes that are fixed to them."""
+"""Poses of a chain's bodies agree with pinocchio, and shapes are fixed to them."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from eim_ros.kinematics import Capsule, Robot
 from eim_ros.kinematics.links import body_poses, body_shapes, link_shapes, tip_poses
 from eim_ros.kinematics.urdf import PRISMATIC
 
-ROUNDING = 1e-12  # of sums and products of a few dozen numbers of size 1
+ROUNDING = 1e-12  # rounding of sums and products of a few dozen numbers of size 1
 
 
 @every_robot

@@ -1,4 +1,4 @@
-"""Names of branches: as a judge of drawings reads them off pinocchio's frames, whatever the URDF calls zero."""
+"""Branch labels agree with drawings evaluated in pinocchio's frames, and do not depend on the zeros in the URDF."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def words(robot: Robot, q: np.ndarray) -> list[tuple[str, ...]]:
 
 
 def reversed_at(urdf: str, joint: int) -> str:
-    """The same arm, with the axis of a joint in the opposite direction."""
+    """Return the same arm with the axis of a joint in the opposite direction."""
 
     def turned(found: re.Match[str]) -> str:
         axis = " ".join(str(-float(word)) for word in found[3].split())
@@ -37,7 +37,7 @@ def reversed_at(urdf: str, joint: int) -> str:
 
 
 def zeroed_at(urdf: str, joint: int, zero: float) -> str:
-    """The same arm, with the zero of a joint at a value of the other [rad]."""
+    """Return the same arm, in which the zero of a joint is at another value [rad]."""
 
     def turned(found: re.Match[str]) -> str:
         rpy = " ".join(str(zero * float(word)) for word in found[3].split())

@@ -1,4 +1,4 @@
-"""Collisions by capsules: against pinocchio's own reading of the URDF, and cases worked out by hand."""
+"""Collisions with capsules agree with pinocchio's reading of the URDF, and with cases that were computed by hand."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
     data, results = model.createData(), shapes.createData()
     rows = robot.random(1000, np.random.default_rng(0))
     theirs = [pinocchio.computeCollisions(model, data, shapes, results, row, True) for row in rows]
-    # coal's search for a cylinder errs now and then where shapes just touch; capsules are exact, see below
+    # coal's check of cylinders is sometimes wrong if shapes just touch; the check of capsules is exact, see below
     assert (ours.scene(True).colliding(rows) != theirs).sum() <= 3
-    if name != "iiwa14":  # which hardly reaches itself
+    if name != "iiwa14":  # this arm hardly reaches itself
         assert 50 < sum(theirs) < 950
 
 
 def segment_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Least distance of two segments (2, 3): inside both, or at an end of one."""
+    """Return the least distance between two segments (2, 3), which is inside both or at an end of one."""
     (p, along), (o, other) = ((ends[0], ends[1] - ends[0]) for ends in (a, b))
     s, t = np.linalg.lstsq(np.column_stack([along, -other]), o - p, rcond=None)[0]
     distances = [np.linalg.norm(p + s * along - o - t * other)] if 0 <= s <= 1 and 0 <= t <= 1 else []
@@ -175,7 +175,7 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
 
 
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that gets the number of configurations of each geometric check."""
+    """A list to which each geometric check appends its number of configurations."""
     numbers, check = list[int](), CollisionScene._colliding
 
     def counted(scene: CollisionScene, q: np.ndarray, *rest: object) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +190,7 @@ def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch:
     wide = re.sub('upper="3.14[0-9]*"', 'upper="6.2831853"', re.sub('lower="-3.14[0-9]*"', 'lower="-6.2831853"', UR5))
     rng, robot = np.random.default_rng(0), Robot(wide)
     assert (robot.upper > 6.0).all()
-    roots = rng.uniform(0.0, np.pi, (40, 6))  # the revolution before each is within the limits as well
+    roots = rng.uniform(0.0, np.pi, (40, 6))  # a revolution earlier, each is within the limits too
     copies = np.concatenate([roots, roots - 2.0 * np.pi * rng.integers(0, 2, (40, 6)), roots[:1] - 2.0 * np.pi])
     copies = rng.permutation(copies)
     scene = CollisionModel(robot).scene(True, [Sphere((0.4, 0.3, 0.3), 0.2)])
@@ -201,7 +201,7 @@ def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch:
     assert sum(numbers) == 40
     assert (scene.n_colliding, scene.n_unchecked) == (sum(expected), 0)
     late = scene.again()
-    assert late.colliding(copies, 0.0).sum() == late.n_colliding + late.n_unchecked  # the deadline is over
+    assert late.colliding(copies, 0.0).sum() == late.n_colliding + late.n_unchecked  # the deadline has passed
     assert late.n_unchecked > 40
 
 
@@ -232,7 +232,7 @@ def test_scenes_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("n_others", [0, 150])
 def test_allowed_pair_of_link_and_obstacle_may_collide(n_others: int) -> None:
-    """With many obstacles, others than pinocchio check them."""
+    """Many obstacles are not checked by pinocchio."""
     robot, model = slider(), CollisionModel(slider())
     cup, post = Sphere((1.0, 0.0, 0.0), 0.2, name="cup"), Sphere((-1.0, 0.0, 0.0), 0.2, name="post")
     far = [Sphere((0.0, 0.0, 5.0 + i), 0.1) for i in range(n_others)]

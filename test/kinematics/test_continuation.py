@@ -1,4 +1,4 @@
-"""Continuation along curves: beyond the limits and back, gaps divided, joints that slide, turn or follow."""
+"""Continuation along curves: beyond the limits and back, division of gaps, and joints of all types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
 
 
 def rail_arm() -> Robot:
-    """A rail with six turning joints on it."""
+    """A rail with six revolute joints on it."""
     joints = "".join(
         f'<joint name="joint_{i + 1}" type="revolute"><parent link="link_{i}"/><child link="link_{i + 1}"/>'
         f'<origin xyz="{0.05 * (i % 2)} 0 {0.3 if i else 0.1}"/><axis xyz="{axis}"/>'
@@ -77,7 +77,7 @@ def least_difference(known: np.ndarray, found: np.ndarray) -> float:
 
 
 def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
-    """From one solution, pieces of its curve that limits have cut off from it."""
+    """From one solution, continuation finds pieces of its curve that limits separate from it."""
     n_reached = 0
     for name, seed in (("iiwa14", 1), ("iiwa14", 4), ("panda", 0), ("panda", 4)):
         robot, rng = Robot(name), np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
 
 
 def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
-    """Joints that may turn by nearly a full turn: continuation crosses the gap, and what it finds is within."""
+    """If joints may turn by almost a revolution, continuation crosses the gap and finds solutions within the limits."""
     urdf = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8")
     continuous = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     limits = np.full(7, 3.1)

@@ -1,4 +1,4 @@
-"""The chain that is chosen by default, and warnings about descriptions that say something else than was meant."""
+"""The chain that is chosen by default, and warnings about descriptions with probable mistakes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
 
 AXIS, UP = '<axis xyz="0 1 0"/>', '<origin xyz="0.02 0 0.3"/>'
 HINGE = f"{UP}{AXIS}{LIMIT}"
-ROUNDING = 1e-12  # of products over a few joints of less than 1 m
+ROUNDING = 1e-12  # rounding of products over a few joints of less than 1 m
 
 
 def slide(lower: float, upper: float, mimic: str = "") -> str:
@@ -27,7 +27,7 @@ def slide(lower: float, upper: float, mimic: str = "") -> str:
 
 
 def arm_with(*ends: str, links: tuple[str, ...]) -> str:
-    """Three joints up to the link `wrist`, then other joints and links."""
+    """Return three joints up to the link `wrist`, followed by other joints and links."""
     names = "".join(f'<link name="{name}"/>' for name in ("base", "upper", "fore", "wrist", *links))
     turns = zip(("base", "upper", "fore"), ("upper", "fore", "wrist"), strict=True)
     body = [joint(f"j{i}", "revolute", parent, child, HINGE) for i, (parent, child) in enumerate(turns)]
@@ -166,7 +166,7 @@ def test_one_warning_names_all_joints_with_limits_in_degrees() -> None:
     assert "joints 'yaw', 'late', 'last' may turn more than 8 times (-170 to 170 rad)" in told
     assert "convert them to radians" in told
     assert robot.remarks == (told,)
-    assert caught[0].filename == __file__  # the line that loads the robot, not one of this package
+    assert caught[0].filename == __file__  # the line that loads the robot, not a line of this package
 
 
 def test_one_warning_names_all_joints_that_cannot_move() -> None:

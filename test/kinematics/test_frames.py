@@ -1,4 +1,4 @@
-"""Frames in time: interpolated exactly where motions are uniform, never guessed, and errors say what is not known."""
+"""Transforms over time: uniform motions are interpolated exactly, and errors say which transform is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eim_ros.kinematics import pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import MOST_TRANSFORMS, SECOND, FrameBuffer, FrameError, StampedTransform
 from eim_ros.kinematics.poses import rotations_from
 
-NOW = 1_790_000_000 * SECOND + 123_456_789  # a time of today, which float64 seconds cannot hold
+NOW = 1_790_000_000 * SECOND + 123_456_789  # a current time, which float64 seconds cannot represent
 
 
 def stamped(parent: str, pose: np.ndarray, stamp: int = NOW) -> StampedTransform:
@@ -45,7 +45,7 @@ def test_pose_in_a_frame_is_over_the_nearest_common_ancestor() -> None:
 
 @pytest.mark.parametrize("period", [0.001, 0.02, 0.5])
 def test_uniform_motions_are_interpolated_exactly(period: float) -> None:
-    """Also those of a turntable on a conveyor, whose points move on no line and no circle."""
+    """This includes a turntable on a conveyor, whose points move neither on lines nor on circles."""
     rng = np.random.default_rng(1)
     rate, velocity, seconds = np.array([0.3, -0.9, 1.1]), np.array([0.4, -0.2, 0.1]), np.arange(0.0, 2.0, period)
     buffer, still = FrameBuffer(), np.zeros(3)
@@ -56,7 +56,7 @@ def test_uniform_motions_are_interpolated_exactly(period: float) -> None:
     for time in rng.uniform(0.0, seconds[-1], 50):
         stamp = NOW + round(time * SECOND)
         expected = turning(still, velocity, time) @ turning(rate, still, time)
-        # stamps are whole nanoseconds, in which nothing moves farther than 2e-9
+        # stamps are integer nanoseconds, in which nothing moves farther than 2e-9
         np.testing.assert_allclose(buffer.lookup("world", "table", stamp), expected, atol=5e-9)
 
 

@@ -24,7 +24,7 @@ def test_place_and_tool_are_found_such_that_forward_kinematics_agree(name: str) 
         robot = Robot(mounted(ARMS[name], "l0", "1 2 0.5", "0.3 -0.2 2"), base="room").with_tool(tool)
     offset = kinematics_check(robot, arm)
     q = arm.random(20, np.random.default_rng(0))
-    # products of a dozen rotations
+    # rounding of products of a dozen rotations
     np.testing.assert_allclose(offset.base @ arm.fk(q) @ offset.tool, robot.fk(q), atol=1e-9)
     np.testing.assert_allclose(offset.poses_of_other(robot.fk(q)), arm.fk(q), atol=1e-9)
     assert offset.is_off_tip
@@ -49,7 +49,7 @@ def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('<origin xyz="0 0 0.4"/>', '<origin xyz="0 0 0.45"/>', "joint 3 'j2' is off by 0.05 m, .* of the model"),
+        ('<origin xyz="0 0 0.4"/>', '<origin xyz="0 0 0.45"/>', "joint 3 'j2' is off by 0.05 m .* of the model"),
         (SECOND, SECOND.replace('"0 1 0"', '"0 1 0.1"'), "joint 2 'j1' is turned by 0.09967 rad"),
         (SECOND, SECOND.replace('"0 1 0"', '"0 -1 0"'), "joint 2 'j1' points the other way"),
         ('lower="-2.5" upper="2.5"', 'lower="2.6" upper="3"', "limits of joint 1 'j0', 2.6 to 3, do not overlap"),
@@ -67,7 +67,7 @@ def test_what_differs_is_named_with_its_amount(old: str, new: str, told: str) ->
 def test_other_follower_is_another_robot() -> None:
     urdf = ARMS["followers"]
     changed = urdf.replace('multiplier="-0.5"', 'multiplier="0.5"', 1)
-    told = r"joint 2, .* follows joint 1 'lead' by 0.5 q \+ 0.3, but in the model it follows joint 1 'lead' by -0.5 q"
+    told = r"joint 2 .* follows joint 1 'lead' by 0.5 q \+ 0.3, but in the model it follows joint 1 'lead' by -0.5 q"
     with pytest.raises(RobotError, match=told):
         kinematics_check(Robot(changed), arm_of("followers"))
 

@@ -1,4 +1,4 @@
-"""The links of a known robot are found in a description that calls them otherwise; what is not clear is refused."""
+"""The links of a known robot are found in a description with other names; ambiguous links are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collisions of meshes and clouds: against formulas for boxes and balls, brute force, and inside of each other."""
+"""Collisions of meshes and clouds, including enclosed shapes, agree with formulas and with brute force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDING = 1e-6  # [m]: files hold single precision, and clouds are exact to 1e-
 
 
 def body(geometry: str, **options: object) -> Robot:
-    """A link with this geometry, at the origin where its joint stands at 0."""
+    """Return a link with this geometry, which is at the origin if its joint is at 0."""
     robot = robot_of({"a": "", "b": shape(geometry)}, joint("slide", "prismatic", "a", "b", STILL))
     return Robot(robot.urdf, collision=CollisionOptions(**options))
 
@@ -117,7 +117,7 @@ def test_what_is_inside_of_a_mesh_collides_though_nothing_touches(tmp_path: Path
 
 @pytest.mark.parametrize("plane", [0, 1, 2])
 def test_flat_obstacles_are_met(plane: int) -> None:
-    """A sheet and a wall of points in a plane of the axes, which span no volume."""
+    """A sheet and a wall of points in a coordinate plane, which have no volume."""
     vertices, faces = box_mesh((1.0, 1.0, 1.0), 1)
     in_plane = (vertices[faces][:, :, plane] == 0.5).all(axis=1)
     offset = 0.5 * np.eye(3)[plane]
@@ -134,7 +134,7 @@ def test_flat_obstacles_are_met(plane: int) -> None:
 
 @pytest.mark.parametrize("thickness", [0.0, 1e-9, 1e-4])
 def test_sheet_across_the_axes_is_met(thickness: float) -> None:
-    """Of a flat set of points the library computes no hull, and ended the process in trying."""
+    """The library cannot compute the hull of a flat set of points, and trying ended the process."""
     corners = [[-1.0, -1.0, -1.0], [1.0, -1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.5 + thickness]]
     sheet = Mesh(np.eye(4), corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
     ball = body('<sphere radius="0.1"/>')
@@ -143,7 +143,7 @@ def test_sheet_across_the_axes_is_met(thickness: float) -> None:
 
 
 def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
-    """Parallel boxes, deep inside of each other too, which coal misses where it is not asked for contacts."""
+    """Parallel boxes, also deep inside each other, which coal misses unless contacts are requested."""
     robot = body('<box size="1 1 1"/>')
     model = collision_model(robot)
     for x, y, z in itertools.product(np.linspace(-0.6, 0.6, 7), repeat=3):
@@ -154,7 +154,7 @@ def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
 
 
 def test_arm_reaches_into_a_box_that_is_open_in_front(tmp_path: Path) -> None:
-    """Of five walls: their hull is full, they are not."""
+    """Five walls form an open box: their hull is solid, but the box is hollow."""
     walls = [box_mesh((0.02, 1.0, 1.0)), *(box_mesh((1.0, 0.02, 1.0)) for _ in range(2))]
     walls += [box_mesh((1.0, 1.0, 0.02)) for _ in range(2)]
     offsets = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, -0.5, 0.0), (0.5, 0.0, 0.5), (0.5, 0.0, -0.5)]
@@ -248,7 +248,7 @@ def test_clearance_is_kept_from_obstacles_and_from_itself() -> None:
 
 
 def test_bodies_that_are_close_by_design_are_checked_for_touching() -> None:
-    """The first and the last ball are 0.1 m apart in every configuration: more cannot be kept, and is not asked for."""
+    """The first and the last ball are 0.1 m apart in every configuration, so a larger clearance is not checked."""
     links = {f"l{i}": shape('<sphere radius="0.1"/>') for i in range(3)}
     steps = [joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", '<origin xyz="0.15 0 0"/><axis xyz="1 0 0"/>'
                    '<limit lower="-1" upper="1" effort="1" velocity="1"/>') for i in range(2)]  # fmt: skip
@@ -284,7 +284,7 @@ def test_winding_number_counts_how_often_a_surface_encloses_a_point() -> None:
 
 
 def test_parts_of_a_surface_are_told_apart() -> None:
-    """Three balls, one of whose faces come in two separate lists of the same vertices."""
+    """Three balls; one has its faces in two separate lists with the same vertices."""
     vertices, faces = sphere_mesh(0.1, 3)
     shuffled = np.random.default_rng(8).permutation(3 * len(faces)).reshape(-1)
     corners = np.concatenate(

@@ -1,4 +1,4 @@
-"""MJCF through MuJoCo's own package, whose kinematics are the oracle."""
+"""Conversion of MJCF by MuJoCo, whose kinematics are the oracle."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_closed_loop_warns_only_arms_with_its_joints(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Robot(file, "t").dof == 2
-    assert quiet(file).tip_link == "t"  # no link behind a joint of the loop
+    assert quiet(file).tip_link == "t"  # the tip is not behind a joint of the loop
     with pytest.warns(RobotWarning, match="bodies 'c', 'd' close a loop"):
         Robot(file, "c")
 

@@ -1,4 +1,4 @@
-"""Descents along the self-motion: solutions stay solutions, no cost rises, and they end in a minimum or at a limit."""
+"""Descent along the self-motion keeps solutions valid, does not raise costs, and ends in a minimum or at a limit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def difference(robot: Robot, q: np.ndarray, preferred: np.ndarray) -> np.ndarray
 
 
 def slope_left(robot: Robot, q: np.ndarray, gradient: np.ndarray, position_only: bool) -> float:
-    """Length of the gradient that neither moving the tip nor pushing against limits accounts for: 0 at a minimum."""
+    """Return the length of the gradient without the parts that move the tip or violate limits; 0 at a minimum."""
     jacobian = robot.jacobian(q)[: 3 if position_only else 6]
     inwards = np.eye(robot.dof)[q <= robot.lower + 1e-7], -np.eye(robot.dof)[q >= robot.upper - 1e-7]
     return float(nnls(np.concatenate([jacobian, -jacobian, *inwards]).T, gradient)[1])
@@ -134,7 +134,7 @@ def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
 
 
 def test_tolerances_are_used_up_and_kept() -> None:
-    """A UR5 whose tool may turn, and be 5 cm higher or lower."""
+    """A UR5 whose tool may turn and move up or down by 5 cm."""
     robot, rng = Robot("ur5"), np.random.default_rng(2)
     tolerances = np.array([0.0, 0.0, 0.05, 0.0, 0.0, np.inf])
     pose, known = solutions_of(robot, rng, tolerances=tolerances)

@@ -1,4 +1,4 @@
-"""One rule for packages: of xacro files, meshes and SRDFs, by each way that leads to them."""
+"""The same rule finds packages of xacro files, meshes and SRDFs in all ways."""
 
 from __future__ import annotations
 

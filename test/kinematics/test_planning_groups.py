@@ -1,4 +1,4 @@
-"""Planning groups by a list and by an SRDF: those that are the chain, with their tips; mistakes are named."""
+"""Planning groups from a list and from an SRDF: groups that match the chain get their tips, and mistakes are named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def robot() -> Robot:
 
 
 def test_groups_of_an_srdf_that_are_the_chain_are_served_by_their_tips(robot: Robot) -> None:
-    """Neither fewer joints than the chain's nor more; followers and fixed joints do not count."""
+    """A group must have exactly the joints of the chain; mimic joints and fixed joints do not count."""
     assert srdf_groups(robot, SRDF) == {
         "arm": "flange",
         "with_tool": "tool",

@@ -1,4 +1,4 @@
-"""A pose in whatever form people have it is the same pose; a position alone leaves the orientation open."""
+"""All forms of a pose give the same transform; a position alone has no orientation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROBOT = Robot("panda")
 
 
 class Named(SimpleNamespace):
-    """Something with fields, as the messages of ROS are."""
+    """An object with fields, like ROS messages."""
 
 
 def test_rows_of_seven_are_poses() -> None:
@@ -39,7 +39,7 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     assert len(samples) == 20
     tips = ROBOT.fk(samples.q)
     assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
-    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # turned every way
+    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # with random rotations
     assert ROBOT.verify(samples.q, position)[1].all()
 
 

@@ -1,4 +1,4 @@
-"""Whatever the pose: all forms of it are one transform, and conversions are undone by their inverses."""
+"""For any pose, all its forms give the same transform, and conversions are inverted by their inverses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eim_ros.core.errors import EimError, PoseError
 from eim_ros.kinematics import context_from_pose, pose_from, pose_from_context, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose, check_poses
 
-ROUNDING = 1e-12  # a few operations on numbers of at most 10
+ROUNDING = 1e-12  # rounding of a few operations on numbers of at most 10
 number = st.floats(-10.0, 10.0, allow_subnormal=False)
 angle = st.floats(-10.0, 10.0)
 position = st.tuples(number, number, number)
@@ -51,8 +51,8 @@ def test_every_form_of_a_pose_is_the_same_transform(place: tuple[float, ...], qu
         "pinocchio": pinocchio.SE3(expected),
         "message of a pose": SimpleNamespace(position=point(place, "xyz"), orientation=point(quaternion, "xyzw")),
         "message of a transform": SimpleNamespace(translation=point(place, "xyz"), rotation=point(quaternion, "xyzw")),
-        "spatialmath": SimpleNamespace(A=expected),  # its SE3 keeps the transform there
-        "scipy": SimpleNamespace(as_matrix=lambda: expected),  # RigidTransform, which is new in scipy
+        "spatialmath": SimpleNamespace(A=expected),  # its SE3 stores the transform there
+        "scipy": SimpleNamespace(as_matrix=lambda: expected),  # only new versions of scipy have RigidTransform
         "pose_from": pose_from(place, quaternion),
         "opposite quaternion": pose_from(place, -quaternion),
     }
@@ -74,7 +74,8 @@ def test_conversions_are_undone_by_their_inverses(place: tuple[float, ...], quat
     np.testing.assert_allclose(pose_from_context(context_from_pose(pose, "pose")), pose, rtol=0, atol=ROUNDING)
     back = quaternion_from_matrix(pose)
     assert back[3] >= 0.0
-    assert min(np.abs(back - quaternion).max(), np.abs(back + quaternion).max()) <= 1e-9  # a square root near 0
+    # the tolerance is for the rounding of a square root near 0
+    assert min(np.abs(back - quaternion).max(), np.abs(back + quaternion).max()) <= 1e-9
 
 
 @given(position, quaternions(), st.floats(-4e-4, 4e-4))

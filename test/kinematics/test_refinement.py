@@ -1,4 +1,4 @@
-"""Damped least squares and its restarts: never a wrong success, never outside the limits, never an exception."""
+"""Damped least squares never reports a wrong success, never leaves the limits, and raises no exceptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kinematics.robots import every_robot, resized, robot_and_oracle
 
 from eim_ros.kinematics import Refinement, Robot, refine
 
-ROUNDING = 1e-9  # by which pinocchio's errors may differ from ours
+ROUNDING = 1e-9  # maximum difference between pinocchio's errors and ours
 UNREACHABLE = np.block([[np.eye(3), np.full((3, 1), 50.0)], [np.zeros((1, 3)), np.ones((1, 1))]])
 
 
 def check(name: str, result: Refinement, pose: np.ndarray, position_only: bool, tolerance: float = 1e-6) -> None:
-    """Each reported error is pinocchio's, each converged row is within tolerance and limits."""
+    """Check that reported errors agree with pinocchio, and that converged rows are within tolerances and limits."""
     robot, oracle = robot_and_oracle(name)
     assert robot.within_limits(result.positions).all()
     for i, q in enumerate(result.positions):
@@ -23,7 +23,7 @@ def check(name: str, result: Refinement, pose: np.ndarray, position_only: bool, 
         if position_only:
             assert result.orientation_error[i] == 0.0
         else:
-            # the oracle's logarithm knows an angle near 0 or pi to about 1e-8
+            # the oracle's logarithm is only accurate to about 1e-8 near angles of 0 and pi
             assert abs(result.orientation_error[i] - angle) < 1e-7
         reported = (result.position_error[i] <= tolerance) and (result.orientation_error[i] <= tolerance)
         assert result.converged[i] == reported
@@ -76,7 +76,7 @@ def test_an_unreachable_pose_is_not_converged_and_has_finite_errors(name: str) -
     for position_only in (False, True):
         result = refine(robot, robot.random(20, rng), UNREACHABLE, position_only=position_only)
         check(name, result, UNREACHABLE, position_only)
-        assert not result  # as an answer it is none
+        assert not result  # as an answer, it is false
         assert np.isfinite(result.position_error).all()
 
 
@@ -109,12 +109,12 @@ def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
     near = np.array([np.pi - 0.05, 0.4])
     result = refine(robot, [near, near + 6 * np.pi, [-np.pi, np.pi]], robot.fk(target))
     assert result.converged[:2].all()
-    assert result.iterations[:2].max() <= 6  # through pi, not all the way round
+    assert result.iterations[:2].max() <= 6  # the short way through pi
     np.testing.assert_allclose(result.positions[:2], [target, target], atol=1e-5)
     assert ((result.positions >= -np.pi) & (result.positions < np.pi)).all()
 
     kept = refine(robot, [near], robot.fk(target), lower=[-3.13, -3.13], upper=[3.13, 3.13])
-    assert (np.abs(kept.positions) <= 3.13).all()  # narrowed to less than a turn it is a bounded joint
+    assert (np.abs(kept.positions) <= 3.13).all()  # with limits narrower than a revolution, it is a bounded joint
 
 
 def test_a_joint_locked_by_its_limits_stays() -> None:
@@ -182,7 +182,7 @@ def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 40.0])
 def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
-    """Tolerances in proportion; steps are weighed by a power of two next to the size, so they hardly differ."""
+    """Tolerances are scaled too. Steps are weighted by a power of two near the size, so they hardly differ."""
     converged = []
     for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)
@@ -208,4 +208,4 @@ def test_tolerances_per_axis_are_lengths_for_small_arms_too() -> None:
     tips = robot.fk(refined.positions[refined.converged])
     off = np.abs((tips[:, :3, 3] - pose[:3, 3]) @ pose[:3, :3])
     assert (off <= tolerances[:3] + 1e-9).all()
-    assert off[:, 0].max() > 1e-6  # made use of
+    assert off[:, 0].max() > 1e-6  # the tolerance is used

@@ -69,7 +69,7 @@ def test_pose_errors_agree_with_pinocchio(name: str) -> None:
     assert orientation_error[0] < EXACT
     for i in range(1, len(q)):
         expected = oracle.errors(q[i], pose)
-        # near pi the angle of a matrix product is only known to the root of the rounding error
+        # near pi, the angle of a matrix product is only accurate to the square root of the rounding error
         np.testing.assert_allclose((position_error[i], orientation_error[i]), expected, rtol=0, atol=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""Continuation along the self-motion: it returns solutions, spread out, and reaches all of a self-motion manifold."""
+"""Continuation along the self-motion returns solutions that are far apart and cover the self-motion manifold."""
 
 from __future__ import annotations
 

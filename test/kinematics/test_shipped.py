@@ -1,4 +1,4 @@
-"""Shipped robots: known points of their kinematics, collision capsules, and where their files are found."""
+"""Included robots: known points of their kinematics, collision capsules, and the places of their files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_universal_robots_follow_their_denavit_hartenberg_tables(name: str) -> N
     a, d = [0, -a2, -a3, 0, 0, 0], [d1, 0, 0, d4, d5, d6]
     alpha = np.array([1, 0, 0, 1, -1, 0]) * np.pi / 2
     for q in robot.random(20, np.random.default_rng(0)):
-        pose = np.diag([-1.0, -1.0, 1.0, 1.0])  # the controller's base in base_link
+        pose = np.diag([-1.0, -1.0, 1.0, 1.0])  # pose of the controller's base in base_link
         for i in range(6):
             (ct, st), (ca, sa) = ((np.cos(x), np.sin(x)) for x in (q[i], alpha[i]))
             pose = pose @ [
@@ -143,7 +143,7 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
         for j, second in enumerate(capsules.geometryObjects[:i]):
             if abs(int(first.parentJoint) - int(second.parentJoint)) > 2:
                 capsules.addCollisionPair(pin.CollisionPair(j, i))
-    is_plain = model.nq == robot.dof  # of a continuous joint pinocchio has cosine and sine
+    is_plain = model.nq == robot.dof  # pinocchio represents a continuous joint by cosine and sine
     rest = np.clip(np.zeros(robot.dof), robot.lower, robot.upper) if is_plain else pin.neutral(model)
     if name == "panda":
         rest = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4])

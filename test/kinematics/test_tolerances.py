@@ -1,4 +1,4 @@
-"""Tolerances per axis: measured in the wanted pose's frame, exact for one free axis, refined to and verified alike."""
+"""Tolerances per axis refer to the target's frame, are exact for one free axis, and apply to solver and check."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_continuous_joint_wraps_unless_a_limit_is_narrowed(lower: float, upper: 
 
 
 def turned(*rotation_vectors: list[float]) -> np.ndarray:
-    """A transform that turns by these rotation vectors, the last one first."""
+    """Return a transform that rotates by these rotation vectors, the last one first."""
     pose = np.eye(4)
     for vector in rotation_vectors:
         pose[:3, :3] = pose[:3, :3] @ pin.exp3(np.array(vector))
@@ -66,7 +66,7 @@ def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> N
     errors = difference(tip, target, tolerances)
     expected = [np.linalg.norm([-0.07, 0.05, 0.0]), np.linalg.norm([0.0, -0.3, 0.2])]
     np.testing.assert_allclose(errors, expected, rtol=0, atol=1e-12)
-    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # each axis by itself, the others free
+    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # each axis alone, with the others free
         alone = np.where(np.arange(6) == i, tolerances, FREE)
         assert difference(tip, target, alone)[0] == pytest.approx(beyond, abs=1e-12)
     assert difference(tip, target, [FREE, FREE, FREE, 4.0, 0.1, 5.0])[1] == pytest.approx(0.3, abs=1e-12)  # the swing
@@ -118,7 +118,7 @@ def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, toleran
         offset = np.linalg.inv(pose) @ oracle.forward(q)
         assert (np.abs(offset[:3, 3]) <= task[:3] + 1e-6 + 1e-9).all()
         if task[3:].tolist() == [0, 0, FREE]:
-            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # of a cosine: the root of its rounding
+            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # square root of the rounding error of a cosine
         if task[3:].tolist() == [0, 0, 0]:
             assert np.linalg.norm(pin.log3(offset[:3, :3])) <= 2e-6
     assert robot.within_limits(result.positions).all()

@@ -1,4 +1,4 @@
-"""A robot with a tool reaches with the tool's tip, and is as sound a robot as any other."""
+"""A robot with a tool reaches poses with the tool's tip, and otherwise works like any other robot."""
 
 from __future__ import annotations
 

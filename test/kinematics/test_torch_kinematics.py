@@ -1,4 +1,4 @@
-"""The differentiable context: equal to forward kinematics, with the right gradient, dtype and device."""
+"""The differentiable context equals the forward kinematics, and has the right gradient, dtype and device."""
 
 from __future__ import annotations
 

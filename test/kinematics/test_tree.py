@@ -1,4 +1,4 @@
-"""Branching robots: frames, centre of mass and gradients against pinocchio and automatic differentiation."""
+"""Robots with branches: frames, centre of mass and gradients agree with pinocchio and automatic differentiation."""
 
 import numpy as np
 import pinocchio

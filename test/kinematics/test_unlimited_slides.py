@@ -1,4 +1,4 @@
-"""Slides whose limits stand for none: poses near the base and far from it are solved, and no solution is cut off."""
+"""Sliding joints without real limits: poses near the base and far from it are solved, and no solution is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading robot descriptions: what loads, and that each thing that does not is named."""
+"""Reading of robot descriptions: valid ones are loaded, and errors name the mistake in invalid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIMPLE = chain_urdf(joint("a", "revolute", "l0", "l1", HINGE), joint("b", "revol
 
 def test_path_text_and_string_path_give_the_same_robot(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
-    path.write_text(SIMPLE, encoding="utf-8-sig")  # some editors put a byte order mark in front
+    path.write_text(SIMPLE, encoding="utf-8-sig")  # some editors write a byte order mark at the start
     robots = [Robot(source) for source in (SIMPLE, path, str(path), "\n  " + SIMPLE)]
     robots.append(Robot(path))
     assert {robot.fingerprint for robot in robots} == {robots[0].fingerprint}
@@ -43,7 +43,7 @@ def test_base_and_tip_default_to_root_and_only_leaf() -> None:
 
 
 def tree_of(*joints: str) -> str:
-    """A URDF of joints "parent > child", which turn, or "parent - child", which are fixed."""
+    """Return a URDF of joints "parent > child", which are revolute, or "parent - child", which are fixed."""
     words = [line.split() for line in joints]
     links = dict.fromkeys(link for parent, _, child in words for link in (parent, child))
     parts = [f'<link name="{link}"/>' for link in links]
@@ -67,7 +67,7 @@ def tree_of(*joints: str) -> str:
         (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
         (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any fingers
         (("a > b", "b > Wrist", "Wrist > Fixed_Jaw", "Fixed_Jaw - Fixed_Jaw_tip"), "Wrist"),
-        (("a > b", "b > c", "c - base", "base - thumb_base"), "base"),  # a finger is no tip of an arm
+        (("a > b", "b > c", "c - base", "base - thumb_base"), "base"),  # a finger is not the tip of an arm
         (("a > b", "b > link7", "link7 - link7_sc", "link7 - link8"), "link8"),  # link7_sc is a part of link7
         (("a > b", "b > wrist", "wrist - /ee_arm", "/ee_arm - /ee_gripper"), "/ee_gripper"),
     ],
@@ -313,7 +313,7 @@ def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monke
 
 
 def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package itself fetches its files from the net; this one of the same form has them."""
+    """The real package downloads its files; this package of the same form contains them."""
     package = tmp_path / "robot_descriptions"
     package.mkdir()
     (tmp_path / "arm.urdf").write_text(SIMPLE)
@@ -345,7 +345,7 @@ def test_collision_primitives_survive_stripping() -> None:
 
 
 def long_chain(n: int, kind: str = "revolute") -> str:
-    """A chain of n joints, the last of which turns."""
+    """Return a chain of n joints; only the last one is revolute."""
     links = "".join(f'<link name="l{i}"/>' for i in range(n + 1))
     joints = "".join(
         f'<joint name="j{i}" type="{kind if i + 1 < n else "revolute"}"><parent link="l{i}"/><child link="l{i + 1}"/>'
@@ -366,7 +366,7 @@ def test_chains_of_up_to_64_movable_joints_are_read() -> None:
 
 
 def test_descriptions_of_up_to_2000_links_are_read() -> None:
-    """Fixed links that are the longest chain pinocchio has to follow."""
+    """Fixed links give the longest chain that pinocchio has to traverse."""
     assert Robot(long_chain(1999, "fixed")).dof == 1
     for n in (2000, 5000):
         with pytest.raises(RobotError, match=f"has {n + 1} links, but at most 2000 are supported: keep only the part"):

@@ -1,4 +1,4 @@
-"""Serial chains drawn at random agree with pinocchio, and no text that a URDF may be damaged to ends in a crash."""
+"""Random serial chains agree with pinocchio, and damaged URDFs never cause a crash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinematics.oracle import Oracle
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
 
-# limits drawn or damaged to 0 or to hundreds of radians are reported, and are no error here
+# limits of 0 or of hundreds of radians cause a warning, which is not an error here
 pytestmark = pytest.mark.filterwarnings("ignore::eim_ros.core.errors.RobotWarning")
 
 ROUNDING = 1e-9  # of sines, products and sums over ten joints of at most 2 m
@@ -27,7 +27,7 @@ WORDS = ("mimic", "joint", "link", "robot", "${x}", "l0", "l1", "floating", "9" 
 
 @dataclass(frozen=True)
 class Chain:
-    """A description, and the independent joints that move in it."""
+    """Draw a description; return it with its independent joints."""
 
     urdf: str
     n_moving: int
@@ -40,7 +40,7 @@ def words(values: tuple[float, ...]) -> str:
 @st.composite
 def chains(draw: st.DrawFn) -> Chain:
     axis = st.tuples(length, length, length).filter(lambda values: np.linalg.norm(values) > 1e-3)
-    joints, independent, leaders = [], [], []  # pinocchio has no followers of continuous joints
+    joints, independent, leaders = [], [], []  # pinocchio does not support joints that mimic continuous joints
     for i in range(draw(st.integers(1, 9))):
         kind = draw(st.sampled_from(KINDS)) if i else "revolute"
         xyz, rpy = draw(st.tuples(length, length, length)), draw(st.tuples(angle, angle, angle))
@@ -87,7 +87,7 @@ def test_damaged_description_is_a_robot_or_refused(text: str, edits: list[tuple[
         start = int(place * len(text))
         text = text[:start] + inserted + text[start + n_removed :]
     try:
-        robot = Robot("<" + text.lstrip("\ufeff \t\r\n<"))  # else it would be the name of a file
+        robot = Robot("<" + text.lstrip("\ufeff \t\r\n<"))  # otherwise it would be the name of a file
     except RobotError as error:
         assert str(error)
         return

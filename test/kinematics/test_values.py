@@ -1,4 +1,4 @@
-"""Values of one configuration and of many, fresh random numbers, and names that a robot does not have."""
+"""Values of one and of many configurations, new random numbers in each call, and unknown names."""
 
 from __future__ import annotations
 

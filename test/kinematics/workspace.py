@@ -23,7 +23,7 @@ _XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 
 @dataclass(frozen=True)
 class Workspace:
-    """How the robot is named, and what leads to its packages."""
+    """Name of the robot, and the way in which its packages are found."""
 
     robot: str
     srdf: str
@@ -32,7 +32,7 @@ class Workspace:
 
 
 def made_workspace(root: Path, way: str) -> Workspace:
-    """Write the packages, so that only one way leads to them, and return how to name the robot.
+    """Write the packages so that they can be found in only one way, and return the name of the robot.
 
     Without "neighbours", each package is far from the others.
     """

@@ -1,4 +1,4 @@
-"""Calls to a server under test: every wait ends, and every failure shows the server's log."""
+"""Calls to a server under test. Every wait has a timeout, and every failure shows the server's log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONSTRAINT_FIELDS = frozenset(IKConstraints.get_fields_and_field_types())
 
 
 class ClientNode:
-    """Clients are made once per service."""
+    """Client node that creates one client per service."""
 
     def __init__(self, name: str) -> None:
         self.waits_for_start = True  # until a server that starts itself is active; otherwise it is called before, too
@@ -44,7 +44,7 @@ class ClientNode:
         self.node.destroy_node()
 
     def client(self, server: ServerProcess, service_type: Any, name: str) -> Any:
-        """A client whose service is there, and whose node has started."""
+        """Return a client whose service exists and whose node has started."""
         if self.waits_for_start:
             server.wait_until_ready()
         if name not in self._clients:
@@ -52,7 +52,7 @@ class ClientNode:
             self._clients[name] = self.node.create_client(service_type, name, **qos)
         client = self._clients[name]
         end = time.monotonic() + PATIENCE
-        while not client.service_is_ready():  # rclpy's own wait looks every quarter of a second
+        while not client.service_is_ready():  # rclpy's wait polls only every quarter of a second
             assert server.is_running, f"the server ended:\n{server.log}"
             assert time.monotonic() < end, f"{name} did not appear; log of the server:\n{server.log}"
             time.sleep(0.005)
@@ -65,7 +65,7 @@ class ClientNode:
         return future.result()
 
     def results(self, futures: list[Future], timeout: float = 60.0) -> list[Any]:
-        """What comes of calls that are under way, all within a time [s]."""
+        """Return the responses to running calls, which must all arrive within a time [s]."""
         end = time.monotonic() + timeout
         for future in futures:
             self.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
@@ -75,7 +75,7 @@ class ClientNode:
     def hear(
         self, server: LoggedProcess, condition: Callable[[], object], what: str, timeout: float = PATIENCE
     ) -> None:
-        """Spin until the condition holds; without rest, as hundreds of messages come in a second."""
+        """Spin without pause until the condition is true, because hundreds of messages may arrive per second."""
         end = time.monotonic() + timeout
         while not condition():
             assert server.is_running, f"the node ended:\n{server.log}"
@@ -85,7 +85,7 @@ class ClientNode:
     def next_message(
         self, server: ServerProcess, kind: type, topic: str, wanted: Callable[[Any], bool], what: str
     ) -> Any:
-        """The next message of a topic that is as wanted."""
+        """Return the next message of a topic that meets a condition."""
         found: list[Any] = []
 
         def keep(message: Any) -> None:
@@ -98,7 +98,7 @@ class ClientNode:
         return found[0]
 
     def diagnosis(self, server: ServerProcess, wanted: str) -> DiagnosticStatus:
-        """The next diagnostic status with this message."""
+        """Return the next diagnostic status with this message."""
 
         def found(message: DiagnosticArray) -> list[DiagnosticStatus]:
             return [status for status in message.status if status.message == wanted]
@@ -115,7 +115,7 @@ class ClientNode:
         return [parameter_value_to_python(value) for value in answer.values]
 
     def set_parameters(self, server: ServerProcess, node: str, **values: Any) -> dict[str, str]:
-        """Reasons for which parameters are not changed, by their names."""
+        """Set parameters, and return the reason for each that is rejected, by name."""
         parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
         request = SetParameters.Request(parameters=parameters)
         results = self.call(server, SetParameters, f"{node}/set_parameters", request).results
@@ -147,5 +147,5 @@ def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type
 
 
 def joint_positions(answer: IKSolutions) -> np.ndarray:
-    """Configurations (n, dof) of an answer."""
+    """Return the configurations (n, dof) of an answer."""
     return Solutions.from_message(answer).q

@@ -1,4 +1,4 @@
-"""Fixtures of the ROS tests: a domain of their own, small real models, a server process, a client in this process."""
+"""Fixtures of the ROS tests: a separate domain, small real models, a server process, and a client in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server
 
 @pytest.fixture(scope="session", autouse=True)
 def ros_environment() -> Iterator[None]:
-    """Only this machine, a domain nobody else uses, and rclpy's field checks; inherited by the servers."""
+    """Use only this machine, an unused domain and rclpy's field checks; the servers inherit these settings."""
     with own_domain() as domain, pytest.MonkeyPatch.context() as patch:
         values = {
             "ROS_DOMAIN_ID": str(domain),
@@ -42,15 +42,15 @@ def ros_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small real mixture of experts of the iiwa, position context."""
+    """A small mixture of experts for positions of the iiwa."""
     return save_small_model(tmp_path_factory.mktemp("models") / "iiwa14.safetensors", "iiwa14", "position")
 
 
 @pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
-    """Starts nodes with parameters, `ik_server` (with the small model) unless told otherwise.
+    """Start nodes with parameters, by default `ik_server` with the small model.
 
-    Those that a file leaves running end with 0 when they are interrupted.
+    Nodes that are still running after the tests of a file are interrupted, and must exit with code 0.
     """
     folder = tmp_path_factory.mktemp("logs")
     servers: list[ServerProcess] = []
@@ -84,6 +84,6 @@ def client_of_file(ros_environment: None) -> Iterator[ClientNode]:
 
 @pytest.fixture
 def client(client_of_file: ClientNode) -> ClientNode:
-    """A node in this process that calls services of /ik_server; one for a file, since to be discovered takes time."""
+    """A node in this process that calls services of /ik_server; one per file, because its discovery takes time."""
     client_of_file.waits_for_start = True
     return client_of_file

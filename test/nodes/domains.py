@@ -1,4 +1,4 @@
-"""ROS domains of tests: each process that runs tests has one of its own, also beside others on this machine."""
+"""ROS domains of tests: each process that runs tests uses a different domain, also if others run on this machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIRST, LAST = 51, 100  # `eim demo` takes one of 1 to 50; above 101 the ports ma
 
 @contextlib.contextmanager
 def own_domain() -> Iterator[int]:
-    """A domain that no other process has taken; it is given back when this one ends, however it ends."""
+    """Return a domain that no other process uses. It is released when this process ends for any reason."""
     for domain in random.SystemRandom().sample(range(FIRST, LAST + 1), LAST + 1 - FIRST):
         path = os.path.join(tempfile.gettempdir(), f"eim_ros_domain_{domain}.lock")
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT)
         except OSError:
-            continue  # of another user
+            continue  # a lock of another user
         with contextlib.closing(os.fdopen(lock)):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Joint states from this process, for the nodes that record and collect them."""
+"""Publisher of joint states in this process, for nodes that record and collect them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Robot:
             JointState,
             topic,
             QoSProfile(depth=1000, reliability=reliability),
-            # the default one logs in a way that rclpy itself deprecates
+            # the default callback logs in a way that rclpy deprecates
             event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
         )
 

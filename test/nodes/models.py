@@ -1,4 +1,4 @@
-"""Small real models, made in no time through the public interface: broad experts around random configurations."""
+"""Small real models, quickly built through the public interface: broad experts around random configurations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eim_ros.kinematics import CONTEXT_KINDS, Robot
 from eim_ros.learning.models import MixtureOfExperts
 
 N_EXPERTS = 8
-SPREAD = 0.3  # standard deviation of each joint as a share of half its range
+SPREAD = 0.3  # standard deviation of each joint as a fraction of half its range
 
 
 def save_small_model(path: Path, robot_name: str, context_kind: str) -> Path:
-    """Write a mixture that knows nothing of the context; the sampler's refinement does the rest."""
+    """Write a mixture that ignores the context; the sampler's refinement still finds solutions."""
     robot = Robot(robot_name)
     n_context, half_range = CONTEXT_KINDS[context_kind], 0.5 * (robot.upper - robot.lower)
     means = robot.random(N_EXPERTS, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""A listener to the planar robot's topics."""
+"""Listener to the topics of the planar robot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEPTH = QoSProfile(depth=20_000)  # 100 s of joint states, while this process wa
 
 
 class PlanarRobot:
-    """Keeps what it hears of a simulator in a namespace, and sends trajectories to it."""
+    """Listener that stores the messages of a simulator in a namespace, and sends trajectories to it."""
 
     def __init__(self, client: ClientNode, server: ServerProcess, namespace: str) -> None:
         self.server, self._client = server, client
@@ -52,19 +52,19 @@ class PlanarRobot:
         self._client.hear(self.server, condition, what, timeout)
 
     def send(self, message: JointTrajectory) -> None:
-        """Publish once the simulator listens."""
+        """Publish as soon as the simulator has subscribed."""
         self.hear(lambda: self._publisher.get_subscription_count() > 0, "subscription to joint_trajectory")
         self._publisher.publish(message)
 
     def hear_new(self, wanted: Callable[[TaskStatus], bool], what: str) -> TaskStatus:
-        """The next status of a kind."""
+        """Return the next status that meets a condition."""
         self.statuses.clear()
         self.hear(lambda: any(wanted(message) for message in self.statuses), what)
         return next(message for message in self.statuses if wanted(message))
 
 
 def _all_of(node: Node, kind: type, topic: str, kept: list[Any]) -> Subscription:
-    """Keep every message; one callback takes all that wait, since 400 callbacks a second overload a busy core."""
+    """Keep every message. One callback takes all waiting messages, because 400 callbacks per second overload a core."""
 
     def take(message: Any) -> None:
         kept.append(message)

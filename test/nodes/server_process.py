@@ -1,4 +1,4 @@
-"""A real node in a process of its own: started, watched through its log, ended; every wait has an end."""
+"""A real node in a separate process, observed through its log. Every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 90.0  # [s] on a machine that may be busy
 
 
 class LoggedProcess:
-    """A process in a session of its own, as one that a user starts in a terminal; its log goes to a file."""
+    """A process in a separate session, like one that a user starts in a terminal. Its log is written to a file."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None) -> None:
         self._log = log
@@ -48,7 +48,7 @@ class LoggedProcess:
 
 
 class ServerProcess(LoggedProcess):
-    """A node with parameters."""
+    """Process of a node with parameters."""
 
     def __init__(
         self, log: Path, parameters: dict[str, object], arguments: tuple[str, ...] = (), node: str = "ik_server"
@@ -58,12 +58,12 @@ class ServerProcess(LoggedProcess):
         super().__init__([sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments], log)
 
     def wait_for_log(self, text: str) -> None:
-        """Until the text is in the log."""
+        """Wait until the text is in the log."""
         wait_until(lambda: text in self.log or not self.is_running, f"{text!r} in the log", self)
         assert text in self.log, f"the server ended with {self._process.returncode}:\n{self.log}"
 
     def wait_until_ready(self) -> None:
-        """Until a node that starts itself is active."""
+        """Wait until a node with autostart is active."""
         if self._starts_itself:
             self.wait_for_log("serving")
             self._starts_itself = False
@@ -87,7 +87,7 @@ class ServerProcess(LoggedProcess):
 
 
 def wait_until(condition: Callable[[], object], what: str, server: ServerProcess, timeout: float = PATIENCE) -> None:
-    """Poll until the condition holds; the failure shows the server's log."""
+    """Poll until the condition is true; a failure shows the server's log."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
@@ -100,5 +100,5 @@ def _yaml(value: object) -> str:
 
 
 def _restore_sigint() -> None:
-    """In a process that is about to be started: a runner in the background hands SIGINT on as ignored."""
+    """Restore the handling of SIGINT in a new process, because a test runner in the background ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

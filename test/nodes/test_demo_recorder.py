@@ -1,4 +1,4 @@
-"""The node `demo_recorder` as a real process: what was published is in the bag, whatever happens to the recorder."""
+"""The node `demo_recorder` as a real process: published messages are in the bag, whatever happens to the recorder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOINTS = ("j1", "j2")
 
 
 class Recorder:
-    """A node and its services."""
+    """Client of the services of the node."""
 
     def __init__(self, client: ClientNode, server: ServerProcess, node: str = "/demo_recorder") -> None:
         self.client, self.server, self.node = client, server, node
@@ -46,7 +46,7 @@ class Recorder:
         return self.client.next_message(self.server, RecorderStatus, f"{self.node}/status", wanted, what)
 
     def counted(self, n: int) -> RecorderStatus:
-        """The status once this many messages of one topic are recorded."""
+        """Return the status as soon as this number of messages of a topic are recorded."""
         return self.status(lambda message: list(message.n_messages) == [n], f"{n} messages")
 
 
@@ -68,7 +68,7 @@ def robot(client: ClientNode, recorder: Recorder) -> Iterator[Robot]:
 
 
 def recorded(folder: Path) -> list[tuple[str, Any]]:
-    """Topic and message of all in a bag, as rosbags reads it."""
+    """Return topic and message of all messages in a bag, read by rosbags."""
     with AnyReader([folder]) as reader:
         return [
             (connection.topic, reader.deserialize(data, connection.msgtype))
@@ -138,7 +138,7 @@ def test_topics_of_any_type_time_and_reliability_are_recorded_as_they_are(
     )
     goal = PoseStamped()
     goal.pose.position.x = 0.25
-    latched.publish(goal)  # before the recorder listens
+    latched.publish(goal)  # before the recorder subscribes
     assert recorder.start(tmp_path / "bag", "/sensor", "goal", "/via").success
     own = client.node.create_publisher(ViaPoint, "/via", 10)  # after the start
     sensor.wait_for_listener()
@@ -178,8 +178,8 @@ def test_what_cannot_be_done_is_refused_with_its_reason(recorder: Recorder, tmp_
     (tmp_path / "bag").mkdir()
     (tmp_path / "file").touch()
     for answer, reason in (
-        (recorder.ask("stop"), "not recording"),
-        (recorder.ask("discard"), "not recording"),
+        (recorder.ask("stop"), "no recording is running"),
+        (recorder.ask("discard"), "no recording is running"),
         (recorder.label("a"), "start first"),
         (recorder.start(tmp_path / "bag"), "exists, and bags are never overwritten"),
         (recorder.start(tmp_path / "file/bag"), "cannot create the folder"),
@@ -251,9 +251,9 @@ def test_full_disk_ends_a_recording_and_refuses_the_next(
     robot.publish(1.0, 0.0)
     recorder.counted(1)
     assert not client.set_parameters(recorder.server, recorder.node, min_free_space=2**60)
-    assert "MB free" in recorder.status(lambda message: not message.recording, "end of the recording").message
+    assert "MB of free space" in recorder.status(lambda message: not message.recording, "end of the recording").message
     for answer in (recorder.ask("stop"), recorder.start(tmp_path / "other")):
-        assert (answer.success, "MB free" in answer.message) == (False, True)
+        assert (answer.success, "MB of free space" in answer.message) == (False, True)
     assert not (tmp_path / "other").exists()
     assert not client.set_parameters(recorder.server, recorder.node, min_free_space=1_000_000)
     assert positions(tmp_path / "bag") == [1.0]
@@ -270,7 +270,7 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
         robot.publish(i, 0.0)
 
     def found() -> list[tuple[str, Any]]:
-        with open_bag(tmp_path / "bag") as bag:  # reads what is cut off, as in the moment of a flush
+        with open_bag(tmp_path / "bag") as bag:  # reads a truncated file, as at the moment of a flush
             return [(name, message) for name, _, message in bag.messages(bag.topics)]
 
     wait_until(lambda: len(found()) == 1 + 500, "flush", server)

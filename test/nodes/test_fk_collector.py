@@ -1,4 +1,4 @@
-"""The node `fk_collector` as a real process: its pairs are what the robot showed; `eim train` takes them."""
+"""The node `fk_collector` as a real process: its pairs match the robot's motion, and `eim train` accepts them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROBOT = Robot("planar3")
 
 
 class Collector:
-    """A node and its services."""
+    """Client of the services of the node."""
 
     def __init__(self, client: ClientNode, server: ServerProcess, node: str = "/fk_collector") -> None:
         self.client, self.server, self.node = client, server, node

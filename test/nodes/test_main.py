@@ -35,7 +35,7 @@ def test_shipped_parameter_file_lists_every_parameter_with_its_default(name: str
     values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
     defaults = processes.NODES[name].settings().to_mapping()
     assert values == defaults
-    types = {key: type(value) for key, value in values.items()}  # ROS does not take 1 for 1.0
+    types = {key: type(value) for key, value in values.items()}  # ROS does not accept 1 for 1.0
     assert types == {key: type(value) for key, value in defaults.items()}
 
 

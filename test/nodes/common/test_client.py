@@ -1,4 +1,4 @@
-"""Calls that always end: answered, asked again if an answer is lost or the server busy, or failed; and a wait."""
+"""Calls always end: they are answered, repeated if a response is lost or the server is busy, or they fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Receive = Callable[[PendingResponse], None]
 
 
 class Bench:
-    """A service that does with its requests what a test wants, and a client of it, on one executor."""
+    """A service with a behaviour that the test defines, and its client, on one executor."""
 
     def __init__(self) -> None:
         self.nodes = [rclpy.create_node(name) for name in ("retrying_server", "retrying_client")]
@@ -70,7 +70,7 @@ def request(number: int) -> SampleIK.Request:
 
 
 def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCCESS) -> Receive:
-    """Loses the first answers, or gives them with a code, and the later ones with another."""
+    """Lose the first answers or give them one error code, and give later answers another code."""
     taken: list[PendingResponse] = []
 
     def receive(exchange: PendingResponse) -> None:
@@ -102,7 +102,7 @@ def test_busy_server_is_asked_again_and_its_last_answer_stays(bench: Bench) -> N
 def test_silence_ends_with_an_error_that_names_the_service(bench: Bench) -> None:
     client = bench.client(SHORT, n_attempts=2)
     bench.answer = lambda exchange: None
-    with pytest.raises(ServiceError, match="service asked_again did not answer 2 requests, within 0.2 s each"):
+    with pytest.raises(ServiceError, match="service asked_again did not answer any of 2 requests within 0.2 s each"):
         bench.finish(client.call_async(request(1)))
     assert len(bench.taken) == 2
     assert not list(bench.client_node.timers)

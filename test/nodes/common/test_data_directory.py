@@ -1,4 +1,4 @@
-"""The rule for paths that come over ROS, without nodes: what leads into the directory, what is opened and replaced."""
+"""The rules for paths that come over ROS, without nodes: which paths are accepted, opened and replaced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_path_inside_is_resolved_without_links(data: DataDirectory, name: str, m
     [
         "../data_of_others/{}",
         "sub/../../data_of_others/{}",
-        "../data/{}",  # back again: it would tell what the folders above are called
+        "../data/{}",  # leads back into the directory, but would reveal the names of the folders above it
         "outward/{}",
         "{{root}}/../data_of_others/{}",
         "{{root}}_of_others/{}",
@@ -107,7 +107,7 @@ def test_no_combination_of_parts_leads_out(data: DataDirectory) -> None:
     ],
 )
 def test_only_regular_files_within_the_limit_are_read(data: DataDirectory, name: str, reason: str) -> None:
-    os.mkfifo(data.path / "pipe")  # which a plain open would wait for
+    os.mkfifo(data.path / "pipe")  # an ordinary open would wait for this
     (data.path / "large").write_bytes(b"123456789")
     with pytest.raises(PathError, match=f"(?s)cannot read .*{reason}"):
         data.readable(name)
@@ -131,8 +131,8 @@ def test_only_a_file_of_the_same_kind_is_replaced_and_only_on_request(data: Data
     for name, kinds, overwrite, reason in (
         ("ours.npz", (DATA_SET,), False, "exists: .*overwrite"),
         ("ours.npz", ("a bag",), True, "not replaced, because it is a data set .*, not a bag"),
-        ("foreign.npz", (DATA_SET,), True, "not replaced: it is of an unknown format"),
-        ("file", (DATA_SET,), True, "not replaced: it is of an unknown format"),
+        ("foreign.npz", (DATA_SET,), True, "not replaced, because it is of an unknown format"),
+        ("file", (DATA_SET,), True, "not replaced, because it is of an unknown format"),
         ("sub", (DATA_SET,), True, "not a regular file"),
         ("loop", (DATA_SET,), True, "not a regular file"),
     ):
@@ -153,4 +153,4 @@ def test_directory_is_below_the_home_of_ros_unless_it_is_given(tmp_path: Path, m
         tmp_path / "models",
         Path("/models"),
     ]
-    assert not data.path.exists()  # it is made when something is written
+    assert not data.path.exists()  # the folder is created when something is written

@@ -1,4 +1,4 @@
-"""Responses reach clients that are there, and nobody waits for those that have left."""
+"""Responses reach clients that are there, and no thread waits for clients that have left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bench:
     """A node with a service, and a node with clients, each on an executor of its own."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.senders: list[int] = []  # threads on which rclpy was asked to send
+        self.senders: list[int] = []  # threads on which rclpy's method for sending was called
         self.headers: list[Any] = []
         send = Service.send_response
 
@@ -54,7 +54,7 @@ class Bench:
         return made
 
     def answered(self, client: Client) -> bool:
-        """Whether a call is answered, with the server and the client on this thread."""
+        """Return whether a call is answered if server and client run on this thread."""
         future = client.call_async(Trigger.Request())
         end = time.monotonic() + LONG
         while not future.done() and time.monotonic() < end:
@@ -128,7 +128,7 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
 
 
 class Endpoints:
-    """Stands for a node that knows some clients, and counts how often it is asked."""
+    """Stand-in for a node that knows some clients, which counts the look-ups."""
 
     def __init__(self, *clients: bytes) -> None:
         self.clients, self.n_asked = clients, 0

@@ -1,4 +1,4 @@
-"""Our own service type: its constants, and what is said where it was not built."""
+"""The service type of this package: its constants, and the error message if it was not built."""
 
 from __future__ import annotations
 

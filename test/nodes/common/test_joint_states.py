@@ -1,4 +1,4 @@
-"""Joint positions from a topic: the latest of each joint, without what is no position."""
+"""Joint positions from a topic: the latest position of each joint, without invalid positions."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def test_positions_that_are_not_finite_leave_the_latest_ones(monkeypatch: pytest
     ):
         messages.append(serialize_message(JointState(name=names, position=values)))
     assert positions.now == {"a": 0.3, "b": 0.2}
-    assert warnings == ["/joint_states: a state of 2 names and 1 positions is left out"]
+    assert warnings == ["/joint_states: a joint state with 2 names and 1 positions is ignored"]

@@ -1,4 +1,4 @@
-"""Every node is a lifecycle node: it tells its state, refuses while it is not active, and can start anew."""
+"""Every node is a lifecycle node: it reports its state, refuses requests while inactive, and can be restarted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "ik_server": {"model": "none", "robot": "planar3"},
     "ik_viewer": {"robot": "planar3"},
 }
-TRIGGERS = {  # a service of each that succeeds in a fresh, active node; the others' are refused in tests of their own
+TRIGGERS = {  # a service of each node that succeeds in a new, active node; other tests cover the other services
     "demonstrator": "start",
     "fk_collector": "start",
     "planar_simulator": "reset",

@@ -44,7 +44,7 @@ print(*[path.read_text().strip() for path in Path("/proc/self/task").glob("*/com
 
 
 def threads_of_a_listener(topic: str, profiles: str) -> list[str]:
-    """Names of its threads once it has discovered who talks."""
+    """Return the names of the process's threads after it has discovered a talker."""
     words = [sys.executable, "-c", LISTENER, topic, profiles]
     told = subprocess.run(words, env=own_environment(), capture_output=True, text=True, check=True)
     assert "XMLPARSER" not in told.stdout + told.stderr  # so Fast DDS begins what it does not understand of profiles

@@ -1,4 +1,4 @@
-"""The process of a node: it ends with 0 on SIGINT and SIGTERM, and with 1 and one reason where it cannot start."""
+"""The process of a node exits with code 0 on SIGINT and SIGTERM, and with 1 and a reason if it cannot start."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def has_traceback(server: ServerProcess) -> bool:
 
 
 def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode) -> None:
-    """Others hear of the end at once: who only notices the silence takes 20 s (the lease of Fast DDS).
+    """Other nodes are notified of the end immediately. Without this, they notice it after 20 s (the lease of Fast DDS).
 
-    On a busy machine an announcement from before may be heard after it, and the server stays for those 20 s: of three
-    ends one has to be heard.
+    On a busy machine, an earlier announcement may arrive after the notification. The server then seems to exist for 20
+    s. Therefore only one of three ends must be noticed.
     """
     for _ in range(3):
         server = start_server()
@@ -105,7 +105,7 @@ def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path
     assert "set ROS_LOG_DIR to a writable folder" in ended.stderr
 
 
-# Or else the thread by which rclpy tells of a signal finds freed memory: 3 of 400 nodes crashed at their end.
+# Otherwise the thread with which rclpy handles signals finds freed memory: 3 of 400 nodes crashed at their end.
 _COUNTS_EXECUTORS_AT_ITS_END = """
 import gc, os, signal, threading
 from rclpy.executors import Executor
@@ -183,7 +183,7 @@ def test_unreadable_parameter_file_ends_the_start(start_server: Start, tmp_path:
 
 
 class Unpickled:
-    """Leaves a trace where it is unpickled."""
+    """Object that leaves a trace if it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace

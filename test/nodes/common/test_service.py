@@ -1,4 +1,4 @@
-"""The pool of workers, and what is said of an error; without ROS."""
+"""The pool of workers, and the description of errors, without ROS."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_each_job_is_served_or_given_up_once_when_the_pool_is_closed_meanwhile()
 
 
 def test_long_requests_do_not_delay_short_ones() -> None:
-    """With more long requests than threads, and their lane full."""
+    """There are more long requests than threads, and their lane is full."""
     gate, done = threading.Event(), threading.Event()
     pool: RequestPool[str] = RequestPool(lambda job: wait(gate) if job == "long" else done.set(), [].append, 2, 3)
     assert [pool.offer("long", budget=30.0) is not None for _ in range(6)] == [True] * 5 + [False]

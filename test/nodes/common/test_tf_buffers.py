@@ -1,4 +1,4 @@
-"""Our buffer of transforms answers as tf2's does, of the same messages."""
+"""Given the same messages, our buffer of transforms answers like the buffer of tf2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def message(parent: str, child: str, stamp: int, numbers: np.ndarray) -> Transfo
 
 
 def fill(put: Callable[[bytes, bool], None], seed: int) -> None:
-    """A tree of frames, some static, with stamps that are uneven and come in any order."""
+    """A tree of frames, some of them static, with irregular stamps in any order."""
     rng = np.random.default_rng(seed)
     for i, child in enumerate(NAMES[1:], start=1):
         parent, is_static = NAMES[rng.integers(i)], bool(rng.random() < 0.3)
@@ -66,7 +66,7 @@ def test_names_may_begin_with_a_slash_as_those_of_old_and_bad_ones_are_told() ->
 
 @pytest.mark.parametrize("names", [("world", "a"), ("w", ""), ("", "link_12"), ("wörld", "stück"), ("abc", "abcd")])
 def test_what_is_read_of_serialised_messages_is_what_rclpy_reads(names: tuple[str, str]) -> None:
-    """Names of all lengths, which shift what comes behind them."""
+    """Names of different lengths, which shift the fields after them."""
     rng = np.random.default_rng(0)
     transforms = [message(*names, NOW - 3 + i, rng.normal(size=7)) for i in range(3)]
     for i in range(4):
@@ -139,5 +139,5 @@ def test_both_know_the_same_and_tell_it_alike(seed: int) -> None:
             assert waits == they_wait, (target, source, stamp)
         else:
             n_known += 1
-            np.testing.assert_allclose(one, other, atol=1e-9)  # rounding of seven numbers in a row of frames
+            np.testing.assert_allclose(one, other, atol=1e-9)  # rounding of seven numbers along a chain of frames
     assert n_known > 50

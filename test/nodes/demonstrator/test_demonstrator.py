@@ -1,4 +1,4 @@
-"""The node `demonstrator` beside a real simulator: motions of the expert succeed; a person drives the robot."""
+"""The node `demonstrator` with a real simulator: motions of the expert succeed, and a person can drive the robot."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ SMALL = {  # 4 links of 1 m that reach a short line; ways around obstacles are t
     "n_links": 4,
     "goal_start": "[2.8, -1.5]",
     "goal_end": "[2.8, 1.5]",
-    "obstacles": "[0.0, 9.0, 0.0]",  # a disc without radius is none
-    "velocity_limit": 12.0,  # [rad/s] four times that of a real robot: a motion takes no longer than it has to
+    "obstacles": "[0.0, 9.0, 0.0]",  # a disc with radius 0 is ignored
+    "velocity_limit": 12.0,  # [rad/s] four times the limit of a real robot, so that motions are short
 }
 START = PlanarSettings(n_links=4).start_configuration()
 
 
 @pytest.fixture(scope="module")
 def simulator(start_server: Start) -> ServerProcess:
-    """One for the file, with few joint states, as each of them takes time of this process."""
+    """One simulator for the file, with a low rate, because each joint state costs time of this process."""
     return start_server("-r", f"__ns:={SPACE}", node="planar_simulator", n_links=4, velocity_limit=12.0, rate=RATE)
 
 
@@ -150,7 +150,7 @@ def test_person_moves_the_tip_and_single_joints(start: Start, robot: PlanarRobot
     [
         ({"driver": "ghost"}, "driver must be one of"),
         ({"goal_start": (1.0,)}, "points of x, y"),
-        ({"last_shift": (1.0,)}, "last_shift must be x, y"),
+        ({"last_shift": (1.0,)}, "last_shift must be two numbers x, y"),
         ({"n_places": 2, "set_task": False}, "set_task must be true"),
     ],
 )

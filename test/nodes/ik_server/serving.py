@@ -1,4 +1,4 @@
-"""Requests that are answered without DDS, by the functions of which the services of `ik_server` consist."""
+"""Answers to requests without DDS, by the functions that the services of `ik_server` call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def served(
     scene: Any = None,
     left: float = ENOUGH,
 ) -> Any:
-    """The response of a service with `left` seconds left, of the iiwa with a model unless told otherwise."""
+    """Return the response of a service that has `left` seconds; by default, for the iiwa with a model."""
     used = sampler or sampler_of("iiwa14", "position")
     if hasattr(message, "constraints"):
         used = with_tip_and_tool(used, message.constraints)
@@ -41,7 +41,7 @@ def served(
 
 
 def refused(service: str, message: Any, *given: Any, **options: Any) -> RequestError:
-    """The reason for which a request is refused."""
+    """Return the reason why a request is refused."""
     with pytest.raises(RequestError) as caught:
         served(service, message, *given, **options)
     return caught.value

@@ -1,4 +1,4 @@
-"""Straight lines: followed to the end or to where they stop, and refused with the reason; without DDS."""
+"""Straight lines are followed to the end or to an obstruction, and bad requests are refused with a reason; no DDS."""
 
 from __future__ import annotations
 
@@ -108,7 +108,12 @@ def test_wrong_requests_are_refused() -> None:
         ("max_velocity_scaling_factor", 1.5, invalid, "max_velocity_scaling_factor is 1.5"),
         ("group_name", "leg", ErrorCode.INVALID_GROUP_NAME, "group_name is 'leg'"),
         ("link_name", "nose", ErrorCode.INVALID_LINK_NAME, "nose"),
-        ("start_state", GetCartesianPath.Request().start_state, ErrorCode.INVALID_ROBOT_STATE, "start_state lacks"),
+        (
+            "start_state",
+            GetCartesianPath.Request().start_state,
+            ErrorCode.INVALID_ROBOT_STATE,
+            "start_state does not contain",
+        ),
     ):
         request = request_of((0.0, 0.1, 0.0))
         setattr(request, field, value)

@@ -1,4 +1,4 @@
-"""Many requests at once: each gets an answer, at worst BUSY, and the node stays responsive meanwhile."""
+"""If many requests arrive at once, each is answered (possibly BUSY), and the node stays responsive."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_none_of_200_concurrent_requests_is_lost(
 def test_requests_that_wait_when_the_node_ends_are_answered(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """As is the one that is being solved, if it takes longer than the node may to end."""
+    """The request that is being solved is answered too, even if it takes longer than the node may take to end."""
     server = start_server(max_samples=1_000_000)
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(request(n_samples=1_000_000, timeout=25.0)) for _ in range(20)]
@@ -67,7 +67,7 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
 def test_more_long_requests_than_cores_do_not_delay_short_ones(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """Short ones are answered while all long ones are open, which takes far longer than any machine needs for ten."""
+    """Short requests are answered while all long requests are open, which takes much longer than ten short requests."""
     server = start_server(model="panda_pose", max_timeout=3600.0)
     unlikely = {"guarantee": IKGuarantee(kind=IKGuarantee.BOUND, missed_share=1e-9), "timeout": 3600.0}
     service = client.client(server, SolveAllIK, "/ik_server/solve_all_ik")
@@ -75,9 +75,9 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
         service.call_async(reachable_by_panda(SolveAllIK, position_only=False, **unlikely))
         for _ in range(usable_cores() + 1)
     ]
-    assert client.state(server) == "active"  # others are answered, too
+    assert client.state(server) == "active"  # other services respond too
     answers = [client.sample(server, reachable_by_panda(timeout=5.0)).error_code.val for _ in range(10)]
-    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # next to busy processes some are late
+    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # a busy machine delays some
     assert ErrorCode.SUCCESS in answers
     assert not any(future.done() for future in long), server.log
     assert server.stop() == 0, server.log
@@ -114,7 +114,7 @@ def test_a_second_server_of_one_name_is_refused_until_the_first_is_dead(
     second = start_server()
     assert second.wait() == 1
     assert "another running node is also named /ik_server" in second.log
-    first.kill()  # without a goodbye: the middleware lists it for some seconds more
+    first.kill()  # killed without notice, so the middleware lists it for a few more seconds
     third = start_server()
     third.wait_for_log("serving")
     assert third.stop() == 0, third.log

@@ -1,4 +1,4 @@
-"""What `ik_server` answers while it configures, here for as long as the robot's description does not come."""
+"""Responses of `ik_server` while it configures, which lasts here until the robot's description arrives."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture(scope="module")
 def waiting(start_server: Start) -> ServerProcess:
-    """A server that configures until the last of the tests that share it describes the robot."""
+    """A server that configures until the last test that shares it publishes the robot."""
     return start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
 
 
@@ -139,7 +139,7 @@ def test_managed_node_answers_during_the_transition(
 def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
     start_server: Start, caller: ClientNode, describe: Callable[[], None]
 ) -> None:
-    """Asked to deactivate and to clean up while it configures, a node that starts itself first becomes active."""
+    """A node with autostart that is asked to deactivate and clean up while it configures first becomes active."""
     server = start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
     until_it_configures(caller, server)
     futures = asked(caller, server, "deactivate", "cleanup")
@@ -151,7 +151,7 @@ def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
 
 
 def asked(caller: ClientNode, server: ServerProcess, *labels: str) -> list[Any]:
-    """Transitions that are under way."""
+    """Return the transitions that are running."""
     requests = [ChangeState.Request() for _ in labels]
     for message, label in zip(requests, labels, strict=True):
         message.transition.label = label

@@ -1,4 +1,4 @@
-"""Constraints as fields of a request: there and back again, and what is refused."""
+"""Constraints as fields of a request: conversion in both directions, and invalid fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Poses in frames of tf, over DDS: a model of the Panda serves a left one with narrower limits and a tool of .1 m.
+"""Poses in frames of tf, over DDS: a model of the Panda serves a left arm with narrower limits and a 0.1 m tool.
 
 The arm stands in a world in which a table turns on a conveyor; transforms are published as robots publish them.
 """
@@ -32,14 +32,14 @@ from eim_ros.srv import FollowIK, GetPositionIK, SampleIK
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
 ROBOT = Robot(URDF)
 TOOL = pose_from([0.0, 0.0, 0.1])
-BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # of the arm in the world
+BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # pose of the arm in the world
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 BEGIN, PERIOD, N = 1_790_000_000 * SECOND + 7, SECOND // 50, 100  # 2 s at 50 Hz
-EXACT = 1e-8  # [m], [rad] asked of the server, so that what is off is off by its transforms
+EXACT = 1e-8  # [m], [rad] requested tolerances, so that larger errors come from the transforms
 
 
 def table(seconds: float) -> np.ndarray:
-    """Where the table is in the world: it turns evenly, and moves evenly with its conveyor."""
+    """Return the pose of the table in the world: it turns, and moves with its conveyor, at constant velocities."""
     half = 0.35 * seconds
     return pose_from([0.3 - 0.2 * seconds, 0.1 * seconds, 0.2], [0.0, 0.0, np.sin(half), np.cos(half)])
 
@@ -63,7 +63,7 @@ def publish_table(publisher, first: int, n: int, frame: str = "table") -> None:
 
 @pytest.fixture(scope="module")
 def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> tuple:
-    """The server, which gets its robot by topic, and the publisher of moving frames; static ones came before both."""
+    """The server, which gets its robot from a topic, and the publisher of moving frames. Static frames came earlier."""
     node = client_of_file.node
     description = node.create_publisher(String, "robot_description", STATIC)
     description.publish(String(data=URDF))
@@ -96,7 +96,7 @@ def tip(q: np.ndarray) -> np.ndarray:
 
 
 def goal(seed: int, seconds: float) -> np.ndarray:
-    """A pose in the frame of the table that the arm can reach at that time."""
+    """Return a pose in the frame of the table that the arm can reach at that time."""
     q = ROBOT.random(1, np.random.default_rng(seed))[0]
     return np.linalg.inv(table(seconds)) @ BASE @ ROBOT.fk(q) @ TOOL
 
@@ -138,7 +138,7 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
     answer = client.sample(room[0], several)
     assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
-        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # asked for with 1e-6
+        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # requested: 1e-6
     path = FollowIK.Request(seed=0, timeout=20.0, header=at, poses=several.poses[:1], max_step=[9.0])
     answer = client.call(room[0], FollowIK, f"{NODE}/follow_ik", path)
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
@@ -171,7 +171,7 @@ def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, ro
     server = room[0]
     assert not client.set_parameters(server, NODE, transform_timeout=0.1)
     for frame, stamp, told in (
-        ("moon", 0, "frame 'moon' is unknown; known are "),
+        ("moon", 0, "frame 'moon' is unknown; known frames: "),
         ("table", BEGIN + 3 * SECOND, "frame 'table' is not known at 1790000003.000000007 s: that is 1.02 s after"),
         ("table", BEGIN - 1, "1e-09 s before the earliest known, 1790000000.000000007 s"),
     ):

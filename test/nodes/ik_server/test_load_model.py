@@ -1,4 +1,4 @@
-"""`~/load_model` of the IK server over DDS: no request is lost while models are exchanged, bad files change nothing."""
+"""`~/load_model` over DDS: no request is lost while models are exchanged, and bad files change nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eim_ros.msg import IKSolutions
 from eim_ros.srv import DrawIK, LoadModel
 
 PERIOD = 0.01  # [s]: 100 requests per second
-RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # the model's own sample: its fingerprint
+RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # a sample of the model, which identifies it
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
-    """The same robot, experts elsewhere."""
+    """A model of the same robot with other experts."""
     path = tmp_path_factory.mktemp("models") / "other.safetensors"
     small = IKModel.load(model)
     tensors = small.mixture.tensors()

@@ -1,4 +1,4 @@
-"""Requests become arguments of operations, answers a message and back: log densities if wanted and in time."""
+"""Requests become arguments of operations, and answers become messages, with log densities if requested and in time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solutions(name: str, message: object, *given: Any) -> IKSolutions:
 
 
 def test_fields_of_a_request_are_those_of_the_operation() -> None:
-    """The service answers as the operation with the same arguments does."""
+    """The service gives the same answer as the operation with the same arguments."""
     near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
     posture = JointState(name=["joint_a1"], position=[0.5])
     fields = {"n_samples": 7, "seed": 4, "order": ["limits"], "diversity": 0.25, "timeout": 5.0}
@@ -172,7 +172,7 @@ def test_log_densities_that_are_left_out_are_nan() -> None:
         ({}, NEVER, True, True),
         ({"order": "none"}, NEVER, True, True),
         ({"order": "none"}, 0.0, True, False),
-        ({"order": "density"}, 0.0, True, True),  # known: the order needed it
+        ({"order": "density"}, 0.0, True, True),  # known, because the order needed it
         ({"n": 1, "order": "none"}, NEVER, False, False),
         ({"n": 1, "order": "none"}, NEVER, True, True),
     ],

@@ -1,4 +1,4 @@
-"""Each field of a `PositionIKRequest` is obeyed by the solution, or refused by its name with MoveIt's code."""
+"""The solution respects each field of a `PositionIKRequest`, or the field is refused by name with MoveIt's code."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = named(ROBOT, Q + 0.05)
     late = "timed out: there may be a nearer solution"
-    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state none is the nearest
+    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, no solution is the nearest
         response = solve(request_for(POSE, **given), left=0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
@@ -194,7 +194,7 @@ def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
 
 @pytest.mark.parametrize("is_diff", [False, True])
 def test_partial_state_draws_the_solution_to_the_joints_that_it_names(is_diff: bool) -> None:
-    for wanted, nearest in ((-0.2, -0.2), (0.1, 0.1), (1.0, 0.3024)):  # the last is as far as the arm can go
+    for wanted, nearest in ((-0.2, -0.2), (0.1, 0.1), (1.0, 0.3024)):  # the last one is at the end of the reach
         request = request_for(POSE, j3=wanted, finger=0.03)
         request.ik_request.robot_state.is_diff = is_diff
         answer = solve(request).solution
@@ -224,7 +224,7 @@ def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
 
 
 def test_collisions_are_avoided_only_where_asked() -> None:
-    """A state in which the wrist is in the base, and so it is in all others that reach its pose."""
+    """A state in which the wrist is inside the base, as in all other states that reach its pose."""
     iiwa = sampler_of("iiwa14", "pose")
     q = iiwa.robot.random(5000, np.random.default_rng(0))
     crossed = q[np.flatnonzero(collision_model(iiwa.robot).scene(True).colliding(q))[0]]
@@ -292,7 +292,7 @@ def test_joint_constraint_holds_as_narrow_as_it_is() -> None:
 
 @pytest.mark.parametrize("value", [3.1, -3.2, 3.1 + 4.0 * np.pi])
 def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None:
-    """On either side of half a turn, whichever the state is near to."""
+    """The solution is on the side of half a revolution that is nearer to the state."""
     for side in (3.0, -3.08):
         q = np.array([side, *Q[1:]])
         request = request_for(ROBOT.fk(q), **named(ROBOT, q))
@@ -316,7 +316,7 @@ def test_constraint_of_a_joint_that_the_chain_does_not_move_is_compared_with_the
     request.ik_request.constraints.joint_constraints = [limited("finger", 0.04)]
     error = refusal(request)
     assert error.code == ErrorCode.NO_IK_SOLUTION
-    assert "'finger' is to be from 0.03 to 0.05, and is at 0.02" in str(error)
+    assert "the range of 'finger' is 0.03 to 0.05, but it is at 0.02" in str(error)
 
 
 @pytest.mark.parametrize("frame", ["", "world"])
@@ -365,7 +365,7 @@ def with_shapes(n: int) -> PositionConstraint:
 
 
 def put(path: str, value: object) -> Callable[[Any], None]:
-    """Sets a field of a request by its path."""
+    """Return a function that sets a field of a request by its path."""
 
     def change(request: Any) -> None:
         *owners, name = path.split(".")
@@ -406,7 +406,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (put("pose_stamped.header.frame_id", "map"), FRAME, "pose_stamped is in"),
         (put("pose_stamped.header.frame_id", "tool"), FRAME, "frame 'tool'"),
         (put("pose_stamped_vector", [PoseStamped()] * 2), LINK, "has 2 poses"),
-        (put("ik_link_names", ["flange", "tool"]), LINK, "ik_link_names 2 names"),
+        (put("ik_link_names", ["flange", "tool"]), LINK, "ik_link_names has 2 names"),
         (put("pose_stamped.pose.orientation.w", 7.0), GOAL, "pose_stamped: "),
         (put("timeout.sec", -1), GOAL, "timeout is -1"),
         (put("timeout.sec", 31), GOAL, "at most 30.0 s"),
@@ -443,7 +443,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name(change: Callable[[Any], None],
 
 
 def test_alternatives_are_looked_at_while_there_is_time() -> None:
-    """The first in any case."""
+    """The first alternative is always searched."""
     asked: list[Constraints] = []
 
     class Counting:

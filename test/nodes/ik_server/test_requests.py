@@ -1,4 +1,4 @@
-"""Answers to requests for poses and paths, verified by pinocchio, and why the bad ones are refused; without DDS."""
+"""Answers to requests for poses and paths agree with pinocchio, and bad requests are refused with reasons; no DDS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
-    assert len(answer.log_prob) == (n if n > 1 else 0)  # of one there is nothing to compare it with
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # a single value cannot be compared
     assert len(answer.position_error) == len(answer.orientation_error) == n
     assert not answer.valid  # all are
     assert ROBOT.within_limits(positions).all()
@@ -154,7 +154,7 @@ def test_obstacle_around_the_goal_is_told_unless_the_links_may_touch_it() -> Non
 
 
 def test_meshes_and_points_of_a_request_are_avoided() -> None:
-    """A block and a wall of points where elbows would be: what is valid is free of both, and without them is not."""
+    """A block and a wall of points where elbows would be: solutions avoid both, but not if they are left out."""
     pose = ROBOT.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     message = request_of(SampleIK, pose[None], n_samples=100)
     plain = joint_positions(sampled(message))

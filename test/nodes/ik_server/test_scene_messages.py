@@ -1,4 +1,4 @@
-"""Meshes and clouds of requests: there and back again, and what is refused; planning scenes become obstacles."""
+"""Meshes and clouds of requests are converted in both directions or refused; planning scenes become obstacles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_meshes_and_clouds_go_through_a_message_unchanged() -> None:
     np.testing.assert_allclose(mesh.pose, TURNED, atol=1e-15)
     np.testing.assert_allclose(cloud.points, POINTS @ TURNED[:3, :3].T + TURNED[:3, 3], atol=1e-15)
     assert (mesh.convex, cloud.radius, cloud.resolution) == (True, 0.01, 0.05)
-    with pytest.raises(EimError, match="one radius"):
+    with pytest.raises(EimError, match="same radius"):
         fill_scene(message.scene, [PointCloud(POINTS, 0.01), PointCloud(POINTS, 0.02)])
 
 
@@ -83,7 +83,7 @@ def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused
         scene_obstacles(scene, ROBOT, DataDirectory())
 
 
-# Planning scenes: moveit_msgs is on no registry, so these have its fields, filled with the real messages that it holds.
+# moveit_msgs is not on PyPI, so these objects have its fields, with the real messages that it contains
 
 BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 ADD, REMOVE, APPEND, MOVE = (bytes([value]) for value in range(4))
@@ -267,7 +267,7 @@ def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
     write_stl(tmp_path / "box.stl", vertices, faces)
     message = IKConstraints()
     message.scene.mesh_files, message.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
-    with pytest.raises(MeshError, match="at most 0.0 MB are allowed .*parameter max_mesh_bytes"):
+    with pytest.raises(MeshError, match="at most 0.0 MB are allowed.*parameter max_mesh_bytes"):
         constraints_of(message, LIMITED, IkServerSettings(data_directory=str(tmp_path)))
 
 

@@ -1,4 +1,4 @@
-"""Each service over DDS: its answer is the one of the functions that other tests look into, and so are its refusals."""
+"""Each service gives the same answers and refusals over DDS as the functions that other tests examine."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_answer_is_that_of_the_functions(client: ClientNode, server: ServerProce
         if hasattr(each, "elapsed"):
             assert each is not told or each.elapsed > 0.0
             each.elapsed = 0.0
-    assert repr(answer) == repr(expected)  # in which NaN equals itself
+    assert repr(answer) == repr(expected)  # NaN equals NaN here
 
 
 def frame(name: str) -> SampleIK.Request:
@@ -93,7 +93,7 @@ REFUSALS: dict[str, tuple[Callable[[], SampleIK.Request], ErrorCode, str]] = {
     "nan position": (lambda: request((math.nan, 0.0, 0.0)), ErrorCode.INVALID_GOAL_CONSTRAINTS, "finite"),
     "unknown frame": (lambda: frame("map"), ErrorCode.FRAME_TRANSFORM_FAILURE, "no node publishes on /tf"),
     "timeout before it is read": (lambda: request(timeout=1e-9), ErrorCode.TIMED_OUT, "timeout"),
-    "timeout while searching": (  # a tenth of what it takes
+    "timeout while searching": (  # a tenth of the required time
         lambda: request(n_samples=1000, timeout=5e-4, avoid_self_collision=True),
         ErrorCode.TIMED_OUT,
         "",

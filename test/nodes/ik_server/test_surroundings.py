@@ -1,4 +1,4 @@
-"""Frames and joints around a robot: fixed links need no tf, prefixes are understood, what is not known is told."""
+"""Frames and joints of a robot: fixed links need no tf, prefixes are recognised, and unknown frames are reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOINTS = {name: 0.1 * i for i, name in enumerate(ROBOT.joint_names)}
 
 
 class Told:
-    """Transforms of which a test tells."""
+    """Transforms that a test defines."""
 
     def __init__(self) -> None:
         self.buffer = FrameBuffer()
@@ -78,7 +78,8 @@ def test_joints_of_which_nothing_was_told_are_named() -> None:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
     wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
-    assert wanted.remark.endswith("has not published j2, j5")  # the nearest in the others is good enough
+    # the solution nearest in the other joints is used
+    assert wanted.remark.endswith("no position of j2, j5 has arrived on the joint_states_topic")
     assert set(wanted.near) == {"j1", "j3", "j4", "j6", "j7"}
 
 
@@ -107,5 +108,5 @@ def test_links_fixed_to_the_tip_and_tools_on_them_reach_poses() -> None:
     with pytest.raises(RequestError, match="tip_link is 'l4', expected 'flange', a link that is fixed to it .*tool"):
         with_tip_and_tool(sampler(), IKConstraints(tip_link="l4"))
     constraints.tool.orientation.w = 3.0
-    with pytest.raises(RequestError, match="tool: quaternion has length"):
+    with pytest.raises(RequestError, match="tool: the quaternion has length"):
         with_tip_and_tool(sampler(), constraints)

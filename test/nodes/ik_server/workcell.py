@@ -1,4 +1,4 @@
-"""A redundant arm as users have them: on a table, with a tool, fingers, a joint that follows, endless joints."""
+"""A redundant arm like those of users: on a table, with a tool, fingers, a mimic joint and continuous joints."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sampler_without_shapes() -> Sampler:
 
 
 def request_for(pose: np.ndarray, **state: float) -> GetPositionIK.Request:
-    """For a pose (4, 4) of the flange in the base frame, near to a state."""
+    """Return a request for a pose (4, 4) of the flange in the base frame, near a state."""
     result = GetPositionIK.Request()
     result.ik_request.pose_stamped.pose = pose_message(pose)
     result.ik_request.robot_state.joint_state.name = list(state)

@@ -28,7 +28,7 @@ TOLERANCE = 1e-6  # [m] of a solution
 
 
 class Listener:
-    """What comes on the topics of the node, and feedback as RViz sends it."""
+    """Listener to the topics of the node, which sends feedback like RViz."""
 
     def __init__(self, client: ClientNode, server: ServerProcess) -> None:
         self.client, self.server = client, server

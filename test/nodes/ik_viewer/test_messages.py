@@ -1,4 +1,4 @@
-"""Markers of the chosen arm: its shapes where forward kinematics has them."""
+"""Markers of the chosen arm have its shapes at the poses of forward kinematics."""
 
 from __future__ import annotations
 

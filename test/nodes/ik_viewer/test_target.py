@@ -1,4 +1,4 @@
-"""A target in a frame: waits for it, follows it, stays where it was told at a time."""
+"""A target in a frame waits for the frame and follows it; with a time, it stays where the frame was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST, POSE = pose_from([0.4, 0.0, 0.4]), pose_from([0.1, 0.2, 0.3])
 
 
 class Told:
-    """What tf tells: where frames are, by stamp."""
+    """Stand-in for tf: poses of frames by stamp."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, int], np.ndarray] = {}

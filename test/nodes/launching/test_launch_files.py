@@ -1,6 +1,6 @@
-"""Launch files, each run by real `launch`: all that they start is active, comes back when killed, and ends by Ctrl-C.
+"""Launch files, run by the real `launch`: nodes become active, restart when killed, and end on Ctrl-C.
 
-Only where `launch` is: it comes with ROS 2 and not from PyPI.
+The tests need `launch`, which comes with ROS 2 but not from PyPI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from eim_ros.nodes.__main__ import NODES
 pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI")
 
 FOLDER = Path(__file__).resolve().parents[3] / "launch"
-FILES = {  # what each starts, with arguments by which it starts all that it can
+FILES = {  # the nodes that each file starts, with arguments for which it starts all of them
     "ik_server": (("ik_server",), ("robot:=planar3",)),
     "ik_viewer": (("ik_viewer",), ("robot:=planar3",)),
     "motion_prior": (("motion_prior_server",), ()),
@@ -38,7 +38,7 @@ FILES = {  # what each starts, with arguments by which it starts all that it can
     "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),
     "learn_ik": (
         ("ik_server", "trainer", "fk_collector", "training_coordinator"),
-        ("robot:=planar3", "iterations:=1000000"),  # longer than the test
+        ("robot:=planar3", "iterations:=1000000"),  # lasts longer than the test
     ),
     "planar_demo": (("planar_simulator", "demo_recorder", "demonstrator", "trainer"), ()),
 }
@@ -80,12 +80,12 @@ class LaunchProcess(LoggedProcess):
             time.sleep(0.05)
 
     def pids(self, executable: str) -> list[int]:
-        """Of all processes of a node so far, in the order of their starts."""
+        """Return the process numbers of a node so far, in the order of their starts."""
         started = re.findall(rf"\[{executable}-\d+\]: process started with pid \[(\d+)\]", self.log)
         return [int(number) for number in started]
 
     def wait(self) -> int:
-        """Exit code of one that ends by itself."""
+        """Return the exit code of a launch that ends without a signal."""
         return self._process.wait(PATIENCE)
 
     def interrupt(self) -> int:
@@ -98,7 +98,7 @@ Start = Callable[..., LaunchProcess]
 
 
 def load(name: str) -> Any:
-    """The description of a launch file."""
+    """Return the description of a launch file."""
     sources = importlib.import_module("launch.launch_description_sources")
     return sources.get_launch_description_from_python_launch_file(str(FOLDER / f"{name}.launch.py"))
 

@@ -1,4 +1,4 @@
-"""What follows from the arguments of a launch file for one node."""
+"""Parameters and remappings of a node that follow from launch arguments."""
 
 from __future__ import annotations
 

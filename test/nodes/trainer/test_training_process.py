@@ -102,7 +102,7 @@ def test_end_works_on_a_process_that_ignores_signals(tmp_path: Path) -> None:
 def test_process_that_dies_without_a_word_is_a_failure(tmp_path: Path) -> None:
     process = TrainingProcess([sys.executable, "-c", "import os; os._exit(9)"], str(tmp_path / "m"))
     assert process.wait(PATIENCE)
-    assert process.outcome().message == "the training ended with exit code 9 and no word"
+    assert process.outcome().message == "the training ended with exit code 9 and without a message"
 
 
 def test_lines_that_are_no_progress_are_kept_as_its_complaint(tmp_path: Path) -> None:
