@@ -1,4 +1,4 @@
-"""Bags for tests: messages made by hand, written by our writer or, as the standard form, by rosbags' own."""
+"""Bags for tests: hand-made messages, written by our writer or, in the standard form, by the writer of rosbags."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def serialized(item: Item) -> bytes:
 
 
 def write_own(folder: Path, items: Iterable[Item]) -> Path:
-    """By the writer of the recorder; labels go where it puts them."""
+    """Write a bag with the writer of the recorder, which determines the topic of the labels."""
     writer = BagWriter(folder)
     channels: dict[str, int] = {}
     for item in items:
@@ -99,7 +99,7 @@ def write_standard(
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: CompressionMode = CompressionMode.NONE,
 ) -> Path:
-    """By rosbags' own writer, as the standard tools record."""
+    """Write a bag with the writer of rosbags, in the form of the standard tools."""
     writer = Writer(folder, version=9, storage_plugin=storage)
     writer.set_compression(compression, CompressionFormat.ZSTD)
     with writer:
@@ -117,7 +117,7 @@ def write_sqlite(folder: Path, items: Iterable[Item]) -> Path:
 
 
 def data_file(folder: Path) -> Path:
-    """The only data file of a bag."""
+    """Return the only data file of a bag."""
     (file,) = [path for path in folder.iterdir() if path.suffix in (".mcap", ".db3")]
     return file
 

@@ -21,7 +21,7 @@ LIMIT = '<limit lower="{}" upper="{}" effort="1" velocity="1"/>'
 
 
 def urdf(elbow: tuple[float, float] = (-2.0, 1.5), finger: str = "finger") -> str:
-    """An arm whose wrist is continuous, with a finger on another branch than its tool."""
+    """An arm with a continuous wrist, and with a finger and a tool on different branches."""
     return chain_urdf(
         joint("elbow", "revolute", "l0", "l1", LIMIT.format(*elbow)),
         joint("wrist", "continuous", "l1", "l2"),

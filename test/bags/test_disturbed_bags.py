@@ -1,4 +1,4 @@
-"""Jumps are found and nothing else is taken for one, whatever publishers, clocks and networks do to the times."""
+"""Only jumps are detected as jumps, however publishers, clocks and networks change the times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Motion:
 
 
 def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
-    begin = offset = 0.0  # [s]; of the publisher's clock
+    begin = offset = 0.0  # [s] step of the publisher's clock
     for index in range(4):
         duration = rng.uniform(1.5, 3.0)
         times = np.arange(0.0, duration, 1.0 / rate)
@@ -54,7 +54,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
         items = [label(begin - 0.001, name)]
         for row, q in enumerate(positions):
             items.append(joint_state(begin + offset + stamps[row], NAMES, q, arrival=begin + arrivals[row]))
-            if rng.random() < 0.02:  # once more, with the same time or a new one
+            if rng.random() < 0.02:  # duplicates, with the same time or a new one
                 again = stamps[row] + rng.choice((0.0, 1e-4))
                 items.append(joint_state(begin + offset + again, NAMES, q, arrival=begin + arrivals[row] + 5e-7))
         yield Motion(name, jumps, items, positions[0], positions[-1])
@@ -62,7 +62,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
 
 
 def _smooth(rng: np.random.Generator, times: Array) -> Array:
-    """Sums of sines with a largest speed."""
+    """Return sums of sines with a maximum speed."""
     frequencies, phases = rng.uniform(0.2, 2.0, (3, 3)), rng.uniform(0.0, 6.3, (3, 3))
     waves = np.sin(2.0 * np.pi * frequencies[:, None] * times[:, None] + phases[:, None]).sum(-1).T
     speed = np.abs(np.diff(waves, axis=0)).max() / np.diff(times).max()
@@ -70,7 +70,7 @@ def _smooth(rng: np.random.Generator, times: Array) -> Array:
 
 
 def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
-    """Jitter of 0.4 periods, and a publisher that stalls and then sends what is due 0.1 ms apart."""
+    """Jitter of 0.4 periods, and a publisher that stalls and then sends the delayed messages 0.1 ms apart."""
     stamps = times + rng.uniform(0.0, 0.4 / rate, len(times))
     for begin in rng.permutation(np.arange(0.1, times[-1] - 0.3, 0.5))[: rng.integers(0, 4)]:
         late = (stamps >= begin) & (stamps < begin + rng.uniform(0.02, LONGEST_STALL))
@@ -80,7 +80,7 @@ def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
 
 
 def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
-    """Delays of 1 ms, and a network that holds back what it then delivers at once."""
+    """Delays of 1 ms, and a network that holds messages back and then delivers them at once."""
     arrivals = stamps + rng.exponential(1e-3, len(stamps))
     for begin in rng.permutation(np.arange(0.35, stamps[-1] - 0.3, 0.5))[: rng.integers(0, 3)]:
         held = (arrivals >= begin) & (arrivals < begin + 0.5 * LONGEST_STALL)
@@ -91,7 +91,7 @@ def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
 @pytest.mark.parametrize("use_arrival", [False, True])
 @pytest.mark.parametrize("seed", [3, 4, 119, 135, 136, 3090, 3111])
 def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed: int, use_arrival: bool) -> None:
-    """Of 50 Hz to 1 kHz, with jitter, publishers that catch up, clocks that are set, duplicates, network bursts."""
+    """Rates of 50 Hz to 1 kHz, with jitter, delayed publishers, clock changes, duplicates and network bursts."""
     motions = list(motions_of(np.random.default_rng(seed), RATES[seed % len(RATES)]))
     items = sorted((item for motion in motions for item in motion.items), key=lambda item: item[2])
     selection = Selection(cuts=Cuts(use_arrival=use_arrival))
@@ -115,7 +115,7 @@ def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: floa
 
 @pytest.mark.parametrize("rate", [50, 100, 500])
 def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rate: int) -> None:
-    """One of five messages is overtaken by up to four; the jump is 1.25 times what the largest speed allows."""
+    """Up to four messages overtake every fifth one; the jump is 1.25 times the change that the maximum speed allows."""
     rng = np.random.default_rng(rate)
     items = []
     for motion in range(12):

@@ -1,4 +1,4 @@
-"""Imports of bags: what a robot did comes back, and whatever is wrong is left out with its reason or refused."""
+"""Imports of bags: recorded motions are restored, and invalid parts are skipped with a reason or refused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> N
     whole, _ = motions(folder, n_points=11)
     trimmed, _ = motions(folder, n_points=11, trim=True)
     assert whole.description["durations"] == pytest.approx([3.99])
-    # the displacement that counts as rest is less than the step between two messages
+    # the displacement that counts as rest is smaller than the step between two messages
     assert trimmed.description["durations"] == pytest.approx([1.0], abs=2.1 * PERIOD)
     assert trimmed.sample[0, ::2] == pytest.approx(np.linspace(0.0, 1.0, 11), abs=2.1 * PERIOD)
 
@@ -94,7 +94,7 @@ def test_joints_are_matched_by_name_in_the_order_asked_for(tmp_path: Path) -> No
     items = []
     for i in range(100):
         names, values = ["gripper", "j2", "j1"], [9.0, *swing(0.01 * i)[::-1]]
-        order = np.roll(np.arange(3), i)  # every message has another order
+        order = np.roll(np.arange(3), i)  # every message has a different order of joints
         items.append(joint_state(0.01 * i, [names[k] for k in order], [values[k] for k in order]))
     folder = write_own(tmp_path / "bag", items)
     data_set, _ = motions(folder, Selection(joint_names=("j2", "j1")), n_points=2)
@@ -156,12 +156,12 @@ def test_times_of_the_headers_count_unless_those_of_arrival_are_asked_for(tmp_pa
 
 
 def spoilt(kind: str) -> list[Item]:
-    """A second of good joint states, labelled "good", and one that is spoilt."""
+    """One second of good joint states, labelled "good", and one second with an error."""
     bad = states(1.0, 2.0)
     if kind == "gap":
         bad = [item for i, item in enumerate(bad) if not 30 <= i < 60]
     elif kind == "clock set back":
-        times = [1.0 + 0.01 * i for i in range(100)]  # again and again, as by two publishers with clocks of their own
+        times = [1.0 + 0.01 * i for i in range(100)]  # repeatedly, as by two publishers with different clocks
         bad = [joint_state(t - 0.4 * (i % 2), NAMES, swing(t), arrival=t) for i, t in enumerate(times)]
     elif kind == "jump":
         bad = [joint_state(1.0 + 0.01 * i, NAMES, [3.0 * (i > 50), 0.0]) for i in range(100)]
@@ -205,7 +205,7 @@ def test_single_bad_messages_are_left_out_and_counted(tmp_path: Path) -> None:
     items[40] = joint_state(0.4, ["j1"], [0.0])
     items[50] = joint_state(0.5, NAMES, [0.0])
     items[60] = joint_state(0.58, NAMES, [5.0, 5.0], arrival=0.6)  # a little late
-    items[70] = joint_state(0.69, NAMES, [5.0, 5.0], arrival=0.7)  # the time of the one before
+    items[70] = joint_state(0.69, NAMES, [5.0, 5.0], arrival=0.7)  # the time of the previous message
     selection = Selection(joint_names=NAMES)
     data_set, (report,) = motions(write_own(tmp_path / "bag", items), selection)
     assert dict(report.dropped) == {
@@ -324,7 +324,7 @@ def test_pairs_at_a_rate(tmp_path: Path) -> None:
 
 
 def arm_poses(frame: str = "base_link") -> list[Item]:
-    """Poses of its tip at 30 Hz, from 0.1 s to 0.8 s."""
+    """Poses of the planar arm's tip at 30 Hz, from 0.1 s to 0.8 s."""
     items = []
     for time in np.arange(0.1, 0.8, 1.0 / 30.0):
         transform = PLANAR.fk(arm(time))

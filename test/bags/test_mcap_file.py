@@ -1,4 +1,4 @@
-"""MCAP files are complete after each flush, survive a kill, and are recovered if they were cut off anywhere."""
+"""MCAP files are complete after each flush, survive a kill, and are recovered if they were truncated anywhere."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_whole_records_of_a_file_cut_off_anywhere_are_recovered(tmp_path: Path, 
         (tmp_path / "recovered.mcap").unlink()
     assert numbers == sorted(numbers)
     assert numbers[-1] == len(ITEMS)
-    # each message takes the same room, and indexes take less than a half of the file
+    # each message has the same size, and indexes take less than half of the file
     assert numbers[12] > len(ITEMS) // 3
 
 
@@ -222,7 +222,7 @@ def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
 
 def test_what_follows_a_damaged_record_is_left_out(tmp_path: Path) -> None:
     content = data_file(write_own(tmp_path / "bag", ITEMS)).read_bytes()
-    # cut off in its chunk, and what is left of that overwritten from the middle on: no checksum can tell
+    # truncated within its chunk, and the second half of the rest is overwritten; no checksum can detect this
     half = len(content) // 3
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(content[:half] + b"\x05" + (40).to_bytes(8, "little") + b"\xff" * 40)

@@ -18,7 +18,7 @@ from eim_ros.kinematics import Robot
 
 ARM, GRIPPER = ("j1", "j2", "j3"), ("finger",)
 WANTED = (*ARM, *GRIPPER)
-ROUNDING = 1e-6  # time stamps have whole nanoseconds, and bags of these tests move slower than 10 rad/s
+ROUNDING = 1e-6  # time stamps are integer nanoseconds, and the joints in these tests move slower than 10 rad/s
 Values = Callable[[float], list[float]]
 
 
@@ -75,7 +75,7 @@ def test_arm_and_gripper_are_merged_by_time(tmp_path: Path, topic: str, write: C
 
 @pytest.mark.parametrize("rate", [8.0, 21.0, 500.0])
 def test_times_are_those_of_the_publisher_with_most_joints(tmp_path: Path, rate: float) -> None:
-    """Whether the gripper is slower or faster."""
+    """The result is correct whether the gripper publishes slower or faster."""
     items = in_turn(published(ARM, arm), published(GRIPPER, finger, "/gripper", rate=rate, end=2.1))
     path = write_own(tmp_path / "bag", items)
     motion, duration, report = merged(path)
@@ -115,7 +115,7 @@ def test_slow_simulation_has_one_clock(tmp_path: Path) -> None:
 
 
 def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) -> None:
-    """It starts late, stops early, and pauses for longer than the largest gap."""
+    """The gripper starts late, stops early, and pauses for longer than the maximum gap."""
     gripper = published(GRIPPER, finger, begin=0.5, end=3.5)
     gripper = [item for item in gripper if not 2.0 < (item[2] - START) / 1e9 < 2.5]
     path = write_own(tmp_path / "bag", in_turn(published(ARM, arm, end=4.0), gripper))
@@ -144,7 +144,7 @@ def test_publishers_at_different_times_are_refused(tmp_path: Path) -> None:
 
 
 def test_publisher_of_all_joints_wins(tmp_path: Path) -> None:
-    """Such as a node that repeats the joint states of all controllers on another topic."""
+    """For example, a node repeats the joint states of all controllers on another topic."""
     raw = published(ARM, lambda time: [9.0, 9.0, 9.0], "/arm", rate=200.0)
     path = write_own(tmp_path / "bag", in_turn(published(WANTED, lambda time: [*arm(time), *finger(time)]), raw))
     motion, _, report = merged(path)
@@ -228,7 +228,7 @@ def test_poses_of_another_clock_are_paired_with_their_configurations(tmp_path: P
 
 
 SECOND_ARM = ("k1", "k2")
-SHUT_AT = (0.0, 0.5, 1.27)  # the gripper publishes only when it opens or shuts
+SHUT_AT = (0.0, 0.5, 1.27)  # the gripper publishes only when it opens or closes
 
 
 def second_arm(time: float) -> list[float]:
@@ -236,7 +236,7 @@ def second_arm(time: float) -> list[float]:
 
 
 def cell(begin: float = 0.0) -> list[Item]:
-    """Two arms at different rates, and a gripper that says now and then whether it is open (0) or shut (100)."""
+    """Two arms at different rates, and a gripper that occasionally publishes whether it is open (0) or closed (100)."""
     shut = [joint_state(time + begin, GRIPPER, [100.0 * (i % 2)], "/gripper") for i, time in enumerate(SHUT_AT)]
     return in_turn(
         published(ARM, lambda time: arm(time - begin), "/arm", begin=begin, end=begin + 2.0),
@@ -264,7 +264,7 @@ def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, 
 
 
 def test_gripper_that_is_not_held_cuts_the_episode(tmp_path: Path) -> None:
-    """Its messages are far apart; in the other test they are used."""
+    """The messages are far apart; the other test uses them."""
     bag = write_own(tmp_path / "bag", cell())
     with pytest.raises(DataError, match=r"without finger within 0.2 s before and after .*increase --max-gap"):
         import_episodes([bag], Selection(joint_names=(*ARM, *GRIPPER)), EpisodeForm())

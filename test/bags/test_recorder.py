@@ -80,12 +80,12 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
     recorder.write("/a", START + 1, START, DATA)
     needed[0] = 2**62
     recorder.tick()
-    assert recorder.is_recording  # the disk is not looked at all the time
+    assert recorder.is_recording  # the disk is not checked continuously
     clock.now = 0.6
     recorder.tick()
     assert not recorder.is_recording
     assert "MB of free space" in recorder.message
-    recorder.write("/a", START + 2, START, DATA)  # comes too late, and is no error
+    recorder.write("/a", START + 2, START, DATA)  # comes too late, which is not an error
     with pytest.raises(DataError, match="MB of free space"):
         recorder.stop()
     with open_bag(tmp_path / "bag") as bag:

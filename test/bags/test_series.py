@@ -1,4 +1,4 @@
-"""Wrong time stamps and single wrong samples are removed and counted, and cost nothing else."""
+"""Wrong time stamps and single wrong samples are removed and counted, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_one_wrong_stamp_costs_one_message(tmp_path: Path, row: int, error: floa
 
 
 def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) -> None:
-    """Of different errors, with a good stamp in between, and in the middle of the recording."""
+    """Wrong stamps have different errors, with a good stamp in between, and are in the middle of the recording."""
     stamps = PERIOD * np.arange(N)
     stamps[[300, 301, 303, 304]] = [5.0, -70.0, 1e6, 9.0]
     stamps[600:609] -= 50.0
@@ -78,7 +78,7 @@ def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) 
 
 @pytest.mark.parametrize("error", [0.06, 0.15])
 def test_stamp_that_is_a_little_ahead_costs_no_other_message(tmp_path: Path, error: float) -> None:
-    """By less than the largest gap: otherwise all messages until that time would count as late."""
+    """One stamp is too late by less than the maximum gap; the messages until that time do not count as late."""
     stamps = PERIOD * np.arange(N)
     stamps[500] += error
     data_set, report = imported(tmp_path / "bag", recorded(stamps))
@@ -87,7 +87,7 @@ def test_stamp_that_is_a_little_ahead_costs_no_other_message(tmp_path: Path, err
 
 
 def test_zero_stamps_are_missing_stamps(tmp_path: Path) -> None:
-    """Of a publisher whose clock is not there at first, and now and then."""
+    """The clock of a publisher is missing at the start, and sometimes later."""
     stamps = PERIOD * np.arange(N)
     stamps[[*range(40), 333, 334, 600]] = -START / 1e9
     data_set, report = imported(tmp_path / "bag", recorded(stamps))
@@ -147,7 +147,7 @@ def with_positions(positions: Array) -> list[Item]:
 
 @pytest.mark.parametrize("size", [-2.5, -0.5, 0.05, 0.5, 3.0, 1000.0])
 def test_single_spikes_do_not_stay_in_a_data_set(tmp_path: Path, size: float) -> None:
-    """Small ones would stay there, and a large one would cost the segment."""
+    """Without removal, small spikes would remain, and a large spike would cause the loss of the segment."""
     positions = np.array([swing(PERIOD * i) for i in range(N)])
     rows = [1, 17, 250, 252, 500, 731, N - 2]
     positions[rows, 1] += size
@@ -165,7 +165,7 @@ def test_spike_while_the_robot_stands_still(tmp_path: Path) -> None:
 
 
 def test_first_and_last_message_apart_from_the_others_cost_themselves(tmp_path: Path) -> None:
-    """Such as zeros, before a driver has read the joints, or the old pose of a simulation that was reset."""
+    """For example, zeros before a driver has read the joints, or the old pose of a simulation that was reset."""
     items = []
     for segment in range(3):
         items.append(label(1.0 * segment - 0.001, f"{segment}"))

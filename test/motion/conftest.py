@@ -14,19 +14,19 @@ FAST_EIM |= {"ratio.reference.factors": (1.0,), "ratio.reference.starts": 1, "ra
 
 @pytest.fixture(scope="session")
 def prior() -> MotionPrior:
-    """By EM, with a context."""
+    """Prior fitted by EM, with a context."""
     return MotionTraining(learner=EMConfig(n_components=2, n_starts=4), seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def eim_prior() -> MotionPrior:
-    """By EIM, with a context."""
+    """Prior fitted by EIM, with a context."""
     config = EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})
     return MotionTraining(learner=config, seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def plain_prior() -> MotionPrior:
-    """By EM, without a context."""
+    """Prior fitted by EM, without a context."""
     config = EMConfig(n_components=2, n_starts=4)
     return MotionTraining(learner=config, seed=0).run(two_ways(200, 0, context=False)).model

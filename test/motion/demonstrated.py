@@ -9,7 +9,7 @@ from eim_ros.core.data_set import DataSet
 JOINTS = ("shoulder", "elbow", "wrist")
 N_POINTS = 40
 SIDE = 1.0  # [rad] height of the arc on either side
-SPREAD = 0.05  # [rad] standard deviation of where a motion starts and how high its arc is
+SPREAD = 0.05  # [rad] standard deviation of the start and of the height of the arc
 
 
 def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:

@@ -15,7 +15,7 @@ from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
 
 def task(sample: torch.Tensor) -> torch.Tensor:
-    """Wants the first joint at 1.4, to 0.02."""
+    """Log density of a task that wants the first joint at 1.4, within 0.02."""
     return -0.5 * ((sample[:, 0] - 1.4) / 0.02).square()
 
 

@@ -1,4 +1,4 @@
-"""Motions as a data set of LeRobot; what its own library reads is looked at where it is installed."""
+"""Export of motions as a LeRobot data set. If LeRobot is installed, the data are read back by its library."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_all_points_of_all_motions_are_within_the_limits(prior: MotionPrior, n_p
     assert samples.positions[:, :, 1].max() <= 0.7
     weights, _ = tight._drawn(200, generator(), np.linspace(0.0, 1.0, n_points))
     between = tight.representation.positions(weights.numpy(), FINE)
-    # between the phases that are checked, a motion may exceed a limit by less than what messages and files round
+    # between the checked phases, a motion may exceed a limit by less than the rounding in messages and files
     assert between[:, :, 1].max() <= 0.7 + 1e-6
 
 
@@ -51,7 +51,7 @@ def test_density_is_that_of_the_truncated_normal_distribution() -> None:
     given = at_rest(-0.1, 0.3)
     samples = given.sample(300, generator())
     expected = truncnorm(-0.5, 1.5, scale=0.2).logpdf(samples.positions[:, 0, 0])
-    # the share of motions within the limits, 0.62, is estimated from 2000 of them, to 2 % (one standard error)
+    # the share of motions within the limits, 0.62, is estimated from 2000 motions, to 2 % (one standard error)
     np.testing.assert_allclose(samples.log_prob, expected, atol=0.08)
     outside = torch.tensor([[-0.11], [0.31]], dtype=torch.float64)
     assert (given.log_prob(outside) == -torch.inf).all()

@@ -1,4 +1,4 @@
-"""Ways that have nothing in common: all weights are described, with shrunk covariances."""
+"""Ways that have nothing in common: the model describes all weights, with shrunk covariances."""
 
 from __future__ import annotations
 

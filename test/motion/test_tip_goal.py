@@ -16,7 +16,7 @@ from eim_ros.learning import EMConfig
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionTraining, TipGoal, ViaPoint, blended
 from eim_ros.motion.prior import MOTION_KIND, MOTION_SCHEMA, stored_prior
 
-NAMES = ("joint_3", "joint_1", "joint_2")  # of the motions, in another order than that of the robot
+NAMES = ("joint_3", "joint_1", "joint_2")  # joints of the motions, in a different order from the robot's
 ROBOT = Robot("planar3")
 LINE = TipGoal("x", 2.4, tolerance=0.02)
 

@@ -145,5 +145,5 @@ def test_checkpoint_continues_to_the_same_prior(tmp_path: Path) -> None:
     resumed = whole.run(data_set, run=RunOptions(checkpoint=path, resume=True)).model
     straight = whole.run(data_set).model
     for name, value in straight.mixture.tensors().items():
-        # what is read from a file is laid out differently in memory: sums differ by rounding
+        # tensors from a file have another memory layout, so sums differ by rounding
         torch.testing.assert_close(value, resumed.mixture.tensors()[name], rtol=1e-9, atol=1e-9)

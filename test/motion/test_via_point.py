@@ -1,4 +1,4 @@
-"""Conditioning on via points, against plain linear-Gaussian formulas."""
+"""Conditioning on via points agrees with the formulas of linear Gaussian models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mixture() -> GaussianMixture:
 
 
 def test_posterior_and_evidence_are_those_of_the_textbook(mixture: GaussianMixture) -> None:
-    """With the Kalman gain K = S A' (A S A' + R)^-1, by matrices formed in full."""
+    """Condition with the Kalman gain K = S A' (A S A' + R)^-1, computed with full matrices."""
     points = [ViaPoint(0.2, ("b",), (0.7,), (0.1,)), ViaPoint(1.0, ("b", "a"), (0.1, -0.4), (0.2, 0.05))]
     given, log_evidence = condition_on(points, mixture, REPRESENTATION)
     design = np.concatenate([REPRESENTATION.design(0.2, [1]), REPRESENTATION.design(1.0, [1, 0])])
@@ -56,7 +56,7 @@ def test_all_at_once_is_one_after_the_other(mixture: GaussianMixture) -> None:
 
 
 def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
-    """Both have the same deviation: the motion goes through the middle, and the evidence tells."""
+    """Both have the same deviation, so the motion passes through the middle, and the evidence is low."""
     points = [ViaPoint(0.5, ("a",), (x,), (0.01,)) for x in (0.0, 1.0)]
     given, log_evidence = condition_on(points, mixture, REPRESENTATION)
     at_phase = REPRESENTATION.positions(given.means.numpy(), np.array([0.5]))[:, 0, 0]

@@ -1,4 +1,4 @@
-"""Services of the motion prior over DDS: what they answer, what they refuse and why, and the exchange of priors."""
+"""Services of the motion prior over DDS: answers, refusals with reasons, and the exchange of priors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prior(prior_file: Path) -> MotionPrior:
 
 @pytest.fixture(scope="module")
 def reaching() -> MotionPrior:
-    """Prior of motions of a planar arm, with a goal of its tip."""
+    """Prior of motions of a planar arm that reach a goal of the tip."""
     robot = Robot("planar3")
     data_set = scattered_ends(60, robot.joint_names)
     prior = MotionTraining(learner=EMConfig(n_components=1)).run(data_set).model
@@ -197,7 +197,7 @@ def test_joints_are_matched_by_name_and_times_by_phase(call: Callable[..., Any])
     same = trajectory(motion[:, ::-1], JOINTS[::-1], duration=11.0)
     answer = call("score_motion", trajectories=[trajectory(motion), same])
     assert answer.error_code.val == SUCCESS, answer.error_code.message
-    assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # times are whole nanoseconds
+    assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # times are integer nanoseconds
 
 
 def _changed(change: Callable[[JointTrajectory], None]) -> dict[str, Any]:
@@ -296,7 +296,7 @@ def test_server_without_a_model_waits_for_one_and_tells_which_one_serves(
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
     assert client.call(server, SampleMotion, f"{node}/sample_motion", wanted).error_code.val == SUCCESS
     assert client.parameters(server, node, "model") == [str(path)]
-    end = time.monotonic() + PATIENCE  # another server of this file is active, too
+    end = time.monotonic() + PATIENCE  # another server of this file is active too
     while {item.key: item.value for item in client.diagnosis(server, "active").values}["model"] != str(path):
         assert time.monotonic() < end
     assert server.stop() == 0, server.log

@@ -46,7 +46,7 @@ WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with all that must not be opened or replaced, and files of others next to it."""
+    """A data directory with files that must not be opened or replaced, next to files of other users."""
     home = tmp_path_factory.mktemp("home")
     data, outside = home / "data", home / "outside"
     data.mkdir()
@@ -67,7 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nodes(start_server: Callable[..., ServerProcess], home: Path, client_of_file: ClientNode) -> Nodes:
-    """All nodes, serving; the collector has collected what the simulator shows."""
+    """All nodes are active, and the collector has collected motions of the simulator."""
     files = {"data_directory": home / "data", "max_file_size": LIMIT}
     started = {
         name: start_server(node=name, **parameters, **(files if name in WITH_FILES else {}))
@@ -157,14 +157,14 @@ def tree(folder: Path) -> dict[Path, tuple[float, ...]]:
 
 
 def memory(server: ServerProcess) -> int:
-    """The most that a process has had so far [kB]."""
+    """Return the peak memory of a process [kB]."""
     lines = Path(f"/proc/{server._process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 @pytest.fixture(scope="module")
 def pairs(nodes: Nodes, client_of_file: ClientNode) -> None:
-    """A data set that was saved by a relative path."""
+    """A data set that was saved under a relative path."""
     assert save(client_of_file, nodes, "pairs.npz", overwrite=False) == (True, "")
 
 
@@ -174,7 +174,7 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
     client: ClientNode, nodes: Nodes, home: Path, path: str
 ) -> None:
     node, ask = PATHS[path]
-    ask(client, nodes, "none/../folder")  # whatever is imported on first use
+    ask(client, nodes, "none/../folder")  # memory of modules that are imported on first use
     before, most = tree(home), memory(nodes[node])
     outside, told = home / "outside", set()
     for name in (
@@ -198,7 +198,8 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
         assert not success, name
         assert message
     assert tree(home) == before
-    assert memory(nodes[node]) < most + 100_000  # libraries that a bad file needs; 20 GB were to be read
+    # libraries for bad files need some memory; reading all of a file would need 20 GB
+    assert memory(nodes[node]) < most + 100_000
     assert nodes[node].is_running
 
 
@@ -217,7 +218,7 @@ def test_files_of_ours_are_replaced_on_request_alone(client: ClientNode, nodes: 
         ("model.safetensors", True, ""),
     ):
         before = (data / output).read_bytes()
-        success, message = train(client, nodes, output=output, overwrite=overwrite, robot="planar10")  # an included one
+        success, message = train(client, nodes, output=output, overwrite=overwrite, robot="planar10")
         assert (success, reason in message) == (not reason, True), message
         assert ((data / output).read_bytes() == before) == bool(reason)
     for path in ("model.safetensors", str(data / "model.safetensors")):
@@ -261,7 +262,7 @@ def allowed(node: str) -> dict[str, dict[str, str]]:
 
 
 def used(client: ClientNode, node: str) -> dict[str, dict[str, str]]:
-    """The same, as the graph of ROS has it."""
+    """Return the same from the ROS graph."""
     here = client.node
     lists = {
         "publish": here.get_publisher_names_and_types_by_node(node, "/"),

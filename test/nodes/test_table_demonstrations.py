@@ -1,4 +1,4 @@
-"""The script that made the included demonstrations records them with the node `demo_recorder`."""
+"""The script for the included demonstrations records them with the node `demo_recorder`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(start_server: Callable[..., ServerProcess], folder: Path) -> ServerProcess:
-    """The server without a model, next to a collector and a trainer."""
+    """A server without a model, a collector and a trainer."""
     start_server(node="fk_collector", robot=ROBOT, source="sampling", rate=1e5, n_wanted=300, data_directory=folder)
     start_server(node="trainer", folder="models", data_directory=folder)
     return start_server(model="none", robot=ROBOT, data_directory=folder)
@@ -39,7 +39,7 @@ def server(start_server: Callable[..., ServerProcess], folder: Path) -> ServerPr
 
 @pytest.fixture
 def coordinate(start_server: Callable[..., ServerProcess], folder: Path, server: ServerProcess) -> Coordinate:
-    """Runs a coordinator; its exit code and log."""
+    """Run a coordinator, and return its exit code and log."""
 
     def run(**parameters: object) -> tuple[int, str]:
         given = {"data_directory": folder, **QUICK, **parameters}
@@ -51,7 +51,7 @@ def coordinate(start_server: Callable[..., ServerProcess], folder: Path, server:
 
 @pytest.fixture(scope="module")
 def recording(start_server: Callable[..., ServerProcess], client_of_file: ClientNode, folder: Path) -> str:
-    """What the recorder wrote of a robot that swings in all joints; its path in the data directory."""
+    """Record a robot that swings all joints, and return the path of the bag in the data directory."""
     client = client_of_file
     recorder = start_server(node="demo_recorder", data_directory=folder, min_free_space=1_000_000)
     start = StartRecording.Request(path="demos/swings")
@@ -68,7 +68,7 @@ def recording(start_server: Callable[..., ServerProcess], client_of_file: Client
 
 
 def check_served(client: ClientNode, server: ServerProcess, folder: Path, data_source: str) -> None:
-    """The newest model is loaded, and every sample is one of its experts'."""
+    """Check that the newest model is loaded, and that every sample comes from one of its experts."""
     newest = max((folder / "models").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     assert client.parameters(server, NODE, "model") == [str(newest)]
     record = IKModel.load(newest).training

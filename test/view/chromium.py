@@ -52,7 +52,7 @@ def started(folder: Path, size: tuple[int, int]) -> Iterator[Browser]:
 
 
 class Browser:
-    """One page; what its console says is kept."""
+    """One page, whose console messages are stored."""
 
     def __init__(self, program: str, folder: Path, size: tuple[int, int] = (1280, 800)) -> None:
         self.console: list[tuple[str, str]] = []  # level and text
@@ -83,7 +83,7 @@ class Browser:
         self._call("Page.navigate", url=url)
 
     def text(self) -> str:
-        """All text of the page that can be seen."""
+        """Return all visible text of the page."""
         return str(self.value("document.body ? document.body.innerText : ''"))
 
     def value(self, expression: str) -> Any:
@@ -93,7 +93,7 @@ class Browser:
         return answer["result"].get("value")
 
     def drag(self, start: tuple[float, float], end: tuple[float, float], n_steps: int = 12) -> None:
-        """Press the mouse at one pixel, move it to another in steps, and release it there; the page draws meanwhile."""
+        """Press the mouse at one pixel, move it to another in steps while the page draws, and release it there."""
         self._mouse("mouseMoved", *start)
         self._frames(2)
         self._mouse("mousePressed", *start, buttons=1)
@@ -132,7 +132,7 @@ class Browser:
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def work(self) -> float:
-        """Seconds that the page's main thread has worked so far: scripts, layout, styles."""
+        """Return the time [s] that the page's main thread has spent on scripts, layout and styles."""
         metrics = self._call("Performance.getMetrics")["metrics"]
         return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
@@ -174,7 +174,7 @@ class Browser:
             self.console.append((entry["level"], f"{entry['text']} {entry.get('url', '')}"))
 
     def _port(self, file: Path) -> tuple[str, str]:
-        """Port and path of the socket, which the browser writes to a file when it is there."""
+        """Return port and path of the socket, which the browser writes to a file when it is ready."""
         end = time.monotonic() + START
         while time.monotonic() < end and self._process.poll() is None:
             lines = file.read_text().split() if file.exists() else []

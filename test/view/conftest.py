@@ -1,4 +1,4 @@
-"""A browser for the tests of the page; where there is none they are skipped, with the reason."""
+"""A browser for the tests of the page; without a browser, they are skipped with a reason."""
 
 import pytest
 from view.chromium import started

@@ -1,4 +1,4 @@
-"""The picture is a whole PNG of the promised size that shows target, arms and joint values, whatever it is given."""
+"""For any input, the picture is a complete PNG of the documented size with target, arms and joint values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCENE, PANEL = np.s_[120:740, 20:920], np.s_[200:590, 1040:1560]  # pixels: rows
 
 
 def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
-    """A robot, n of its configurations for one position, and the pose."""
+    """Return a robot, n configurations for one position, and the pose."""
     robot, rng = Robot(name), np.random.default_rng(3)
     pose = pose_from(TARGETS.get(name, (1.2, 1.1, 0.0)))
     found = refine(robot, robot.random(4 * n + 20, rng), pose, position_only=True)
@@ -26,13 +26,13 @@ def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
 
 
 def draw(path: Path, *args: object, **options: object) -> np.ndarray:
-    """The picture's colours (800, 1600, 3) in [0, 1]."""
+    """Return the colours (800, 1600, 3) of the picture, from 0 to 1."""
     draw_solutions(*args, path, **options)
     return imread(io.BytesIO(path.read_bytes()), format="png")[..., :3]
 
 
 def colourful(picture: np.ndarray) -> float:
-    """The part of the pixels that is no grey."""
+    """Return the fraction of the pixels that are not grey."""
     return float(np.mean(np.ptp(picture, axis=-1) > 0.15))
 
 

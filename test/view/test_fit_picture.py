@@ -14,7 +14,8 @@ from eim_ros.view import draw_fit
 
 RNG = np.random.default_rng(0)
 LINE, PLANE, SPACE = (RNG.normal(size=(200, n)) for n in (1, 2, 3))
-BLUE, ORANGE = np.array([0, 114, 178]) / 255.0, np.array([230, 159, 0]) / 255.0  # of the model, of skipped iterations
+# colours of the model and of skipped iterations
+BLUE, ORANGE = np.array([0, 114, 178]) / 255.0, np.array([230, 159, 0]) / 255.0
 WIDTH = 500  # pixels of a panel
 
 
@@ -38,7 +39,7 @@ def test_density_history_and_data_are_drawn(data, tmp_path):
     assert drawn.shape == (400, 2 * WIDTH, 3)
     assert alone.shape == (400, WIDTH, 3)
     assert share(drawn[:, WIDTH:], BLUE) > 0.0005
-    assert share(alone, BLUE) > 0.0  # the crosses at least
+    assert share(alone, BLUE) > 0.0  # at least the crosses
     assert differs(alone, picture(tmp_path, FittedModel.of(fit.model))) > 0.003  # 200 points gave 0.007
 
 

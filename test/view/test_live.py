@@ -1,4 +1,4 @@
-"""Solutions of a target that moves, with and without obstacles: verified, and their components numbered steadily."""
+"""Solutions of a moving target, with and without obstacles, are valid, and their components keep their numbers."""
 
 import numpy as np
 import pytest

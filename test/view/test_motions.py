@@ -1,4 +1,4 @@
-"""Motions to look at: of a prior for a context, from and to given configurations; joints are matched by name."""
+"""Motions of the tab: drawn for a context, with prescribed starts and ends, and with joints matched by name."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from eim_ros.motion import Demonstrations, MotionPrior, MotionTraining
 from eim_ros.view.motion_tab import MotionStudy
 
 PLACE = '<origin xyz="0.4 0 0"/><axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
-ORDER = (2, 0, 1)  # of the robot's joints among those of the motions
+ORDER = (2, 0, 1)  # indices of the robot's joints among the joints of the motions
 
 
 def robot_of(names: tuple[str, ...]) -> Robot:
@@ -43,13 +43,13 @@ def test_demonstrations_are_in_the_order_of_the_robots_joints(study):
     np.testing.assert_allclose(shown.positions, positions_of(DATA)[:, :, ORDER], atol=1e-12)
     np.testing.assert_allclose(shown.tips[3, 7], ROBOT.fk(shown.positions[3, 7])[:3, 3], atol=1e-12)
     assert (shown.components == -1).all()
-    assert 0.3 < shown.quantiles.mean() < 0.8  # of what the prior was learnt from, about as likely as what was held out
+    assert 0.3 < shown.quantiles.mean() < 0.8  # the training data are about as likely as the held-out data
 
 
 def test_motions_end_and_begin_where_it_is_wished(study):
     start, end = np.array([0.02, -0.03, 0.05]), np.array([0.0, 1.1, -0.55])
     drawn = study.sample([1.0], 30, 0, start, end)
-    deviation = 1e-3  # [rad] of a wish, see ViaPoint
+    deviation = 1e-3  # [rad] deviation of a via point, see ViaPoint
     assert np.abs(drawn.positions[:, 0] - start).max() < 6 * deviation
     assert np.abs(drawn.positions[:, -1] - end).max() < 6 * deviation
     assert set(drawn.components) == {0, 1}  # of both ways

@@ -56,11 +56,11 @@ def shows_chosen(page, browser):
 
 
 def drag_along_x(page, browser, distance):
-    """Drag the arrow of the target's x axis until it is that far away: a slow page may take only a part of a drag."""
+    """Drag the arrow of the target's x axis until the target has moved; a slow page may miss a part of a drag."""
     first, end = page.solutions.pose, time.monotonic() + PATIENCE
     while np.linalg.norm(page.solutions.pose[:3, 3] - first[:3, 3]) < distance:
         assert time.monotonic() < end, (browser.text(), browser.console)
-        browser.wait_until(lambda: shows_chosen(page, browser))  # a slow page still draws the arrow where it was
+        browser.wait_until(lambda: shows_chosen(page, browser))  # a slow page still draws the arrow at its old place
         pose = page.solutions.pose
         arrow = pose[:3, 3] + 0.8 * TARGET_SIZE * page.robot.reach * pose[:3, 0]
         start = np.array(pixel(arrow, page, browser))

@@ -56,7 +56,7 @@ def test_the_density_of_the_chosen_solution_is_told_beside_those_of_the_others()
     told = density_panel(np.array([-4.0, -1.0]), ["#111111", "#222222"], -2.5, "#123456")
     assert "<b>-2.50 nat</b>, 1.50 nat below" in told
     assert told.count("<circle") == 2
-    assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the least at the left end, the most at the right one
+    assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the smallest value is at the left end
 
 
 def test_names_are_escaped():

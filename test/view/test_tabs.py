@@ -24,7 +24,7 @@ def motions(browser):
     tab = MotionTab(page, study)
     opened(browser, page, "are not more likely")
     yield page, tab
-    browser.open("about:blank")  # a page that is still shown is waited for
+    browser.open("about:blank")  # the test server waits for pages that are still open
     page.close()
 
 

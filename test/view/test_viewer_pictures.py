@@ -1,4 +1,4 @@
-"""Pictures of the viewer show its present labels, in the words of the glossary.
+"""Pictures of the viewer show its current labels, in the words of the glossary.
 
 If one fails: `python -m scripts.viewer_pictures` takes them again.
 """

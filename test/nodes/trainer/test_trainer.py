@@ -30,7 +30,7 @@ ENDLESS = (
     "n_starts=1000000",
     "n_iterations=1000000",
     "tolerance=0",
-)  # EM ends where rounding stops it
+)  # EM ends when rounding stops it
 NUMBERS = itertools.count()
 LONG_START = (
     "n_components=2",
@@ -40,7 +40,7 @@ LONG_START = (
 
 
 class TrainClient:
-    """A node of its own, which may leave at any time."""
+    """Client in a separate node, which can leave at any time."""
 
     def __init__(self, server: ServerProcess, space: str = "") -> None:
         self._server = server
@@ -51,7 +51,7 @@ class TrainClient:
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
-        while not self._client.server_is_ready():  # rclpy's own wait looks every quarter of a second
+        while not self._client.server_is_ready():  # rclpy's wait polls only every quarter of a second
             assert server.is_running and time.monotonic() < end, server.log
             time.sleep(0.005)
 
@@ -61,7 +61,7 @@ class TrainClient:
         return future.result()
 
     def send(self, **goal: Any) -> Any:
-        """The goal's handle."""
+        """Send a goal and return its handle."""
         message = Train.Goal(**{"algorithm": "em", "task": "motion", **goal})
         self.feedback.clear()
 
@@ -90,7 +90,7 @@ class TrainClient:
         return self.result(handle)
 
     def cancel_all(self) -> None:
-        """What a failed test leaves running must not have the goals of the next ones rejected."""
+        """A training that a failed test leaves running must not cause the rejection of later goals."""
         for goal in [*self._running]:
             self.spin(goal.cancel_goal_async())
             self.result(goal)
@@ -148,12 +148,12 @@ def test_training_tells_its_progress_rejects_another_goal_and_is_cancelled(
         trainer.executor.spin_once(1.0)
     told = [feedback for _, feedback in trainer.feedback]
     assert told[-1].iteration > told[0].iteration
-    assert told[-1].n_iterations == 2**32 - 1  # a million million are more than the message can carry
+    assert told[-1].n_iterations == 2**32 - 1  # a million million is more than the message can contain
     assert told[-1].elapsed > told[0].elapsed > 0.0
     assert told[0].ratio_kl != told[0].ratio_kl  # EM has none
     assert abs(told[0].entropy) < 1e3
     assert not trainer.send(data=motions, settings=[*EM]).accepted
-    trainer.wait_for_phase("fitting")  # the first goes on; sending forgets the feedback that came before
+    trainer.wait_for_phase("fitting")  # the first training continues; sending a goal clears the earlier feedback
     check_cancel(trainer, handle, "fitting", folder)
 
 
@@ -168,13 +168,13 @@ def check_cancel(trainer: TrainClient, handle: Any, phase: str, folder: Path) ->
 
 def test_cancel_ends_a_training_that_reads(trainer: TrainClient, motions: str, folder: Path) -> None:
     handle = trainer.send(data=motions, settings=[*ENDLESS], output=str(folder / "canceled.safetensors"))
-    assert handle.accepted  # also after the cancel of another
+    assert handle.accepted  # also after another goal was cancelled
     trainer.wait_for_phase("reading")
     check_cancel(trainer, handle, "reading", folder)
 
 
 def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, motions: str, folder: Path) -> None:
-    """The search itself tells nothing; messages come from the node, with the time that has passed."""
+    """The search does not report progress; the node sends messages with the elapsed time."""
     handle = trainer.send(
         data=motions, algorithm="eim", settings=[*LONG_START], output=str(folder / "canceled.safetensors")
     )
@@ -184,7 +184,7 @@ def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, m
         trainer.executor.spin_once(1.0)
     assert {told.phase for _, told in trainer.feedback} == {"preparing"}
     steps = [later[1].elapsed - sooner[1].elapsed for sooner, later in itertools.pairwise(trainer.feedback)]
-    assert sorted(steps)[len(steps) // 2] < 1.0  # the median: a busy machine may hold one back
+    assert sorted(steps)[len(steps) // 2] < 1.0  # the median, because a busy machine may delay single messages
     check_cancel(trainer, handle, "preparing", folder)
 
 
@@ -202,11 +202,11 @@ def test_training_goes_on_when_its_client_leaves(
         assert time.monotonic() < end, server.log
         time.sleep(0.05)
     assert MotionPrior.load(output).training["iterations"] > 1
-    server.wait_for_log(f"wrote {output}")  # the next goal would be rejected before
+    server.wait_for_log(f"wrote {output}")  # otherwise the next goal would be rejected
 
 
 def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, folder: Path) -> None:
-    """Its fields arrive; each cause has its test in test/cli, for the message is that of `eim train`."""
+    """The fields arrive. The causes are tested in test/cli, because the messages come from `eim train`."""
     planar = folder / "planar.npz"
     save_data_set(planar, collect(Robot("planar3"), 60, "position", 0))
     status, result = trainer.train(task="ik", data=str(planar), robot="planar5")
@@ -233,7 +233,7 @@ def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_beg
         status, result = trainer.train(data=motions, settings=[*EM], output=str(output), overwrite=True)
         assert status == GoalStatus.STATUS_ABORTED
         assert cause in result.message, result.message
-        assert not trainer.feedback  # which each process gives at least once
+        assert not trainer.feedback  # each process reports this at least once
     assert Path(motions).read_bytes() == before
 
 
