@@ -209,7 +209,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             yield
         result = future.result().result
         if not result.success:
-            raise DataError(f"no model was trained: {result.message}", result.message)
+            raise DataError(f"no model: {result.message}", result.message)
         self.get_logger().info(f"training: {result.status}, the model is {result.model}")
         return str(result.model)
 

@@ -147,7 +147,7 @@ class RawSubscription:
         ]
         if not weaker:
             return ""
-        return f"not recorded: {', '.join(weaker)} appeared later with a weaker quality of service than the others"
+        return f"{', '.join(weaker)} appeared later with a weaker quality of service, and is not recorded"
 
     def destroy(self) -> None:
         """End the subscription."""
