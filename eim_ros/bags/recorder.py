@@ -179,7 +179,7 @@ class Recorder:
     def stop(self) -> str:
         """End the recording and return a summary of it."""
         if self._writer is None:
-            raise DataError(self._ending or "not recording", None)
+            raise DataError(self._ending or "no recording is running", None)
         self._end("")
         n_messages = sum(self._counts.values())
         told = f"{n_messages} messages in {self.duration:.1f} s, {self.n_segments} segments"
@@ -188,7 +188,7 @@ class Recorder:
     def discard(self) -> str:
         """End the recording, remove its bag, and return a message about it."""
         if self._writer is None:
-            raise DataError(self._ending or "not recording", None)
+            raise DataError(self._ending or "no recording is running", None)
         writer, self._writer = self._writer, None
         self._size, self._ended = 0, self._clock()
         try:
