@@ -152,7 +152,7 @@ def read_content(
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
-        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics are {listed}", str(bag.path))
+        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics: {listed}", str(bag.path))
     for topic in vector_topics:
         _known(bag, topic, tuple(VECTORS))
     label_topic = _label_topic(bag, label_topic)

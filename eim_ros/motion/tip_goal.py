@@ -89,7 +89,7 @@ class TipGoal:
         if 2 * n_reaching < len(motions):
             told = value if isinstance(value, str) else f"{value:g}"
             raise DataError(
-                f"only {n_reaching} of {len(motions)} demonstrations are within {self.tolerance:g} m of "
+                f"{n_reaching} of {len(motions)} demonstrations are within {self.tolerance:g} m of "
                 f"{self.axis}={told} at phase {self.phase:g}, where the {self.axis} of the tip ranges from "
                 f"{reached.min():.3g} to {reached.max():.3g} m; correct the goal or its tolerance",
                 n_reaching,

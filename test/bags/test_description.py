@@ -79,7 +79,7 @@ def test_description_of_one_bag_holds_for_all(tmp_path: Path) -> None:
     assert data_set.description["upper"] == [None, 0.04, 1.5]
 
 
-BROKEN = "/robot_description is not used: robot description is not well-formed XML"
+BROKEN = "/robot_description is not used: the robot description is not well-formed XML"
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) ->
 
 def test_publisher_that_is_too_slow_is_named_with_the_option(tmp_path: Path) -> None:
     path = write_own(tmp_path / "bag", in_turn(published(ARM, arm), published(GRIPPER, finger, rate=2.0, end=2.6)))
-    with pytest.raises(DataError, match=r"without finger .*which comes every 0\.5 s: increase --max-gap"):
+    with pytest.raises(DataError, match=r"without finger .*messages come every 0\.5 s: increase --max-gap"):
         merged(path)
     motion, _, _ = merged(path, cuts=Cuts(max_gap=0.6))
     np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
@@ -168,7 +168,7 @@ def test_same_joints_on_two_topics_are_refused_unless_topics_are_chosen(tmp_path
         published(GRIPPER, finger, "/gripper"),
     )
     path = write_own(tmp_path / "bag", items)
-    with pytest.raises(DataError, match=r"several topics, /left, /right: two robots\? .*--joint-topic"):
+    with pytest.raises(DataError, match=r"several topics, /left, /right: select one of them with --joint-topic"):
         merged(path)
     motion, _, _ = merged(path, joint_topics=("/left", "/gripper"))
     np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
@@ -177,7 +177,7 @@ def test_same_joints_on_two_topics_are_refused_unless_topics_are_chosen(tmp_path
 def test_several_publishers_are_refused_if_no_joints_are_named_and_the_message_names_them(tmp_path: Path) -> None:
     for number, topic in enumerate(("/joint_states", "/gripper")):
         path = write_own(tmp_path / f"{number}", in_turn(published(ARM, arm), published(GRIPPER, finger, topic)))
-        with pytest.raises(DataError, match=r"--joints j1,j2,j3,finger or by --robot"):
+        with pytest.raises(DataError, match=r"--joints j1,j2,j3,finger or --robot"):
             import_motions([path], Selection(), MotionForm())
 
 

@@ -108,7 +108,7 @@ def test_table_becomes_pairs(tmp_path: Path) -> None:
     [
         ("t,j1", (0.0, 1.0), "must name the columns, including 'time'"),
         ("time,j1,j1", (0.0, 1.0, 1.0), "two columns have the same name"),
-        ("time", (0.0,), "no joint column"),
+        ("time", (0.0,), "no column of a joint"),
         ("time,j1", (0.0, "x"), "line 2: could not convert"),
         ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, but the first line has 2"),
         ("time,j1", (1.7e18, 1.0), "times must be in seconds"),

@@ -67,5 +67,5 @@ def test_bad_motion_is_refused(tmp_path: Path, positions: np.ndarray, duration: 
 
 
 def test_other_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"\.json or a \.csv"):
+    with pytest.raises(ConfigurationError, match=r"must end in \.json or \.csv"):
         write_trajectories(tmp_path / "drawn.txt", NAMES, MOTIONS, 1.0)

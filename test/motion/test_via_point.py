@@ -82,7 +82,7 @@ def test_wish_far_from_all_ways_leaves_those_that_are_about_as_near() -> None:
         ((-0.1, ("a",), (0.0,)), "phase"),
         ((1.1, ("a",), (0.0,)), "phase"),
         ((np.nan, ("a",), (0.0,)), "phase"),
-        ((0.5, (), ()), "name joints"),
+        ((0.5, (), ()), "at least one joint"),
         ((0.5, ("a", "a"), (0.0, 0.0)), "each once"),
         ((0.5, ("a", "b"), (0.0,)), "2 joints has 1 positions"),
         ((0.5, ("a",), (0.0,), (0.1, 0.1)), "2 standard deviations"),
@@ -97,7 +97,7 @@ def test_bad_via_point_is_refused_with_its_cause(arguments: tuple, reason: str) 
 
 
 def test_unknown_joint_is_refused_with_the_known_ones(mixture: GaussianMixture) -> None:
-    with pytest.raises(JointStateError, match="unknown joints c; known: a, b"):
+    with pytest.raises(JointStateError, match="unknown joints c; known joints: a, b"):
         condition_on([ViaPoint(0.5, ("c",), (0.0,))], mixture, REPRESENTATION)
 
 
