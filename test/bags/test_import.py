@@ -114,7 +114,7 @@ def test_labels_choose_segments(tmp_path: Path) -> None:
         "",
         "its label is to be skipped",
         "",
-        "label to be skipped",
+        "its label is to be skipped",
         "",
     ]
 
