@@ -180,7 +180,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(recorder: Recorder, tmp_
     for answer, reason in (
         (recorder.ask("stop"), "no recording is running"),
         (recorder.ask("discard"), "no recording is running"),
-        (recorder.label("a"), "start first"),
+        (recorder.label("a"), "start one first"),
         (recorder.start(tmp_path / "bag"), "exists, and bags are never overwritten"),
         (recorder.start(tmp_path / "file/bag"), "cannot create the folder"),
     ):
@@ -191,7 +191,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(recorder: Recorder, tmp_
 def test_topic_that_never_comes_is_told_and_a_discarded_recording_is_gone(recorder: Recorder, tmp_path: Path) -> None:
     for end in ("discard", "stop"):
         answer = recorder.start(tmp_path / "bag", "/nobody")
-        assert (answer.success, "nobody publishes /nobody" in answer.message) == (True, True)
+        assert (answer.success, "no node publishes /nobody" in answer.message) == (True, True)
         assert "no message arrived on /nobody" in recorder.status(lambda message: message.recording, "a status").message
         ended = recorder.ask(end)
         assert ended.success

@@ -173,7 +173,7 @@ def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, ro
     for frame, stamp, told in (
         ("moon", 0, "frame 'moon' is unknown; known frames: "),
         ("table", BEGIN + 3 * SECOND, "frame 'table' is not known at 1790000003.000000007 s, which is 1.02 s after"),
-        ("table", BEGIN - 1, "1e-09 s before the earliest known, 1790000000.000000007 s"),
+        ("table", BEGIN - 1, "1e-09 s before the earliest known transform, 1790000000.000000007 s"),
     ):
         answer = client.sample(server, request(np.eye(4), frame, stamp))
         assert (answer.error_code.val, answer.n) == (ErrorCode.FRAME_TRANSFORM_FAILURE, 0)
