@@ -75,7 +75,7 @@ def test_skipped_iterations_are_marked(tmp_path):
     [
         ("fit.png", LINE, DataError, r"shape \(n, 2\), got shape \(200, 1\)"),
         ("fit.png", np.full((2, 2), np.nan), DataError, "the data must be finite"),
-        ("fit.jpg", PLANE, ConfigurationError, r"ends in \.png or \.svg"),
+        ("fit.jpg", PLANE, ConfigurationError, r"must end in \.png or \.svg"),
     ],
 )
 def test_wrong_data_and_names_are_refused(name, data, error, message, tmp_path):

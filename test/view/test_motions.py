@@ -81,5 +81,5 @@ def test_contexts_can_be_chosen_as_far_as_they_were_demonstrated(study, prior):
 
 
 def test_another_robot_is_refused_with_the_joint_that_is_missing(prior):
-    with pytest.raises(ConfigurationError, match="the robot has hook"):
+    with pytest.raises(ConfigurationError, match="the robot has joints hook"):
         MotionStudy(robot_of(("shoulder", "elbow", "hook")), prior)
