@@ -1,23 +1,24 @@
 """Adaptation of the number of components (VIPS; option A in section 3.6 of Arenz et al. 2023).
 
-Addition: among candidates, pairs of a context and a sample, a new component is placed where the demand
+Addition: each candidate is a pair of a context and a sample. A new component is placed at the candidate with the
+greatest demand
 
-    log p(x|y) - max(log q(x|y), max over candidates of log q - Delta)
+    log p(x|y) - max(log q(x|y), max over candidates of log q - Delta),
 
-is greatest, that is, where the target exceeds the model most (`demand`). A large Delta favours candidates far from the
-model. With a small Delta all distant candidates count as equally far, so the target decides. Delta takes several values
-in turn, one for each new component.
+which is where the target exceeds the model most (`demand`). A large Delta favours candidates far from the model. With a
+small Delta, all distant candidates count as equally far, so the target decides. Delta takes several values in turn, one
+for each new component.
 
 Deletion: a component is deleted if, over a window of iterations, its weight was negligible and its deserved weight
-hardly approached the greatest deserved weight (`ComponentHistory.stagnates`). An update without bounds would give it
-the deserved weight, which is its weight times the exponential of its reward, up to normalisation. The reward alone,
-phi = log p - log q, is not a criterion, because it rises as the weight falls.
+hardly approached the greatest one (`ComponentHistory.stagnates`). The deserved weight is the weight that an update
+without bounds would give to the component: its weight times the exponential of its reward, up to normalisation. The
+reward alone, phi = log p - log q, is not a criterion, because it rises as the weight falls.
 
-`Adaptation` is the rule of EIM, for mixtures of linear experts. If there are data, they are candidates. If the target
-is known, current samples of all components and samples from all earlier iterations are candidates too. Earlier samples
-are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
-exact. Otherwise it comes from a density ratio at the data (`RatioDemand`). The rule of GMMVI is in
-`gmmvi/adaptation.py`.
+`Adaptation` is the rule of EIM, for mixtures of linear experts. The candidates are the data, if there are any. If the
+target density is known, the current samples of all components and samples from all earlier iterations are candidates
+too. Earlier samples are needed because a model that has contracted to one mode draws no samples elsewhere. If the
+density is known, log p is exact. Otherwise, it is computed from the estimated density ratio at the data
+(`RatioDemand`). The rule of GMMVI is in `gmmvi/adaptation.py`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
 from eim_ros.learning.models.standardisation import linear_parts
 
-DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
-CHUNK_ELEMENTS = 262_144  # probabilities of the gating per block, small enough to stay in cache
-LEAST_GAIN = 0.4  # minimum share of its gap to the greatest log deserved weight that a useful component closes
+DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # values of Delta [nat], as in VIPS
+CHUNK_ELEMENTS = 262_144  # number of gating probabilities per block, which fit into the cache
+LEAST_GAIN = 0.4  # a component stagnates if it closes at most this share of its gap to the greatest log deserved weight
 LogTarget = Callable[[Pairs], Tensor]
 """Function that maps n candidates to log p(x|y) [nat], (n,), up to a constant."""
 
@@ -57,13 +58,13 @@ class ComponentHistory:
 
     @classmethod
     def blank(cls, like: Tensor, window: int) -> ComponentHistory:
-        """Return the history before the first iteration, for a number of components equal to the length of `like`."""
+        """Return an empty history, which is all NaN, with one component for each entry of `like`."""
         blank = like.new_full((window, len(like)), torch.nan)
         return cls(blank, blank)
 
     @property
     def window(self) -> int:
-        """Number of iterations that are stored."""
+        """Number of stored iterations."""
         return len(self.rewards)
 
     def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentHistory:
@@ -83,23 +84,23 @@ class ComponentHistory:
         return ComponentHistory(torch.cat([self.rewards, blank], -1), torch.cat([self.log_weights, blank], -1))
 
     def stagnates(self, kernel: Tensor, lag: int) -> Tensor:
-        """Return which components hardly gain on the best one, (n_components,) of bool.
+        """Return which components hardly catch up with the best one, (n_components,) of bool.
 
         A component stagnates if its smoothed log deserved weight has closed at most the share `LEAST_GAIN` of its gap
-        to the greatest one. A component that is younger than the window does not stagnate. The kernel (width,) contains
-        the weights of the iterations in the smoothed values. `lag` is the number of iterations between the two smoothed
-        values that are compared.
+        to the greatest one. A component that is younger than the window does not stagnate. The smoothed values are
+        averages over iterations, weighted with the kernel (width,). `lag` is the number of iterations between the two
+        smoothed values that are compared.
         """
         width, weights = len(kernel), kernel.to(self.rewards).unsqueeze(-1)
         now = (self.rewards[-width:] * weights).sum(0)
         before = (self.rewards[: self.window - lag][-width:] * weights).sum(0)
         lack = (now.nan_to_num(-torch.inf).max() - before).clamp_min(1e-12)
-        return (now - before) / lack <= LEAST_GAIN  # False for NaN
+        return (now - before) / lack <= LEAST_GAIN  # a comparison with NaN is False
 
 
 @dataclass(frozen=True)
 class AdaptationState:
-    """Memory of EIM: the history of its components and earlier samples."""
+    """What EIM remembers between iterations: the history of its components and a subset of its earlier samples."""
 
     history: ComponentHistory
     drawn: Pairs  # uniformly random subset of all samples so far
@@ -114,7 +115,7 @@ class AdaptationState:
         return cls(history, Pairs(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state as named tensors, as expected by `from_tensors`."""
+        """Return the state as named tensors, which `from_tensors` reads."""
         return {
             **{f"history.{name}": value for name, value in vars(self.history).items()},
             "history.context": self.drawn.context,
@@ -124,7 +125,7 @@ class AdaptationState:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> AdaptationState:
-        """Build the state from named tensors; the inverse of `tensors`."""
+        """Rebuild the state from the named tensors that `tensors` returned."""
         names = ("rewards", "log_weights", "context", "sample")
         rewards, log_weights, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
         counts = tensors["history.counts"].tolist()
@@ -147,36 +148,46 @@ class AdaptationState:
 
 
 def demand(log_target: Tensor, log_model: Tensor, delta: float) -> Tensor:
-    """Return the demand [nat] at candidates, (n,), from log p(x|y) and log q(x|y), (n,) [nat]; see the top of the file.
+    """Return the demand for a component at each candidate [nat], (n,); the top of this file defines it.
 
-    The log target may lack a constant. `delta` is Delta [nat].
+    `log_target` and `log_model` are log p(x|y) and log q(x|y) [nat], (n,). A constant offset of `log_target` does not
+    matter for the choice of a candidate. `delta` is Delta [nat].
     """
     return log_target - torch.maximum(log_model, log_model.max() - delta)
 
 
 @dataclass(frozen=True)
 class AdaptationConfig(Settings):
-    """Settings of the number of components."""
+    """Settings that control when components are added and deleted."""
 
     add_every: int = option(
-        0, "iterations between additions of components where the target exceeds the model; 0: never add", minimum=0
+        0,
+        "number of iterations between two additions of components, which are placed where the target exceeds the "
+        "model; 0: never add",
+        minimum=0,
     )
     n_added: int = option(1, "number of components per addition", minimum=1)
     max_components: int = option(1000, "largest number of components", minimum=1)
     n_candidates: int = option(
-        5000, "candidates per addition from each source: the data, current samples and earlier samples", minimum=1
+        5000,
+        "number of candidates that an addition draws from each source: the data, current samples and earlier samples",
+        minimum=1,
     )
     first_weight: float = option(
         1e-3, "weight of a new component, relative to the greatest weight at its context", minimum=1e-30, maximum=1.0
     )
     delete_after: int = option(
         0,
-        "iterations with negligible weight and little gain after which a component is deleted; 0: never delete",
+        "number of iterations with negligible weight and little gain after which a component is deleted; 0: never "
+        "delete",
         minimum=0,
     )
     least_weight: float = option(1e-6, "weight below which a component is negligible", minimum=0.0, maximum=1.0)
     least_demand: float = option(
-        2.0, "smallest log p/q at which a component is added if the ratio is estimated", unit="nat", minimum=0.0
+        2.0,
+        "minimum log p/q at which a component is added; it applies only if the density ratio is estimated",
+        unit="nat",
+        minimum=0.0,
     )
 
     @property
@@ -190,7 +201,7 @@ class Adaptation:
     """Rule of EIM for the number of components, applied between two iterations."""
 
     config: AdaptationConfig
-    data: Pairs | None = None  # candidates from the data
+    data: Pairs | None = None  # data that serve as candidates
     explores: bool = True  # whether current and earlier samples of the model are candidates too
     deltas: tuple[float, ...] = DELTAS  # values that Delta takes in turn [nat]
     # Minimum demand for an addition [nat]. A finite value is meaningful only if log p is normalised.
@@ -200,8 +211,8 @@ class Adaptation:
         """Raise `ConfigurationError` if components are to be added or deleted and the initial model is not linear."""
         if self.config.adapts and not start.is_linear:
             raise ConfigurationError(
-                "components can be added to and deleted from linear models only; set add_every and delete_after to 0, "
-                "or choose a linear gating and linear experts",
+                "components can be added and deleted only if both the gating and the experts are linear; choose "
+                "linear ones, or set adaptation.add_every and adaptation.delete_after to 0",
                 type(start.experts).__name__,
             )
 
@@ -217,8 +228,8 @@ class Adaptation:
         """Delete useless components of a linear model, and add new ones if an addition is due.
 
         `context` (n_contexts, n_context) contains the contexts of the iteration. `iteration` is the index of the next
-        iteration. The returned record contains the numbers of components `added` and `deleted`, their number
-        `n_components` afterwards, and the number of `candidates`.
+        iteration. The returned record contains the numbers of `added` and `deleted` components, the number of
+        components that result (`n_components`), and the number of `candidates`.
         """
         config, n_candidates = self.config, 0
         useless = self.useless(state.history)
@@ -229,7 +240,7 @@ class Adaptation:
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
             drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
-            if iteration > 0:  # the initial components first move towards the target
+            if iteration > 0:  # at first, the initial components have not yet moved towards the target
                 candidates = self._candidates(drawn, state, generator)
                 n_candidates = len(candidates)
                 deltas = [self.deltas[(state.n_added + index) % len(self.deltas)] for index in range(n_new)]
@@ -250,7 +261,7 @@ class Adaptation:
     def followed(
         self, state: AdaptationState, model: MixtureOfExperts, context: Tensor, reward: Tensor
     ) -> AdaptationState:
-        """Return the state after an iteration, given its model, its contexts, and E[R] (n_components,) [nat]."""
+        """Return the state after an iteration with these contexts and rewards E[R], (n_components,) [nat]."""
         if self.config.delete_after == 0:
             return state
         log_weights = _log_weights(model, context)
@@ -259,13 +270,13 @@ class Adaptation:
     def useless(self, history: ComponentHistory) -> Tensor:
         """Return which components are useless, (n_components,) of bool.
 
-        This is never true of all components, nor of a component that is younger than the window.
+        At least one component is always useful. A component that is younger than the window counts as useful.
         """
         window = history.window
         if window == 0:
             return torch.zeros(history.rewards.shape[1], dtype=torch.bool, device=history.rewards.device)
         part = max(1, window // 3)  # iterations in the averages at the start and at the end of the window
-        is_negligible = history.log_weights.exp().amax(0) < self.config.least_weight  # False for NaN
+        is_negligible = history.log_weights.exp().amax(0) < self.config.least_weight  # a comparison with NaN is False
         is_negligible[history.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
         box = history.rewards.new_full((part,), 1.0 / part)
         return is_negligible & history.stagnates(box, window - part)
@@ -282,16 +293,17 @@ def with_additions(
     model: MixtureOfExperts,  # linear model
     candidates: Pairs,
     log_target: Tensor,  # (n_candidates,), log p(x|y) [nat], up to a constant
-    deltas: Sequence[float],  # Delta of each new component [nat]. The new components come last.
-    first_weight: float,  # initial weight relative to the greatest weight, in (0, 1]
-    # Minimum demand for an addition [nat]. None is added if the target is not finite at any candidate.
+    deltas: Sequence[float],  # Delta of each new component [nat]
+    first_weight: float,  # weight of a new component relative to the greatest weight, in (0, 1]
+    # minimum demand for an addition [nat]
     least_demand: float = -math.inf,
 ) -> MixtureOfExperts:
     """Add components where the demand is greatest, one after the other.
 
-    A new component is centred at the candidate with the greatest demand. It copies the slope and covariance of the
-    component that is most probable for this candidate. In every context, its weight is `first_weight` times the weight
-    of the component that is most probable in the candidate's context.
+    A new component is centred at the candidate with the greatest demand, and it is appended to the others. It copies
+    the slope and covariance of the component that is most probable for this candidate. In every context, its weight is
+    `first_weight` times the weight of the component that is most probable in the candidate's context. Candidates at
+    which the target is not finite are ignored.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)
@@ -306,13 +318,13 @@ def with_additions(
         new = _component_at(model, candidates[place], first_weight)
         model = _joined(model, new)
         density = new.experts.log_prob(candidates.context, candidates.sample)[:, 0]
-        # as if the new component had an equal share already, so that the next one is placed elsewhere
+        # Assume that the new component already has an equal share, so that the next one is placed elsewhere.
         log_model = torch.logaddexp(log_model, density - math.log(model.n_components))
     return model
 
 
 def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) -> MixtureOfExperts:
-    """Return a new component centred at one candidate; see `with_additions`."""
+    """Return a new component that is centred at one candidate, as described in `with_additions`."""
     gating, experts = linear_parts(model)
     log_gate = gating(place.context)
     near = experts.take((log_gate + experts.log_prob(place.context, place.sample)).argmax(-1))
@@ -323,7 +335,7 @@ def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) ->
 
 
 def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
-    """Return a model with the components of both; the logits of their gatings must have the same offset."""
+    """Return a model with the components of both models. The logits of their gatings must have the same offset."""
     theirs = new.tensors()
     return MixtureOfExperts.from_tensors(
         {name: torch.cat([value, theirs[name]]) for name, value in model.tensors().items()}

@@ -17,16 +17,16 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.projections.neural import FitSettings
 from eim_ros.learning.ratio.density_ratio import OBJECTIVES
 
-RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators from samples; the first one is the default
+RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators that need only samples; the first one is the default
 
 
 @dataclass(frozen=True)
 class NetworkConfig(Settings):
-    """Settings of neural experts and gatings, and of their fits."""
+    """Settings of neural experts and gatings, and of the optimisation that fits them."""
 
     layers: tuple[int, ...] = option((50, 50), "widths of the hidden layers", minimum=1)
-    iterations: int = option(20, "L-BFGS iterations of the networks per update", minimum=1)
-    l2: float = option(1e-3, "weight of the sum of squared network weights", minimum=0.0)
+    iterations: int = option(20, "number of L-BFGS iterations that fit the networks in each update", minimum=1)
+    l2: float = option(1e-3, "factor of the penalty on the sum of squared network weights", minimum=0.0)
 
     @property
     def fit_settings(self) -> FitSettings:
@@ -38,10 +38,14 @@ class FamilyConfig(Settings):
     """Settings that select the kinds of experts and gating."""
 
     expert_kind: str = option(
-        "linear", "experts: linear in the context, or networks of it (thesis 4.2.3)", choices=("linear", "neural")
+        "linear",
+        "kind of experts: their means are linear in the context, or neural networks of it (thesis 4.2.3)",
+        choices=("linear", "neural"),
     )
     gating_kind: str = option(
-        "linear", "gating: softmax of linear functions, or of the outputs of a network", choices=("linear", "neural")
+        "linear",
+        "kind of gating: softmax of linear functions of the context, or of the outputs of a neural network",
+        choices=("linear", "neural"),
     )
     networks: NetworkConfig = NetworkConfig()
 
@@ -54,23 +58,23 @@ class FamilyConfig(Settings):
 class AuxiliaryConfig(Settings):
     """Settings of the auxiliary distribution.
 
-    The bound of EIM needs an auxiliary distribution q~(z|x, y) at samples of the model (thesis 3.2). The best q~ is the
-    posterior. The bound then depends only on log q_old(x|y), a sum over all components. If there are many components,
-    the sum is restricted to the set K of components nearest to the one that drew the sample, and
-    q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of K] (Luecke 2016, eq. 19 to 21), which the
-    history records.
+    The bound of EIM needs an auxiliary distribution q~(z|x, y) at samples of the model (thesis 3.2). The best choice is
+    the posterior of the model. The bound then depends only on log q_old(x|y), which is a sum over all components. If
+    there are many components, the sum is restricted to a set K, the components nearest to the one that drew the sample.
+    The auxiliary distribution is then q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of K]
+    (Luecke 2016, eq. 19 to 21). The history records delta.
     """
 
     n_states: int = option(
-        16, "number of components of a truncated auxiliary distribution; 0: never truncate", minimum=0
+        16, "number of components in a truncated auxiliary distribution; 0: never truncate", minimum=0
     )
-    exact_below: int = option(200, "number of components below which nothing is truncated", minimum=0)
+    exact_below: int = option(200, "models with fewer components than this are never truncated", minimum=0)
 
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
-        """Return the model, prepared for many evaluations of its density.
+        """Return the model in a form that is fast to evaluate many times.
 
-        The density at the model's own samples is truncated if the model has many components. Contexts (n, n_context) of
-        the data and samples (n, n_dims) of the data or of the model set the units of the computation.
+        The density at the model's own samples is truncated if the model has many components. The computation is
+        standardised with contexts (n, n_context) of the data and samples (n, n_dims) of the data or of the model.
         """
         few = model.n_components < self.exact_below
         return PreparedMixture(model, context, sample, 0 if few else self.n_states)
@@ -82,12 +86,13 @@ class ReferenceConfig(Settings):
 
     factors: tuple[float, ...] = option(
         (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0),
-        "numbers of components to try, as multiples of the model's, while the held-out likelihood rises",
+        "numbers of components to try in turn while the held-out likelihood rises, as multiples of the model's "
+        "number of components",
         minimum=0.0,
     )
     limit: int = option(200, "largest number of components, unless the model has more", minimum=1)
-    starts: int = option(4, "starts of EM for each number of components; the best one is continued", minimum=1)
-    iterations: int = option(100, "iterations of EM", minimum=1)
+    starts: int = option(4, "number of EM starts for each number of components; the best one is continued", minimum=1)
+    iterations: int = option(100, "number of EM iterations", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class RatioConfig(Settings):
 
     Examples
     --------
-    EIM without a network. The density of the data is estimated by a mixture with as many components as the model:
+    Run EIM without a network. A mixture with as many components as the model estimates the density of the data:
 
     >>> import torch
     >>> from eim_ros.learning import EIM, RatioConfig
@@ -109,42 +114,46 @@ class RatioConfig(Settings):
 
     estimator: str = option(
         "residual",
-        "estimator of the density ratio: a density fitted to the data (plug-in), that and a network (residual), or a "
-        "network alone",
+        "estimator of the density ratio: a density fitted to the data (plug-in), such a density corrected by a "
+        "network (residual), or a network alone (network)",
         choices=("plug-in", "residual", "network"),
     )
     objective: str = option("logistic", "training objective of the network", choices=tuple(OBJECTIVES))
     hidden_layers: tuple[int, ...] = option((128, 128), "widths of the hidden layers", minimum=1)
-    quadratic: bool = option(False, "show the network the products of two coordinates, too, unless features are given")
+    quadratic: bool = option(
+        False, "whether products of two coordinates are further inputs of the network, unless features are given"
+    )
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
     learning_rate: float = option(3e-3, "step size of Adam", minimum=0.0)
-    batch_size: int = option(500, "pairs of each class in a batch", minimum=1)
+    batch_size: int = option(500, "number of pairs of each class in a batch", minimum=1)
     initial_epochs: int = option(40, "maximum number of passes over the data in the first iteration", minimum=1)
     n_epochs: int = option(2, "maximum number of passes over the data per iteration", minimum=1)
     patience: int = option(
         10,
-        "passes without a gain on held-out pairs, counted over all iterations, before the best weights are restored",
+        "number of passes without improvement on held-out pairs, counted over all iterations, after which the best "
+        "weights are restored",
         minimum=1,
     )
     validation_share: float = option(
-        0.1, "share of the pairs that is held out; 0: no early stopping", minimum=0.0, maximum=0.5
+        0.1, "share of the pairs that is held out for early stopping; 0: no early stopping", minimum=0.0, maximum=0.5
     )
     evidence: float = option(
         2.0,
-        "smallest gain in held-out loss, in standard errors, for which the network is used; -1: it is always used",
+        "minimum improvement of the held-out loss, in standard errors, for which the network is used; -1: always use "
+        "it",
         minimum=-1.0,
     )
     reference: ReferenceConfig = ReferenceConfig()
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
 
     def n_training(self, n_samples: int) -> int:
-        """Return the number of pairs used for training, the first ones of `n_samples`; the others are held out."""
+        """Return how many of `n_samples` pairs are used for training. These come first, and the others are held out."""
         return n_samples - int(self.validation_share * n_samples)
 
     def held_out(self, n_samples: int) -> slice:
         """Return the slice of the `n_samples` pairs that estimators are evaluated on.
 
-        It contains the held-out pairs, or all pairs if none are held out.
+        The slice contains the held-out pairs, or all pairs if none are held out.
         """
         first = self.n_training(n_samples)
         return slice(first if first < n_samples else 0, n_samples)
@@ -156,26 +165,31 @@ class GatingStepConfig(Settings):
 
     update: str = option(
         "direct",
-        "maximise the objective over the parameters directly, or refit the gating to the updated probabilities of each "
-        "context (thesis 4.2.1); without contexts, both are the same",
+        "direct: maximise the objective over the parameters of the gating; refit: update the probabilities at each "
+        "context, and fit the gating to them (thesis 4.2.1); both are the same without contexts",
         choices=("direct", "refit"),
     )
-    kl_bound: float = option(0.01, "largest mean KL of the update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.05, "largest loss of mean entropy per iteration", unit="nat", minimum=0.0)
+    kl_bound: float = option(0.01, "maximum KL of the update, averaged over contexts", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "maximum loss of entropy per iteration, averaged over contexts", unit="nat", minimum=0.0
+    )
     gradient: str = option(
         "auto",
-        "gradient for a linear gating with contexts: plain; natural, which lets components of small weight recover; "
-        "auto, natural if components are added, else plain",
+        "gradient for a linear gating with contexts; plain: the ordinary gradient; natural: lets components with a "
+        "small weight recover; auto: natural if components are added, otherwise plain",
         choices=("auto", "plain", "natural"),
     )
     n_contexts: int = option(
-        500, "contexts at which rewards are evaluated; without contexts, samples of each component", minimum=1
+        500,
+        "number of contexts at which rewards are evaluated; for models without contexts, number of samples of "
+        "each component",
+        minimum=1,
     )
-    n_samples: int = option(1, "samples per context and expert", minimum=1)
+    n_samples: int = option(1, "number of samples per context and expert", minimum=1)
     n_experts: int = option(
         0,
-        "largest mean number of experts per context whose rewards are evaluated, drawn at random; 0: all, as in the "
-        "thesis; refits and natural gradients always evaluate all",
+        "maximum mean number of experts per context whose rewards are evaluated; the experts are drawn at random; 0: "
+        "all, as in the thesis; refits and natural gradients always evaluate all",
         minimum=0,
     )
 
@@ -184,77 +198,89 @@ class GatingStepConfig(Settings):
 class MStepConfig(Settings):
     """Settings of the M-step."""
 
-    kl_bound: float = option(0.1, "largest KL of an expert's update", unit="nat", minimum=0.0)
+    kl_bound: float = option(0.1, "maximum KL of the update of an expert", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
-        0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+        0.05, "maximum loss of entropy of an expert per iteration", unit="nat", minimum=0.0
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts: full; diagonal; or tied, one covariance of all experts, whose bounds apply to "
-        "the mean over the experts",
+        "covariances of linear experts; full: no restriction; diagonal: no correlations; tied: all experts share one "
+        "covariance, and the bounds apply to the mean over the experts",
         choices=("full", "diagonal", "tied"),
     )
-    n_samples: int = option(150, "samples per linear expert for its surrogate", minimum=2)
+    n_samples: int = option(150, "number of samples per linear expert for its surrogate", minimum=2)
     contexts: str = option(
         "resampled",
-        "contexts y of a linear expert z: drawn from p(y) q(z|y), or drawn from p(y) and weighted by q(z|y)/q(z) "
-        "(thesis 4.3.2)",
+        "contexts y of a linear expert z; resampled: drawn from p(y) q(z|y); weighted: drawn from p(y) and weighted "
+        "by q(z|y)/q(z) (thesis 4.3.2)",
         choices=("resampled", "weighted"),
     )
     surrogate: str = option(
-        "gradient", "fit the quadratic surrogate to gradients or values of the ratio", choices=("gradient", "value")
+        "gradient",
+        "whether the quadratic surrogate is fitted to gradients or to values of the log ratio",
+        choices=("gradient", "value"),
     )
-    n_contexts: int = option(1000, "contexts per neural expert for its update", minimum=1)
-    n_context_samples: int = option(10, "samples per context and neural expert", minimum=2)
+    n_contexts: int = option(1000, "number of contexts per neural expert for its update", minimum=1)
+    n_context_samples: int = option(10, "number of samples per context and neural expert", minimum=2)
     gating: GatingStepConfig = GatingStepConfig()
 
 
 @dataclass(frozen=True)
 class GradientStepsConfig(Settings):
-    """Settings of the M-step by gradients."""
+    """Settings of the M-step that follows gradients."""
 
-    n_steps: int = option(10, "steps of Adam per iteration", minimum=1)
+    n_steps: int = option(10, "number of Adam steps per iteration", minimum=1)
     step_size: float = option(0.01, "step size of Adam", minimum=0.0)
     n_contexts: int = option(
-        200, "contexts per step, with one sample of each expert; without contexts, samples of each expert", minimum=1
+        200,
+        "number of contexts per step, with one sample of each expert; for models without contexts, number of "
+        "samples of each expert",
+        minimum=1,
     )
 
 
 @dataclass(frozen=True)
 class StartConfig(Settings):
-    """Settings of the start, if none is given to `fit`.
+    """Settings of the initial model, which is used if no start is given to `fit`.
 
-    EIM keeps to the modes near its start, so the start is a part of the method. Its kinds, from the cheapest to the
-    most expensive:
+    EIM stays near the modes where it starts, so the start is a part of the method. These kinds of start are available,
+    from the cheapest to the most expensive:
 
     - "random": experts at random points of the data, each with the covariance of all data, and equal weights.
     - "k-means": the clusters of k-means (`initial_mixture_of_experts`).
-    - "em": the likeliest of several fits by EM from k-means.
-    - "closest": the fit by EM, or the subset of the components of the reference density that has the least reverse KL
-      to it. It costs nothing beyond the reference, which has more components than the model, each on one mode. The
-      start may then be all: compare the result with that of `n_iterations=0`. A single neural expert starts at the
-      branch of the data that is closest to a mixture of several. If the estimator is a network alone, there is no
-      reference, and linear experts start as with "em". So do all experts if the density is known.
+    - "em": the fit with the highest likelihood among several fits by EM from k-means.
+    - "closest": either the fit by EM or a subset of the components of the reference density, whichever has the smaller
+      reverse KL to the reference density. The reference has more components than the model, each on one mode. The
+      start needs no computation beyond the reference. It may already be the solution, so compare the result with the
+      result of `n_iterations=0`. A single neural expert starts at the branch of the data that is closest to a mixture
+      of several branches. If the estimator is a network alone, there is no reference, and linear experts start as with
+      "em". If the density is known, all experts start as with "em".
     """
 
     kind: str = option(
         "closest",
-        "start: random; k-means; em, a fit by EM; or closest, see `StartConfig`",
+        "kind of start: random points, clusters of k-means, a fit by EM, or the closest model; see `StartConfig`",
         choices=("closest", "em", "k-means", "random"),
     )
-    n_starts: int = option(8, "k-means starts; EM continues the one with the highest held-out likelihood", minimum=1)
-    em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
+    n_starts: int = option(
+        8, "number of k-means starts; EM continues the one with the highest held-out likelihood", minimum=1
+    )
+    em_iterations: int = option(40, "number of EM iterations after the k-means start", minimum=0)
 
 
 @dataclass(frozen=True)
 class ExactConfig(Settings):
     """Settings of the exact ratio to a target whose density is known."""
 
-    temperature: float = option(1.0, "weight of the entropy relative to the target's log density", minimum=1e-6)
-    n_contexts: int = option(0, "contexts of the data that each iteration uses, drawn at random; 0: all", minimum=0)
-    n_objective_samples: int = option(1000, "samples that estimate the objective for the history", minimum=2)
+    temperature: float = option(
+        1.0, "weight of the model's entropy relative to the log density of the target", minimum=1e-6
+    )
+    n_contexts: int = option(
+        0, "number of contexts of the data that each iteration draws at random; 0: use all contexts", minimum=0
+    )
+    n_objective_samples: int = option(1000, "number of samples that estimate the objective for the history", minimum=2)
     tolerance: float = option(
-        1e-20, "stop if the model changes by less than this KL per iteration", unit="nat", minimum=0.0
+        1e-20, "stop if the KL between the models of two iterations is less than this", unit="nat", minimum=0.0
     )
 
 
@@ -264,7 +290,7 @@ class EIMConfig(FamilyConfig):
 
     Examples
     --------
-    Settings of a group have dotted names. Presets can be changed in the same way:
+    Settings of a group have dotted names, which also change settings of presets:
 
     >>> from eim_ros.learning import EIMConfig, RatioConfig
     >>> config = EIMConfig(n_components=5, ratio=RatioConfig(estimator="plug-in"))
@@ -286,23 +312,28 @@ class EIMConfig(FamilyConfig):
     )
     """Settings that have no effect if the user gives an estimator of the density ratio."""
 
-    n_components: int = option(50, "number of experts; the initial number if it adapts", minimum=1)
-    n_iterations: int = option(40, "iterations", minimum=0)
+    n_components: int = option(
+        50, "number of experts; if components are added or deleted, the initial number", minimum=1
+    )
+    n_iterations: int = option(40, "maximum number of iterations", minimum=0)
     update: str = option(
         "structured",
-        "M-step: closed form in trust regions, or reparameterised gradients (EIM-US, thesis 6.1)",
+        "kind of M-step; structured: closed-form updates in trust regions; unstructured: reparameterised gradients "
+        "(EIM-US, thesis 6.1)",
         choices=("structured", "unstructured"),
     )
-    kl_term: bool = option(True, "include KL(model || last model) in the objective; EIM-KL omits it (thesis 6.1)")
+    kl_term: bool = option(
+        True, "whether the objective includes KL(model || last model); the variant EIM-KL omits it (thesis 6.1)"
+    )
     n_selection_samples: int = option(
         1000,
-        "samples that decide whether the new model is better than the best one; 0: return the last model",
+        "number of samples that decide whether the new model is better than the best one; 0: return the last model",
         minimum=0,
     )
     plateau_window: int = option(
         5,
-        "iterations after which the run stops if the held-out KL(model || data), or the objective for a known density, "
-        "has not improved by more than its noise; 0: never stop",
+        "number of iterations after which the run stops if its objective has not improved by more than its noise; "
+        "the objective is the held-out KL(model || data), or the ELBO for a known density; 0: never stop early",
         minimum=0,
     )
     ratio: RatioConfig = RatioConfig()
@@ -314,17 +345,17 @@ class EIMConfig(FamilyConfig):
 
     @classmethod
     def known_density(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for a target with a known density; `settings` replace some of them."""
+        """Return the defaults for a target with a known density, with `settings` replaced by name."""
         preset = {"n_iterations": 1000, "start.n_starts": 10, "m_step.gating.gradient": "natural", "plateau_window": 20}
         return cls.from_mapping(preset).replace(**settings)
 
     @classmethod
     def thesis(cls, **settings: Any) -> EIMConfig:
-        """Return the settings of the thesis, where they differ from the defaults; `settings` replace some of them.
+        """Return the defaults with the settings that the thesis uses, with `settings` replaced by name.
 
-        The network alone estimates the ratio and is always used (4.3.1), contexts have importance weights (4.3.2),
-        quadratic surrogates are fitted to values of the ratio (4.1.2), the gating is refitted to the updated
-        probabilities (4.2.1), the bounds are those of most experiments (table B.1), and the last model is returned.
+        A network alone estimates the ratio and is always used (4.3.1). Contexts have importance weights (4.3.2).
+        Quadratic surrogates are fitted to values of the ratio (4.1.2), and the gating is refitted to the updated
+        probabilities (4.2.1). The bounds are those of most experiments (table B.1). The run returns the last model.
         """
         preset = {
             "n_iterations": 300,
@@ -345,11 +376,12 @@ class EIMConfig(FamilyConfig):
 
     @classmethod
     def kinematic(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for a ratio with forward kinematics as inputs; `settings` replace some of them.
+        """Return the defaults for a density ratio that uses forward kinematics, with `settings` replaced by name.
 
         Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient. The
-        gating loses entropy slowly, so that several experts remain for each pose. The run has a fixed length, because
-        the KL also rises as the smoothing of the contexts decreases.
+        bound on the gating's loss of entropy is small, so that several experts remain for each pose. The run has a
+        fixed length because a rising KL does not mean the end of progress here: the KL also rises as the smoothing of
+        the contexts decreases.
         """
         preset = {
             "n_iterations": 80,
@@ -370,7 +402,7 @@ class EIMConfig(FamilyConfig):
 
     @classmethod
     def known_kinematics(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for inference with known kinematics; `settings` replace some of them."""
+        """Return the defaults for inference with known kinematics, with `settings` replaced by name."""
         preset = {
             "n_components": 1000,
             "n_iterations": 100,
@@ -389,7 +421,7 @@ class EIMConfig(FamilyConfig):
 
     @property
     def resolved_m_step(self) -> MStepConfig:
-        """Settings of the M-step, with the choice "auto" of the gating's gradient resolved to "plain" or "natural"."""
+        """Settings of the M-step, in which the gating's gradient "auto" is replaced by "plain" or "natural"."""
         if self.m_step.gating.gradient != "auto":
             return self.m_step
         return self.m_step.replace("gating.gradient", "natural" if self.adaptation.add_every > 0 else "plain")
@@ -410,7 +442,7 @@ class EMConfig(FamilyConfig):
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)
     tolerance: float = option(
-        1e-4, "stop when the mean log-likelihood rises by less than this", unit="nat", minimum=0.0
+        1e-4, "stop when an iteration raises the mean log-likelihood by less than this", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
         1e-6,
@@ -419,22 +451,24 @@ class EMConfig(FamilyConfig):
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts: full; diagonal; tied, one covariance of all experts; or spherical",
+        "covariances of linear experts; full: no restriction; diagonal: no correlations; tied: all experts share one "
+        "covariance; spherical: equal variances in all directions",
         choices=("full", "diagonal", "tied", "spherical"),
     )
     gating_iterations: int = option(
         5,
-        "L-BFGS iterations of the gating per M-step; 1: a single step, which uses the curvature of the steps before",
+        "number of L-BFGS iterations of the gating per M-step; 1: a single step, which uses the curvature of earlier "
+        "steps",
         minimum=1,
     )
-    n_starts: int = option(1, "runs from different starts; the best is kept", minimum=1)
+    n_starts: int = option(1, "number of runs from different starts; the best result is kept", minimum=1)
     n_candidates: int = option(
-        2, "k-means clusterings of which a start of linear experts is the most likely one", minimum=1
+        2, "number of k-means clusterings; linear experts start from the most likely one", minimum=1
     )
     patience: int = option(
-        10, "iterations without a rise of the likelihood of the validation data that end a fit", minimum=1
+        10, "number of iterations without a rise of the validation likelihood after which a fit ends", minimum=1
     )
-    hard: bool = option(False, "assign each point to its most probable expert only")
+    hard: bool = option(False, "whether each point is assigned to its most probable expert only")
 
 
 @dataclass(frozen=True)
@@ -451,24 +485,27 @@ class TruncatedEMConfig(Settings):
 
     n_components: int = option(1000, "number of experts", minimum=1)
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)
-    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
+    tolerance: float = option(
+        1e-4, "stop when an iteration raises the mean free energy by less than this", unit="nat", minimum=0.0
+    )
     covariance_floor: float = option(
         1e-6,
         "smallest variance of an expert in any direction, relative to that of the data without outliers",
         minimum=0.0,
     )
-    gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
+    gating_iterations: int = option(2, "number of L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "search for the components of a point: full, among all components; partial, among neighbours; selection, among "
-        "those with near means; auto, partial search, or exact EM below dense_below components",
+        "where the components of a point are searched; full: among all components; partial: among neighbours of its "
+        "last components; selection: among components with near means; auto: partial, or exact EM below dense_below "
+        "components",
         choices=("auto", "full", "partial", "selection"),
     )
-    dense_below: int = option(200, "number of components from which auto truncates", minimum=0)
-    n_states: int = option(5, "number C' of components that share a point", minimum=1)
-    n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
-    n_random: int = option(1, "random candidates per point", minimum=0)
+    dense_below: int = option(200, "number of components from which search auto truncates the posteriors", minimum=0)
+    n_states: int = option(5, "number C' of components in the truncated posterior of a point", minimum=1)
+    n_neighbours: int = option(16, "number G of neighbours of each component, including itself", minimum=1)
+    n_random: int = option(1, "number of random candidates per point", minimum=0)
     patience: int = option(
-        10, "iterations without a rise of the likelihood of the validation data that end a fit", minimum=1
+        10, "number of iterations without a rise of the validation likelihood after which a fit ends", minimum=1
     )
-    n_selected: int = option(16, "components per point that the selection function suggests", minimum=1)
+    n_selected: int = option(16, "number of components per point that the selection function suggests", minimum=1)

@@ -26,10 +26,10 @@ class Pairs:
     Attributes
     ----------
     context : Tensor (n_samples, n_context)
-        Has no columns if only samples were given.
+        It has no columns if only samples were given.
     sample : Tensor (n_samples, n_dims)
     conditional : bool
-        Whether contexts were given, even without columns. If so, the result is a mixture of experts, otherwise a
+        Whether contexts were given; they may have no columns. If so, learners return a mixture of experts, otherwise a
         Gaussian mixture.
     weight : Tensor (n_samples,), optional
         Positive weights of the samples, with a mean of one. None means equal weights.
@@ -75,7 +75,7 @@ RowsT = TypeVar("RowsT", Pairs, Tensor)
 
 
 def random_rows(rows: RowsT, n: int, generator: torch.Generator) -> RowsT:
-    """Return `n` distinct rows in random order; return all rows if there are no more than `n`, or if `n` is 0."""
+    """Return `n` distinct rows in random order. If `n` is 0 or at least the number of rows, return all of them."""
     if n == 0 or n >= len(rows):
         return rows
     return rows[torch.randperm(len(rows), generator=generator, device=generator.device)[:n]]
@@ -84,62 +84,67 @@ def random_rows(rows: RowsT, n: int, generator: torch.Generator) -> RowsT:
 def checked_data(data: Any) -> Pairs:
     """Validate data and convert them to float64 tensors.
 
-    The data are samples (n, d), or a pair (context (n, dy), sample (n, dx)), which is a tuple or list of length two
-    whose parts are matrices. `Pairs` are validated already, and returned unchanged. Data that are empty, are not
-    numbers, are not finite, or have the wrong shape raise `DataError`.
+    The data are samples (n, d) or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of two matrices.
+    `Pairs` were validated before, and are returned unchanged. Data that are empty, are not numbers, are not finite, or
+    have the wrong shape raise `DataError`.
     """
     if isinstance(data, Pairs):
         return data
     if data is None:
-        raise DataError("no data are given; give samples, a matrix (n, d), or a pair (context, sample) of matrices")
+        raise DataError("no data were given; give samples as a matrix (n, d), or a pair of matrices (context, sample)")
     conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
     if conditional:
         context, sample = (_as_tensor(part) for part in data)
     elif isinstance(data, (tuple, list)) and any(hasattr(part, "shape") for part in data):
         raise DataError(
-            "data must be samples (n, d) or a pair (context (n, dy), sample (n, dx)) of matrices, got a "
-            f"{type(data).__name__} of shapes {[tuple(np.shape(part)) for part in data]}",
+            "data must be samples (n, d) or a pair of matrices (context (n, dy), sample (n, dx)), got a "
+            f"{type(data).__name__} of arrays with shapes {[tuple(np.shape(part)) for part in data]}",
             type(data).__name__,
         )
     else:
         sample = _as_tensor(data)
         if sample.dim() != 2:
             raise DataError(
-                "data must be samples, a matrix (n, d), or a pair (context, sample) of matrices, got shape "
-                f"{tuple(sample.shape)}" + ("; reshape(-1, 1) makes a matrix of a vector" if sample.dim() == 1 else ""),
+                "data must be samples (n, d) or a pair of matrices (context, sample), got an array of shape "
+                f"{tuple(sample.shape)}" + ("; data.reshape(-1, 1) has one column" if sample.dim() == 1 else ""),
                 tuple(sample.shape),
             )
         context = sample.new_zeros(len(sample), 0)
     if len(context) != len(sample):
         raise DataError(
-            f"context (n, dy) and sample (n, dx) must be of equal length, got {tuple(context.shape)} and "
+            f"context (n, dy) and sample (n, dx) must have equally many rows, got shapes {tuple(context.shape)} and "
             f"{tuple(sample.shape)}",
             tuple(sample.shape),
         )
     if len(sample) == 0 or sample.shape[1] == 0:
-        raise DataError("the data set is empty", tuple(sample.shape))
+        raise DataError("the data set is empty; give at least one sample with at least one column", tuple(sample.shape))
     for name, part in (("context", context), ("sample", sample)):
         if not all_finite(part):
             bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
             raise DataError(
-                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+                f"{name} has NaN or infinite entries in {len(bad)} rows, the first of which is row {int(bad[0])}; "
+                "remove these rows",
+                int(bad[0]),
             )
     return Pairs(context, sample, conditional)
 
 
 def weighted(data: Any, weights: Any) -> Pairs:
-    """Validate data and their weights (n_samples,), drop data of weight zero, and scale the weights to a mean of one.
+    """Validate data and their weights (n_samples,), drop rows of weight zero, and scale the weights to a mean of one.
 
-    Invalid data, and weights that are not finite, are negative, are all zero, or have another length raise `DataError`.
+    Invalid data raise `DataError`, as do weights that are not finite, are negative, are all zero, or have another
+    length.
     """
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:
         raise DataError(
-            f"sample_weight must have one weight per sample, ({len(pairs)},), got shape {tuple(weight.shape)}",
+            f"sample_weight must have one weight per sample, shape ({len(pairs)},), got shape {tuple(weight.shape)}",
             tuple(weight.shape),
         )
     if not bool(torch.isfinite(weight).all() and (weight >= 0.0).all() and (weight > 0.0).any()):
-        raise DataError("sample_weight must be finite and not negative, with a positive sum", weight)
+        raise DataError(
+            "sample_weight must be finite and not negative, and at least one weight must be positive", weight
+        )
     weight = weight.to(pairs.sample.device)
     rows = replace(pairs, weight=weight)[weight > 0.0]
     assert rows.weight is not None
@@ -147,20 +152,22 @@ def weighted(data: Any, weights: Any) -> Pairs:
 
 
 def checked_contexts(context: Any) -> Tensor:
-    """Validate contexts and return them as a float64 tensor (n, n_context); one row without columns for None.
+    """Validate contexts and return them as a float64 tensor (n, n_context). None becomes one row without columns.
 
     Contexts that are empty, are not numbers, are not finite, or are not a matrix raise `DataError`.
     """
     if context is None:
         return torch.zeros(1, 0, dtype=torch.float64)
     if _n_axes(context) != 2:
-        raise DataError(f"contexts must be a matrix (n, n_context), got shape {tuple(np.shape(context))}", context)
+        raise DataError(
+            f"contexts must be a matrix (n, n_context), got an array of shape {tuple(np.shape(context))}", context
+        )
     places = _as_tensor(context)
     return checked_data((places, torch.zeros(len(places), 1, dtype=torch.float64))).context
 
 
 def has_samples(data: Any) -> bool:
-    """Return whether data contain samples, that is, they are neither None nor a pair (context, None)."""
+    """Return whether data contain samples, which is false for None and for a pair (context, None)."""
     contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
     return data is not None and not contexts_only
 
@@ -174,7 +181,7 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
         return checked_data(data)
     if initial is None:
         raise DataError(
-            "give samples from which a start is made, or an initial model, as in fit(start=...); GMMVI needs "
+            "the fit has nothing to start from; give samples, or an initial model as in fit(start=...). GMMVI needs "
             "neither if the target has an event_shape"
         )
     if data is None:
@@ -185,12 +192,12 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
     """Return the initial model as a mixture of experts with the dtype of the data, on their device.
 
-    A start that is not a mixture, or has other dimensions than the data, raises `DistributionError`.
+    A start that is not a mixture, or that differs from the data in its dimensions, raises `DistributionError`.
     """
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(
-            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; contexts "
-            "and samples are given as one pair: fit((context, sample))",
+            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; if you "
+            "meant contexts and samples, give them as one pair: fit((context, sample))",
             type(initial).__name__,
         )
     if isinstance(initial, GaussianMixture):
@@ -198,7 +205,9 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
     sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])
     if sizes != expected:
         raise DistributionError(
-            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
+            f"the initial model has (n_dims, n_context) = {sizes}, but the data have {expected}; give a start with "
+            "the dimensions of the data",
+            sizes,
         )
     like = data.sample
     is_alike = (initial.dtype, initial.device) == (like.dtype, like.device)

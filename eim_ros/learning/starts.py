@@ -30,13 +30,16 @@ from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 
-START_ITERATIONS = 50  # L-BFGS iterations that fit a neural gating to the probabilities of a linear one
-LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
-FAR_OUT = 3.0  # distance of an outlier, in units of the deviation of n others times sqrt(n), when it is clustered
-SOFTENING = 0.01  # share of every label that is spread over all components when the gating is fitted
+START_ITERATIONS = 50  # number of L-BFGS iterations that fit a neural gating to the probabilities of a linear one
+# Minimum variance relative to the variance of the data. A cluster may consist of one point, which has no variance.
+LEAST_FLOOR = 1e-6
+# Outliers are moved to this distance before the clustering. The unit is sqrt(n) times the standard deviation of the
+# other n points.
+FAR_OUT = 3.0
+SOFTENING = 0.01  # share of every label that is spread evenly over all components before the gating is fitted
 GATING_ITERATIONS, GATING_L2 = 30, 1e-4
-FEW_POINTS = 5000  # candidates are compared at a random subset of at least this number of points
-POINTS_PER_COMPONENT = 50  # smallest size of the subset per component
+FEW_POINTS = 5000  # candidates are compared on a random subset of the data, which has at least this number of points
+POINTS_PER_COMPONENT = 50  # minimum number of points per component in this subset
 MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
 FIT = FitSettings(60, 1e-4)
 
@@ -46,9 +49,9 @@ def k_means(
 ) -> Tensor:
     """Cluster points (n_points, n_dims) by k-means; return the cluster of each point, (n_points,) of int64.
 
-    There must be at least `n_clusters` points, with columns scaled to comparable units. Clusters may be empty if points
-    are duplicated. The generator may be on another device than the points. There are at most `n_iterations` of Lloyd's
-    iterations. `weight` (n_points,) holds the weights of the points, which are equal by default.
+    There must be at least `n_clusters` points, and their columns must have comparable scales. Clusters may be empty if
+    points are duplicated. The generator may be on another device than the points. `n_iterations` is the maximum number
+    of Lloyd's iterations. `weight` (n_points,) contains the weights of the points, which are equal by default.
     """
     uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device)
     columns = points.detach().T.to("cpu", torch.float64)
@@ -63,8 +66,8 @@ def initial_mixture_of_experts(
     """Return linear experts and a softmax gating that are fitted to k-means clusters of the data.
 
     The data are contexts (n_samples, n_context) and samples (n_samples, n_dims). `covariance_floor` is the minimum
-    variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6. Fewer
-    samples than components raise `DataError`.
+    variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6. `DataError`
+    is raised if there are fewer samples than components.
     """
     return likeliest_start(Pairs(context, sample), n_components, 1, generator, covariance_floor)
 
@@ -74,10 +77,10 @@ def likeliest_start(
 ) -> MixtureOfExperts:
     """Return the most likely of several initial mixtures, each from its own k-means clustering.
 
-    Without contexts, every second clustering measures distances in the units of the data instead of standardised ones.
-    Neither is better for all data: standardised distances suit columns of different units. The others suit principal
-    components, whose variances show their importance. Large data sets are clustered by a random subset. Fewer samples
-    than components raise `DataError`.
+    If there are no contexts, every second clustering measures distances in the units of the data, and the others
+    measure standardised distances. Neither is better for all data. Standardised distances suit columns with different
+    units. Distances in the units of the data suit principal components, whose variances show their importance. Of large
+    data sets, only a random subset is clustered. `DataError` is raised if there are fewer samples than components.
     """
     if n_components > len(data):
         raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))
@@ -107,15 +110,15 @@ def mixture_of_clusters(
 ) -> MixtureOfExperts:
     """Return linear experts and a softmax gating that are fitted to the given clusters.
 
-    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution. The
-    other arguments are those of `initial_mixture_of_experts`.
+    The labels (n_samples,) of int64 are the clusters of the points. The expert of an empty cluster is fitted to all
+    data. The other arguments are those of `initial_mixture_of_experts`.
     """
     return _Clustered.from_data(context, sample, None).mixture(labels, n_components, covariance_floor)
 
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Standardised data for clustering; each cluster becomes an expert.
+    """Standardised data that are clustered, so that each cluster becomes an expert.
 
     `products` (n_samples, n_products) contains the weighted products of the coordinates `joint`.
     """
@@ -134,15 +137,15 @@ class _Clustered:
 
     @property
     def points(self) -> Tensor:
-        """Points for the clustering; outliers are moved nearer, but still outweigh all other points together.
+        """Points for the clustering. Outliers are moved nearer, but still outweigh all other points together.
 
-        Each outlier then tends to get its own cluster, and the other columns still count.
+        Each outlier then tends to get its own cluster, and the other columns still matter.
         """
         farthest = FAR_OUT * len(self.joint) ** 0.5
         return self.joint.clamp(-farthest, farthest)
 
     def mixture(self, labels: Tensor, n_components: int, covariance_floor: float) -> MixtureOfExperts:
-        """Return the model of the clusters; see `mixture_of_clusters`."""
+        """Return the model of the clusters that `mixture_of_clusters` describes."""
         n_dims, products = self.units.n_dims, self.products
         sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
         overall = products.sum(0) / n_components
@@ -164,9 +167,10 @@ class _Clustered:
 
 
 def random_start(context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator) -> MixtureOfExperts:
-    """Return linear experts at random samples, without slopes, with the covariance of all samples and equal weights.
+    """Return linear experts that are centred at random samples.
 
-    The data are contexts (n_samples, n_context) and samples (n_samples, n_dims).
+    The experts have equal weights, no slopes, and the covariance of all samples. The data are contexts
+    (n_samples, n_context) and samples (n_samples, n_dims).
     """
     data = random_rows(Pairs(context, sample), n_components, generator)
     if len(data) < n_components:
@@ -192,7 +196,7 @@ def branching_start(
 ) -> MixtureOfExperts:
     """Return neural experts that start as linear regressions, each for one branch of the data.
 
-    The arguments are those of `initial_mixture_of_experts`, with the kinds of experts and gating in `config`.
+    `config` selects the kinds of experts and gating. The other arguments are those of `initial_mixture_of_experts`.
     """
     if n_components > len(sample):
         raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
@@ -212,7 +216,7 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    Its expert covers a main mode. The KL is averaged over contexts (n_samples, n_context), with one sample
+    This expert covers one of the main modes. The KL is averaged over contexts (n_samples, n_context), with one sample
     per context and expert.
     """
     experts = model.experts(context)
@@ -230,8 +234,9 @@ def with_networks(
 ) -> MixtureOfExperts:
     """Convert a linear model to the kinds of experts and gating in the settings.
 
-    Neural experts equal the linear ones exactly; a neural gating approximates the linear one. Contexts of the data
-    (n_samples, n_context) standardise the networks' inputs, and a neural gating is fitted at them.
+    Neural experts equal the linear ones exactly; a neural gating approximates the linear one. The contexts of the data
+    (n_samples, n_context) determine the standardisation of the networks' inputs, and a neural gating is fitted at these
+    contexts.
     """
     gating, experts = model.gating, model.experts
     if config.expert_kind == "neural" and isinstance(experts, LinearExperts):

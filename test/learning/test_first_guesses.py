@@ -103,7 +103,7 @@ GUESSES = [
     ("EM(n_components=2).fit(data, callback=print)", "unexpected keyword argument 'callback'"),
     ("EIM(n_components=2).fit(data, sample_weight=data[:, 0])", "rows of the data in proportion to their weights"),
     ("EIM(n_components=2).fit(data, validation_data=data)", r"ratio\.validation_share"),
-    ("EM(n_components=2).fit()", "no data are given"),
+    ("EM(n_components=2).fit()", "no data were given"),
     ("EM(n_components=2).fit(data, seed=3)", "unexpected keyword argument 'seed'"),
     ("EM(n_components=2).predict(data)", "'EM' object has no attribute 'predict'"),
     ("EM(num_components=3, lr=2)", "n_components"),

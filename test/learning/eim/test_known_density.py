@@ -227,8 +227,8 @@ def test_start_at_the_target_stays_there():
 @pytest.mark.parametrize(
     ("data", "start", "error", "reason"),
     [
-        (None, None, DataError, "give samples from which a start is made"),
-        ((torch.zeros(3, 1), None), None, DataError, "give samples from which a start is made"),
+        (None, None, DataError, "nothing to start from; give samples"),
+        ((torch.zeros(3, 1), None), None, DataError, "nothing to start from; give samples"),
         (torch.zeros(3, 2), None, DataError, "as many points"),
         (torch.full((60, 2), torch.nan), None, DataError, "NaN"),
         (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
