@@ -1,8 +1,8 @@
 """Base class of the learners, which turns settings, data and an initial model into a fitted model.
 
-A subclass implements `prepare`, which converts the data to an algorithm and its initial state; `run_loop` does the
-rest. Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` wraps
-an algorithm, and stops it early by the likelihood of validation data.
+A subclass implements `prepare`, which turns the data into an algorithm and its initial state. `run_loop` does the rest.
+Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` wraps an algorithm
+and stops it early, when the likelihood of validation data does not rise any more.
 """
 
 from __future__ import annotations
@@ -66,22 +66,26 @@ GIVEN_TO_FIT = {
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
-    """Return the settings of a learner: `config` or the defaults of the class `kind`, with `settings` replaced by name.
+    """Return `config`, or the defaults of the class `kind` if it is None, with `settings` replaced by name.
 
-    An unknown name, a value that is out of bounds, or another class of `config` raise `ConfigurationError`, which
-    suggests similar names.
+    An unknown name, a value that is out of bounds, or a `config` of another class raises `ConfigurationError`. For an
+    unknown name, the error suggests similar names.
     """
     if config is not None and not isinstance(config, kind):
-        named = f" or {kind.__name__}.named(...)" if hasattr(kind, "named") else ""
+        named = f", such as {kind.__name__}.named(...)" if hasattr(kind, "named") else ""
         raise ConfigurationError(
-            f"the settings must be keywords or a {kind.__name__}, as in n_components=10{named}, got {config!r}", config
+            f"the settings must be keywords, as in n_components=10, or a {kind.__name__}{named}, got {config!r}", config
         )
     known = set(field_types(kind))
     for name in settings:
         if name not in known and NAMES_ELSEWHERE.get(name) in known | {"seed"}:
-            raise ConfigurationError(f"unknown setting {name}; here it is {NAMES_ELSEWHERE[name]}", name)
+            raise ConfigurationError(
+                f"unknown setting {name}; in this package it is called {NAMES_ELSEWHERE[name]}", name
+            )
         if name not in known and name in GIVEN_TO_FIT:
-            raise ConfigurationError(f"unknown setting {name}; it is given to fit, as in {GIVEN_TO_FIT[name]}", name)
+            raise ConfigurationError(
+                f"unknown setting {name}; give it to fit instead, as in {GIVEN_TO_FIT[name]}", name
+            )
     if config is None:
         config = kind()
     return config.replace(**settings) if settings else config
@@ -90,7 +94,7 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
 def checked_seed(seed: Any) -> int:
     """Return the seed if it is a non-negative integer; otherwise raise `ConfigurationError`."""
     if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise ConfigurationError(f"seed must be a whole number from 0 on, got {seed!r}", seed)
+        raise ConfigurationError(f"seed must be a non-negative integer, got {seed!r}", seed)
     return int(seed)
 
 
@@ -99,25 +103,28 @@ def generator_from(
 ) -> torch.Generator:
     """Return the generator, or a new one with the given seed on the given device if it is None.
 
-    `only_on_cpu` names a learner that refuses generators of other devices. Any other value raises `ConfigurationError`.
+    `only_on_cpu` is the name of a learner that refuses generators on other devices. A refused generator, or another
+    kind of object, raises `ConfigurationError`.
     """
     if generator is None:
         return torch.Generator(device).manual_seed(seed)
     if not isinstance(generator, torch.Generator):
         raise ConfigurationError(
-            f"generator must be a torch.Generator, got {generator!r}; a seed is given to the learner, as in EM(seed=3)",
+            f"generator must be a torch.Generator, got {generator!r}; to set a seed, give it to the learner, as in "
+            "EM(seed=3)",
             generator,
         )
     if only_on_cpu and generator.device.type != "cpu":
         raise ConfigurationError(
-            f"{only_on_cpu} runs on the CPU only; its generator must not be on {generator.device}",
+            f"{only_on_cpu} runs on the CPU only, but the generator is on {generator.device}; give a generator on "
+            "the CPU",
             str(generator.device),
         )
     return generator
 
 
 def device_of(data: Any) -> torch.device:
-    """Return the device of the first tensor in data, or in a pair of context and sample; the CPU for other arrays."""
+    """Return the device of the first tensor in the data, or the CPU for other arrays."""
     parts = (data.sample,) if isinstance(data, Pairs) else data if isinstance(data, (tuple, list)) else (data,)
     return next((part.device for part in parts if isinstance(part, Tensor)), CPU)
 
@@ -136,35 +143,39 @@ def checked_device(name: str) -> str:
     if device.type == "cuda":
         n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if not n_devices:
-            raise ConfigurationError("this PyTorch sees no CUDA device; use cpu", name)
+            raise ConfigurationError(f"{name} cannot be used because PyTorch finds no CUDA device; use cpu", name)
         if (device.index or 0) >= n_devices:
-            raise ConfigurationError(f"there is no {name}; this PyTorch sees {n_devices} CUDA devices", name)
+            raise ConfigurationError(
+                f"there is no device {name}, because PyTorch finds only {n_devices} CUDA device(s), numbered from 0; "
+                "use one of them",
+                name,
+            )
     return name
 
 
 @dataclass(frozen=True)
 class Prepared(Generic[StateT]):
-    """Arguments of `run_loop`, and the data that identify the run."""
+    """Arguments of `run_loop`, together with the data that identify the run."""
 
     algorithm: Algorithm[StateT]
     state: StateT  # initial state
     n_iterations: int  # maximum number of iterations
     data: Pairs  # training data, in their original units
-    # Initial model. It is part of the identity of the run if there are no samples.
+    # Initial model. If there are no samples, it is part of the identity of the run.
     start: MixtureOfExperts | None = None
     # function that returns True if no further iteration is possible from a state; see `run_loop`
     exhausted: Callable[[StateT], bool] | None = None
-    # function that returns True if the run returns its initial model, see `run_loop`
+    # function that returns True if the run returns its initial model; see `run_loop`
     unchanged: Callable[[History], bool] | None = None
-    validation: Pairs | None = None  # data that end the run
+    validation: Pairs | None = None  # data whose likelihood decides when the run ends
 
     def validated(self, validation_data: Any, patience: int) -> Prepared[Any]:
-        """Return the arguments of a run that validation data end; see `Validated`."""
+        """Return the arguments of a run that `Validated` ends when the validation likelihood does not rise."""
         data = checked_data(validation_data)
         sizes = [(part.context.shape[1], part.sample.shape[1]) for part in (data, self.data)]
         if sizes[0] != sizes[1] or data.conditional != self.data.conditional:
             raise DataError(
-                f"validation_data must have the columns of the data, (n_context, n_dims) {sizes[1]}, got {sizes[0]}",
+                f"validation_data must have the same (n_context, n_dims) as the data, {sizes[1]}, got {sizes[0]}",
                 sizes[0],
             )
         model = self.state.model
@@ -188,9 +199,9 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     """
 
     Config: ClassVar[type[Settings]]  # class of the settings
-    # settings that a resumed run may change because they only limit its length
+    # settings that may change when a run is resumed, because they only limit its length
     bounds: ClassVar[tuple[str, ...]] = ("n_iterations",)
-    # arguments of `fit` that the learner does not support, with their remedies
+    # arguments of `fit` that the learner does not support, with the alternative that the error message suggests
     refused: ClassVar[Mapping[str, str]] = {
         "sample_weight": "draw rows of the data in proportion to their weights",
         "validation_data": "compare the scores of several fits",
@@ -240,14 +251,16 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         start : MixtureOfExperts, GaussianMixture or FittedModel, optional
             Initial model, for example the result of an earlier fit. By default, the learner creates one.
         sample_weight : array or Tensor (n_samples,), optional
-            Weights of the samples; a weight of 2 counts like a repeated sample. Only `EM` supports it.
+            Weights of the samples. A weight of 2 has the same effect as including the sample twice. Only `EM` supports
+            weights.
         validation_data : as `data`, optional
-            Data that end the fit when their mean log-likelihood has not risen for `patience` iterations. The model of
-            their highest likelihood is returned. Only `EM` and `TruncatedEM` support it. The history then also holds
-            the `validation_log_likelihood` of the model after each iteration [nat].
+            The fit ends when the mean log-likelihood of these data has not risen for `patience` iterations, and it
+            returns the model with their highest likelihood. The history then also contains the
+            `validation_log_likelihood` of the model after each iteration [nat]. Only `EM` and `TruncatedEM` support
+            validation data.
         generator : torch.Generator, optional
-            Source of all randomness. The fit runs on its device. By default, it has the learner's seed and the device
-            of the data.
+            Source of all randomness. The fit runs on the generator's device. The default is a new generator with the
+            learner's seed on the device of the data.
         run : RunOptions
             Callbacks, printed progress and checkpoints.
 
@@ -259,11 +272,12 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         Raises
         ------
         ConfigurationError
-            If the settings are not possible for this model.
+            If the settings do not fit the model.
         DataError
             If there are fewer samples than components, or if the data are empty, not finite, or of unequal length.
         DistributionError
-            If the initial model has other dimensions than the data, or gives them zero density.
+            If the initial model and the data differ in their dimensions, or the data have zero density under the
+            initial model.
         """
         expect(run, RunOptions, "run")
         started = time.process_time()
@@ -303,7 +317,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         )
 
     def _described(self) -> dict[str, Any]:
-        """Return further entries of `FitResult.origin` that identify a run."""
+        """Return additional entries of `FitResult.origin` that identify a run."""
         return {}
 
     def _randomness(self, generator: torch.Generator | None, data: Any) -> torch.Generator:
@@ -327,7 +341,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         return digest.hexdigest()
 
     def _finished(self, result: FitResult[StateT]) -> FitResult[StateT]:
-        """Return the result that `fit` gives to the caller; subclasses may replace it."""
+        """Return the result that `fit` returns to the caller. Subclasses may replace it."""
         return result
 
 
@@ -387,7 +401,7 @@ class Validated:
         )
 
     def finished(self, history: History) -> bool:
-        """Return whether the learner has converged or the likelihood has not risen.
+        """Return whether the learner has converged, or the likelihood has not risen for `patience` iterations.
 
         If EM has several starts, only the last one ends early.
         """

@@ -1,8 +1,8 @@
 """Training loop shared by all learners, with stopping rules, history and checkpoints, and the fitted model it returns.
 
-A learner is a sequence of steps. Each step maps an immutable state to the next state and a record of named numbers. A
-state can be exported as named tensors, for example parameters, optimiser state and random generator. A later run can
-continue from them with bitwise equal results.
+A learner runs in steps. Each step maps an immutable state to the next state and a record of named numbers. A state can
+be exported as named tensors, which contain for example the parameters and the states of the optimiser and the random
+generator. A later run can continue from these tensors with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
 from eim_ros.learning.models.standardisation import linear_parts
 
-CHUNK_ELEMENTS = 4_194_304  # probabilities per block, which bounds the memory
+CHUNK_ELEMENTS = 4_194_304  # number of probabilities per block, which limits the memory
 EQUAL = 1e-9  # relative difference of parameters that count as equal
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
 Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
 """Called with the new state and its record after each iteration. The run stops if it returns True."""
-# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
-# progress. The noise of the objective may hide it.
+# If the standard errors in a window sum to less than this fraction of their sum in the previous window, the run still
+# makes progress, even if the noise of the objective hides it.
 STEADY = 0.97
-NEGLIGIBLE = 1e-4  # differences of the objective that do not count as progress [nat]
+NEGLIGIBLE = 1e-4  # smaller rises and standard errors of the objective are negligible [nat]
 UNCHANGED_MESSAGE = (
-    "EIM changed nothing: the model is the one that it started from, by default a fit by EM, because the density ratio "
-    "shows no difference to the data that exceeds its noise"
+    "EIM changed nothing: the model is the one that it started from, by default a fit by EM. The estimated density "
+    "ratio shows no difference between the model and the data that exceeds its noise"
 )
-OUTLIER = 100.0  # a fall of the objective by this many standard errors is an outlier
+OUTLIER = 100.0  # a drop of the objective by more than this many standard errors is an outlier
 ResultT = TypeVar("ResultT")
 
 
 class Status(str, Enum):
-    """Reason why a run ended. It is returned, never raised as an exception.
+    """Reason why a run ended. It is part of the result and never raised as an exception.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class FittedModel:
     Attributes
     ----------
     mixture_of_experts : MixtureOfExperts
-        The model. A Gaussian mixture is stored as a mixture of experts with `n_context` 0.
+        The fitted model. A Gaussian mixture is stored as a mixture of experts with `n_context` 0.
     conditional : bool
         Whether the model was fitted to data with contexts.
 
@@ -132,7 +132,7 @@ class FittedModel:
         Parameters
         ----------
         data : array or Tensor, or pair of them
-            Samples (n_samples, n_dims). If the model is conditional, a pair of contexts (n_samples, n_context) and
+            Samples (n_samples, n_dims). A conditional model needs a pair of contexts (n_samples, n_context) and
             samples.
 
         Returns
@@ -143,7 +143,7 @@ class FittedModel:
         Raises
         ------
         DataError
-            If the data do not have the dimensions of the model, or are not finite.
+            If the dimensions of the data differ from those of the model, or the data are not finite.
         """
         model = self.mixture_of_experts
         return self._of_rows(data, lambda context, sample: model.log_joint(context, sample).argmax(-1))
@@ -173,7 +173,8 @@ class FittedModel:
     def n_parameters(self) -> int:
         """Number of free parameters of a linear model.
 
-        Covariances count as diagonal, spherical or tied if their values are. Neural models raise `DistributionError`.
+        The values of the covariances decide whether they count as diagonal, spherical or tied. Neural models raise
+        `DistributionError`.
         """
         _, experts = linear_parts(self.mixture_of_experts)
         n_components, n_dims, n_inputs = experts.n_components, experts.n_dims, experts.n_context + 1
@@ -197,7 +198,7 @@ class FittedModel:
     def sample(self, n: int | Sequence[int] = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draw samples (n, n_dims) from a model without contexts.
 
-        A conditional model raises `DistributionError`; use `model(context).sample(n)` for it.
+        A conditional model raises `DistributionError`. Use `model(context).sample(n)` for such a model.
         """
         return self._mixture("sample").sample(n, generator)
 
@@ -207,7 +208,7 @@ class FittedModel:
 
     @staticmethod
     def load(path: str | Path) -> FittedModel:
-        """Read a file written by `save` or `save_model`; `ModelFileError` explains why a file was rejected."""
+        """Read a file that `save` or `save_model` wrote. If a file is rejected, `ModelFileError` gives the reason."""
         return FittedModel.of(load_model(path)[0])
 
     @staticmethod
@@ -221,7 +222,8 @@ class FittedModel:
         """Return the model as a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.conditional:
             raise DistributionError(
-                f"{asked} of a model with contexts depend on them; use model(context), a batch of Gaussian mixtures",
+                f"this model has contexts, so its {asked} depend on them; use model(context), which returns a batch "
+                "of Gaussian mixtures",
                 asked,
             )
         return self.mixture_of_experts.as_mixture()
@@ -236,7 +238,7 @@ class FittedModel:
                 if self.conditional
                 else (f"samples (n, {expected[0]})")
             )
-            raise DataError(f"the model takes {wanted}, got (n_dims, n_context) {sizes}", sizes)
+            raise DataError(f"the model needs {wanted}, got data with (n_dims, n_context) = {sizes}", sizes)
         rows = max(1, CHUNK_ELEMENTS // model.n_components)
         parts = (
             part.to(dtype=model.dtype, device=model.device).split(rows) for part in (checked.context, checked.sample)
@@ -245,13 +247,13 @@ class FittedModel:
 
 
 def _as_given(data: Any, answer: Tensor) -> Any:
-    """Return the answer as a tensor if any part of the data is one, otherwise as an array."""
+    """Return the answer as a tensor if any part of the data is a tensor, otherwise as an array."""
     parts = data if isinstance(data, (tuple, list)) else (data,)
     return answer if any(isinstance(part, Tensor) for part in parts) else answer.cpu().numpy()
 
 
 class Model(Protocol):
-    """Any kind of learnt model. The loop uses only its parameters."""
+    """Any kind of learnt model. The training loop needs only its parameters."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
@@ -266,7 +268,7 @@ class State(Protocol):
 
     @property
     def kept(self) -> Model:
-        """Model that the run returns if it ends here, either the best model so far or the last one."""
+        """Model that the run returns if it ends now, either the best model so far or the last one."""
 
     @property
     def iteration(self) -> int: ...
@@ -290,7 +292,7 @@ ExpertsStateT = TypeVar("ExpertsStateT", bound=ExpertsState)
 
 
 class Algorithm(Protocol[StateT]):
-    """Learner in the form that the loop runs: a step function and a stopping rule."""
+    """Learner in the form that the training loop needs: a step function and a stopping rule."""
 
     def step(self, state: StateT) -> tuple[StateT, dict[str, float]]:
         """Do one iteration; return the next state and a record of named numbers."""
@@ -326,7 +328,7 @@ class History:
         return [record[name] for record in self.records if name in record]
 
     def settled(self, name: str, tolerance: float, n_iterations: int = 1) -> bool:
-        """Return whether a number has risen by less than the tolerance in the last iterations."""
+        """Return whether a number has risen by less than the tolerance over the last `n_iterations` iterations."""
         values = self.column(name)
         return len(values) > n_iterations and values[-1] - values[-1 - n_iterations] < tolerance
 
@@ -334,7 +336,7 @@ class History:
     def n_skipped(self) -> int:
         """Number of iterations of `EIM` that did not update the model, because the density ratio was not usable.
 
-        If it is the number of all iterations, the model is still the start.
+        If all iterations were skipped, the model is still the start.
         """
         return len(self.column("skipped"))
 
@@ -346,13 +348,13 @@ class LoopResult(Generic[StateT]):
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, STOPPED by a callback, INTERRUPTED, NON_FINITE or UNCHANGED. UNCHANGED means that EIM
-        ended as usual, but returns its start. NON_FINITE means that either the parameters or the objective became
-        infinite or NaN. If the parameters did, the model before the last step is kept. The objective is minus infinity
-        if the target density is zero at samples of the model.
+        CONVERGED, MAX_ITERATIONS, STOPPED (by a callback), INTERRUPTED (by Ctrl-C), NON_FINITE or UNCHANGED. UNCHANGED
+        means that EIM ended as usual, but returns its start. NON_FINITE means that either the parameters or the
+        objective became infinite or NaN. In the first case, the model before the last step is returned. In the second
+        case, the target density may be zero at samples of the model, which makes the objective minus infinity.
     history : History
     state : State
-        Final state, which allows the run to be continued. `state.kept` is the model.
+        Final state, from which the run can be continued. `state.kept` is the model.
     """
 
     status: Status
@@ -372,7 +374,7 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
     Attributes
     ----------
     origin : mapping
-        Name (`algorithm`), settings (`config`) and `seed` of the learner, JSON-compatible.
+        Name (`algorithm`), settings (`config`) and `seed` of the learner, in a form that JSON can store.
     cpu_seconds : float
         CPU time of the fit [s], including its preparation.
     n_samples : int
@@ -393,9 +395,9 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
     n_samples: int = field(default=0, kw_only=True)
 
     def record(self) -> dict[str, Any]:
-        """Return the description of the fit that is stored in a model file, JSON-compatible.
+        """Return the description of the fit that a model file stores, in a form that JSON can store.
 
-        It contains the number of `skipped` iterations if there are any, see `History.n_skipped`.
+        If iterations were skipped, it contains their number as `skipped`; see `History.n_skipped`.
         """
         return {
             **self.origin,
@@ -417,7 +419,7 @@ class RunOptions:
     callbacks : sequence of callable
         Called with the new state and its record after each iteration. The run stops if one of them returns True.
     verbose : int
-        Print the record of every n-th iteration; 0 or False prints nothing, 1 or True prints every record.
+        Print the record of every n-th iteration. 0 or False prints nothing, and 1 or True prints every record.
     checkpoint : Path, optional
         File in which the run saves its state.
     checkpoint_every : int
@@ -431,11 +433,11 @@ class RunOptions:
     ConfigurationError
         If a callback is not callable, `verbose` is negative, or `checkpoint_every` is below 1.
     ModelFileError
-        If the checkpoint is not a path.
+        If `checkpoint` is not a path.
 
     Examples
     --------
-    Print the progress of a run, and save a checkpoint; `resume=True` continues from it:
+    Print the progress of a run and save a checkpoint, from which `resume=True` can continue:
 
     >>> import torch
     >>> from pathlib import Path
@@ -455,7 +457,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.callbacks, Sequence) and all(callable(callback) for callback in self.callbacks)):
-            raise ConfigurationError(f"callbacks must be a list of functions, got {self.callbacks!r}", self.callbacks)
+            raise ConfigurationError(
+                f"callbacks must be a list of functions of a state and its record, got {self.callbacks!r}",
+                self.callbacks,
+            )
         if self.checkpoint is not None:
             checked_path(self.checkpoint, ModelFileError)
         checked_whole(self.checkpoint_every, 1, "iterations between checkpoints")
@@ -465,17 +470,17 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """File with the state of a run that can be continued."""
+    """File that contains the state of a run, so that the run can be continued later."""
 
     path: Path
-    # Digest of the settings and the data. A checkpoint with another identity is rejected when a run is resumed.
+    # Digest of the settings and the data. A run cannot be resumed from a checkpoint with another digest.
     identity: str = ""
 
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
         """Write the tensors of a state, the number of iterations so far, and the records of these iterations.
 
-        The order of the axes in memory is written as well. Products of matrices are rounded differently in another
-        order, and a resumed run is to be bitwise equal.
+        The order of the axes in memory is written as well, because it changes how products of matrices are rounded, and
+        a resumed run must give bitwise equal results.
         """
         axes = {name: _axes_in_memory(value) for name, value in tensors.items() if not value.is_contiguous()}
         document = {"iteration": iteration, "identity": self.identity, "history": list(history.records), "axes": axes}
@@ -484,28 +489,28 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Tensor], History, int]:
         """Read the tensors, the history and the number of iterations of the saved run.
 
-        `ModelFileError` is raised if the file cannot be read, or if it belongs to a run with other data or settings.
+        A file that cannot be read, or that belongs to a run with other data or settings, raises `ModelFileError`.
         """
         tensors, document = read_tensor_file(self.path, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
         if document.get("identity") != self.identity:
             raise ModelFileError(
-                f"checkpoint {self.path} belongs to a run with other data or settings; give the same, or start again "
-                "without resuming",
+                f"checkpoint {self.path} belongs to a run with other data or settings; give the same data and "
+                "settings, or start again without resuming",
                 document.get("identity"),
             )
-        for name, axes in document.get("axes", {}).items():  # older files do not have it
+        for name, axes in document.get("axes", {}).items():  # files of older versions do not contain the axes
             tensors[name] = _with_axes_in_memory(tensors[name], axes)
         return tensors, History(tuple(document["history"])), int(document["iteration"])
 
 
 def _axes_in_memory(value: Tensor) -> list[int]:
-    """Return the axes of a tensor in the order in which they lie in memory, that with the largest steps first."""
+    """Return the axes of a tensor in the order of their strides in memory, the largest stride first."""
     steps = value.stride()
     return sorted(range(value.dim()), key=lambda axis: -steps[axis])
 
 
 def _with_axes_in_memory(value: Tensor, axes: list[int]) -> Tensor:
-    """Return an equal tensor whose axes lie in memory in the given order."""
+    """Return an equal tensor whose axes have the given order in memory."""
     back = sorted(range(len(axes)), key=axes.__getitem__)
     return value.permute(axes).contiguous().permute(back)
 
@@ -531,7 +536,7 @@ def run_loop(
     state : State
         Initial state.
     n_iterations : int
-        Maximum number of iterations, including the iterations before a run was resumed.
+        Maximum number of iterations. If a run is resumed, its earlier iterations are included.
     run : RunOptions
     identity : str
         Digest of the settings and the data; see `Checkpoint`.
@@ -539,13 +544,13 @@ def run_loop(
         Function that returns True if no further iteration is possible from a state, for example because the maximum
         number of evaluations of the target is reached.
     unchanged : callable, optional
-        Function that returns True if a complete run returns its initial model, according to the history.
+        Function that maps the history of a complete run to True if the run returns its initial model.
 
     Returns
     -------
     LoopResult
-        The status is NON_FINITE if the objective `elbo` of the last iteration is not finite. After Ctrl-C it is
-        INTERRUPTED, and the result and the checkpoint belong to the last complete iteration.
+        The status is NON_FINITE if the objective `elbo` of the last iteration is not finite. After Ctrl-C, the status
+        is INTERRUPTED, and the result and the checkpoint are those of the last complete iteration.
 
     Raises
     ------
@@ -625,10 +630,11 @@ def _finite(model: Model) -> bool:
 
 
 def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
-    """Apply `rests` to the objective of a history, recorded as `elbo` and `elbo_standard_error` [nat].
+    """Return whether the objective of a history has stopped rising according to `rests`.
 
-    If the target is zero at some samples, `elbo` is minus infinity and not recorded. If `restricted`, the objective
-    inside the support, `elbo_inside`, replaces it.
+    The history contains the objective as `elbo` and its noise as `elbo_standard_error` [nat]. If the target is zero at
+    some samples, `elbo` is minus infinity and not recorded. With `restricted`, the objective inside the support
+    (`elbo_inside`) is used instead.
     """
     recorded = [record for record in history.records[-2 * window :] if "elbo_standard_error" in record]
     objective = [
@@ -640,11 +646,12 @@ def on_plateau(history: History, window: int, *, restricted: bool = False) -> bo
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
     """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
 
-    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
-    In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
-    vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
-    negligible. A new component may lower the objective for some iterations. Such values do not count, but the last
-    value must be none of them. `window` is a number of iterations; 0 returns False.
+    An objective has stopped rising if its mean over the last window exceeds its mean over the previous window by no
+    more than the noise. In addition, the standard errors must have stopped falling, or be negligible. If the model can
+    represent the target exactly, the noise vanishes as the model approaches the target, so falling standard errors are
+    a sign of progress. A new component may lower the objective for some iterations. Such values are ignored, and the
+    result is False if the last value is one of them. `window` is the number of iterations in a window. If it is 0, the
+    result is False.
     """
     pairs = list(zip(objective[-2 * window :], standard_errors[-2 * window :], strict=False))
     if window == 0 or len(pairs) < 2 * window:
@@ -658,7 +665,7 @@ def rests(objective: Sequence[float], standard_errors: Sequence[float], window: 
 
 
 def _without_falls(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return values with their standard errors, without those far below an earlier one."""
+    """Return the values with their standard errors, except values far below an earlier value."""
     usual, least = [], -math.inf
     fall = OUTLIER * median(error for _, error in pairs) + NEGLIGIBLE
     for pair in pairs:
@@ -681,7 +688,7 @@ def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:
 
 
 def completed(result: FitResult[Any]) -> MixtureOfExperts | GaussianMixture:
-    """Return the model of a fit; raise `KeyboardInterrupt` if Ctrl-C ended the fit, because it is not complete."""
+    """Return the model of a fit. If Ctrl-C ended the fit before it was complete, raise `KeyboardInterrupt`."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.model

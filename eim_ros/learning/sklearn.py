@@ -1,8 +1,8 @@
 """Learners of mixtures as scikit-learn estimators, for pipelines, parameter searches and cross-validation.
 
-This module needs scikit-learn: `pip install ".[sklearn]"`. The parameters, attributes and methods have the names of
-`sklearn.mixture.GaussianMixture`; settings without a counterpart there are given as `settings`. The estimators call the
-learners `EM`, `TruncatedEM` and `EIM`. Use these directly for conditional models, or if scikit-learn is not installed.
+This module needs scikit-learn: `pip install ".[sklearn]"`. Parameters, attributes and methods are named as in
+`sklearn.mixture.GaussianMixture`. All other settings are given as `settings`. The estimators call the learners `EM`,
+`TruncatedEM` and `EIM`. Use these learners directly for conditional models, or if scikit-learn is not installed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     weights_ : ndarray (n_components,)
     means_ : ndarray (n_components, n_features)
     covariances_ : ndarray (n_components, n_features, n_features)
-        For `covariance_type` "diag" (n_components, n_features), "tied" (n_features, n_features), and "spherical"
-        (n_components,).
+        The shape is (n_components, n_features) if `covariance_type` is "diag", (n_features, n_features) if it is
+        "tied", and (n_components,) if it is "spherical".
     fitted_ : FittedModel
         The same mixture as a model of this package, for example to save it.
     converged_ : bool
@@ -138,7 +138,9 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         settings = dict(self.settings or {})
         for name in settings:
             if name in parameters:
-                raise ConfigurationError(f"give {name} as the parameter {PARAMETERS[name]}, not in settings", name)
+                raise ConfigurationError(
+                    f"settings must not contain {name}; give it as the parameter {PARAMETERS[name]}", name
+                )
         return {**parameters, **settings}
 
     def _covariances(self, covariances: FloatArray) -> FloatArray:

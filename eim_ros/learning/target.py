@@ -1,11 +1,11 @@
 """Targets of variational inference: log densities that are known up to a constant, and their gradients.
 
 A target is a density of this package, a distribution of torch, any object with `log_prob` and optionally `score`, or a
-function. Without contexts it is called as target(sample), otherwise as target(context, sample). Its dimension is read
-from `n_dims` or `event_shape`. Two methods of a target are optional, and both return a target again:
+function. Without contexts, it is called as target(sample), otherwise as target(context, sample). Its dimension is read
+from `n_dims` or `event_shape`. A target may have two further methods, which both return a target:
 
-- `at(iteration)` makes the target annealed, that is, it changes from iteration to iteration.
-- `minibatch(generator)` estimates the target from a random part of its data.
+- `at(iteration)` returns the target for one iteration. Use it for annealed targets, which change during the run.
+- `minibatch(generator)` returns an estimate of the target from a random part of its data.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 OUTSIDE_PENALTY = 20.0  # [nat]; see `with_floor`
 NOT_DIFFERENTIABLE = (
-    "{} cannot be differentiated: write it with torch operations, or choose a method that needs only values, "
-    "m_step.surrogate='value' of EIM or natural_gradient='more' of GMMVI"
+    "{} cannot be differentiated; write it with torch operations, or choose a method that needs only values: "
+    "m_step.surrogate='value' for EIM, natural_gradient='more' for GMMVI"
 )
 
 Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] | Any
@@ -37,7 +37,7 @@ Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] |
 
 @dataclass(frozen=True)
 class TargetDensity:
-    """Target in the form of functions of context and sample."""
+    """Target converted to functions of context and sample."""
 
     # maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised
     log_density: Callable[[Tensor, Tensor], Tensor]
@@ -46,7 +46,8 @@ class TargetDensity:
     score: Callable[[Tensor, Tensor], Tensor] | None
     # Maps an iteration to the target of that iteration. By default, the target does not change.
     schedule: Callable[[int], TargetDensity] | None = None
-    # Maps the same arguments to the log densities and the gradients. It saves time if they share intermediate results.
+    # Maps the same arguments to both the log densities and the gradients, which saves time if they share intermediate
+    # results.
     joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
     # Maps a generator to the target for a random part of the data. By default, all data are used.
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
@@ -71,8 +72,8 @@ class TargetDensity:
     def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the gradient of the log density with respect to the sample, (n_samples, n_dims).
 
-        With automatic differentiation, the gradient of a log density that is not finite is NaN. A target that is not
-        differentiable raises `DistributionError`.
+        If the gradient is computed by automatic differentiation, it is NaN where the log density is not finite. A
+        target that cannot be differentiated raises `DistributionError`.
         """
         if self.score is not None:
             return self._of_shape(self.score(context, sample), sample)
@@ -89,7 +90,7 @@ class TargetDensity:
             leaf = sample.detach().requires_grad_(True)
             try:
                 value = self._checked(self.log_density(context, leaf), leaf)
-            except RuntimeError as error:  # raised by the conversion to an array
+            except RuntimeError as error:  # torch raises it if the target converts the samples to an array
                 if "requires grad" not in str(error):
                     raise
                 raise DistributionError(NOT_DIFFERENTIABLE.format(self.name), self) from error
@@ -103,7 +104,8 @@ class TargetDensity:
         log_prob: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         if log_prob.shape != sample.shape[:1]:
             raise DistributionError(
-                f"{self.name} must return one number per sample, ({len(sample)},), got {tuple(log_prob.shape)}"
+                f"{self.name} must return one number per sample, shape ({len(sample)},), got shape "
+                f"{tuple(log_prob.shape)}"
                 + ("" if log_prob.dim() else "; torch.vmap(target) applies a function of one sample to many"),
                 tuple(log_prob.shape),
             )
@@ -113,7 +115,7 @@ class TargetDensity:
         gradient: Tensor = torch.as_tensor(score)
         if gradient.shape != sample.shape:
             raise DistributionError(
-                f"the gradient of {self.name} must have the samples' shape {tuple(sample.shape)}, got "
+                f"the gradient of {self.name} must have the shape {tuple(sample.shape)} of the samples, got shape "
                 f"{tuple(gradient.shape)}",
                 tuple(gradient.shape),
             )
@@ -123,14 +125,16 @@ class TargetDensity:
 def n_dims_of(target: Any) -> int | None:
     """Return the dimension of the samples of a target, from its `n_dims` or its `event_shape`; None if unknown.
 
-    A distribution of numbers has the dimension 1. Any other shape than () and (n_dims,) raises `DistributionError`.
+    A distribution of scalars has dimension 1. An event shape other than () or (n_dims,) raises `DistributionError`.
     """
     n_dims = getattr(target, "n_dims", None)
     shape = getattr(target, "event_shape", None)
     if n_dims is not None or shape is None or callable(shape):
         return n_dims
     if len(shape) > 1:
-        raise DistributionError(f"the target must be a density of vectors, got the event shape {tuple(shape)}", shape)
+        raise DistributionError(
+            f"the samples of the target must be vectors, but its event_shape is {tuple(shape)}; flatten them", shape
+        )
     return int(shape[0]) if shape else 1
 
 
@@ -141,10 +145,10 @@ def with_floor(
 ) -> Tensor:
     """Replace log densities that are not finite by lower ones, so that a quadratic surrogate can be fitted to them.
 
-    The replacement at x is the smallest finite value, minus a penalty, minus |(x - m)/s|^2 / 2 with the mean m and the
-    standard deviations s of the samples inside the support. The penalty makes samples outside the support
-    unfavourable. The quadratic term leads back to it, and it keeps the integral finite. A constant would make a
-    component that has left the support grow without bound.
+    The replacement at x is the smallest finite value, minus a penalty, minus |(x - m)/s|^2 / 2, where m is the mean and
+    s the standard deviations of the samples inside the support. The penalty makes samples outside the support
+    unfavourable. The quadratic term leads back to the support, and it keeps the integral finite. With a constant
+    instead, a component that has left the support would grow without bound.
     """
     finite = torch.isfinite(log_target)
     if bool(finite.all()):
@@ -169,10 +173,10 @@ def restricted_elbo(
 
         T (E_q[R | inside] + log q(inside)),    R = log p~/T - log q.
 
-    It is never greater than T times the log of the integral of p~^(1/T). Return the objective `elbo` and its
-    `elbo_standard_error` [nat]. If the target is not finite at some samples, also return the probability `outside` of
-    these samples, and the objective `elbo_inside` of the restricted model [nat]. If it is finite at none, only `elbo`
-    and `outside` are returned.
+    This is never greater than T times the log of the integral of p~^(1/T). The result contains the objective `elbo` and
+    its `elbo_standard_error` [nat]. If the target is not finite at some samples, the result also contains the
+    probability `outside` of these samples, and the objective `elbo_inside` of the restricted model [nat]. If the target
+    is not finite at any sample, the result contains only `elbo` and `outside`.
     """
     finite = torch.isfinite(value)
     inside = torch.where(finite, share, 0.0)
@@ -195,11 +199,12 @@ def restricted_elbo(
 
 
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
-    """Convert a target, see the top of this file, to functions of context and sample.
+    """Convert a target to functions of context and sample. The top of this file lists the kinds of targets.
 
-    The target is a function of contexts and samples if it is `conditional`, else of samples alone. A density of this
-    package is evaluated in float64 on the given device, by default that of its parameters. Other targets must use the
-    device of their arguments. A target that is neither a density nor callable raises `DistributionError`.
+    A `conditional` target is a function of contexts and samples, other targets are functions of samples alone. A
+    density of this package is evaluated in float64 on the given device, or by default on the device of its parameters.
+    Other targets must use the device of their arguments. A target that is neither a density nor callable raises
+    `DistributionError`.
     """
     at = getattr(target, "at", None)
     if callable(at):
@@ -232,12 +237,12 @@ def _of_distribution(target: Distribution) -> Callable[[Tensor], Tensor]:
     """Return the log density of a distribution of torch; it is minus infinity outside the support."""
     if target.batch_shape:
         raise DistributionError(
-            f"the target is a batch {tuple(target.batch_shape)} of distributions; "
-            "torch.distributions.Independent(target, 1) makes one distribution of it",
+            f"the target must be a single distribution, got a batch of shape {tuple(target.batch_shape)}; "
+            "torch.distributions.Independent(target, 1) makes a single distribution of it",
             target,
         )
-    with torch.random.fork_rng(devices=[]):  # the global generator keeps its state
-        dtype = target.sample().dtype  # the only one that every distribution evaluates
+    with torch.random.fork_rng(devices=[]):  # the state of torch's global generator does not change
+        dtype = target.sample().dtype  # the only dtype that every distribution can evaluate
     is_scalar, constraint = not target.event_shape, target.support
     assert constraint is not None, "every distribution of torch has a support"
 
@@ -258,7 +263,9 @@ def _given(target: Any, *, conditional: bool) -> TargetDensity:
         density = _of_distribution(target)
         return TargetDensity(lambda context, sample: density(sample), None)
     if isinstance(target, Distribution) and conditional:
-        raise DistributionError(f"a {type(target).__name__} has no contexts; call fit without data", target)
+        raise DistributionError(
+            f"the target, a {type(target).__name__}, does not depend on contexts; call fit without data", target
+        )
     log_prob = getattr(target, "log_prob", target)
     if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(

@@ -91,7 +91,7 @@ def test_data_of_another_kind_are_refused(ask):
         (CONDITIONAL, CONTEXT),
         (CONDITIONAL, (SAMPLE, CONTEXT)),
     ):
-        with pytest.raises(DataError, match="the model takes"):
+        with pytest.raises(DataError, match="the model needs"):
             getattr(fitted, ask)(data)
     with pytest.raises(DataError, match="NaN"):
         getattr(FITTED, ask)(torch.full((3, 2), torch.nan))

@@ -101,7 +101,7 @@ def test_config_that_is_none_is_refused(learner, kind, config):
 @every_learner
 @pytest.mark.parametrize("seed", [-1, 1.5, "3", None, True])
 def test_seed_that_is_none_is_refused(learner, kind, seed):
-    with pytest.raises(ConfigurationError, match="seed must be a whole number"):
+    with pytest.raises(ConfigurationError, match="seed must be a non-negative integer"):
         learner(seed=seed)
 
 

@@ -301,7 +301,7 @@ def test_networks_with_restricted_covariances_are_refused():
 
 
 def test_validation_data_of_other_dimensions_are_refused():
-    with pytest.raises(DataError, match="columns of the data"):
+    with pytest.raises(DataError, match="validation_data must have the same"):
         EM(n_components=2).fit(pairs()[1], validation_data=pairs()[0])
 
 
