@@ -1,4 +1,4 @@
-"""Closed-form and convex projections: trust-region I-projections and weighted maximum likelihood.
+"""Projections of models: I-projections in trust regions, and weighted maximum likelihood.
 
 EIM and variational inference with a known density share these updates. They differ only in the source of the log
 density ratio.

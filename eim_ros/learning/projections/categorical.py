@@ -8,8 +8,9 @@ s = a + omega, the solution is new ~ exp(v), v = (a log old + r)/s. The multipli
     dg/deta = kl_bound - KL,    dg/domega = H - least_entropy.
 
 They are found by Newton's method. The Hessian consists of covariances of log old and v, so each step needs one pass
-over the probabilities. If that fails, for example because a distribution cannot lose entropy, nested root-finds are
-used. For fixed a the entropy rises with omega; with the least feasible omega the KL falls with a.
+over the probabilities. If Newton's method fails, for example because a distribution cannot lose entropy, two nested
+searches for a root replace it. For fixed a, the entropy rises with omega. With the least feasible omega, the KL falls
+as a rises.
 """
 
 from __future__ import annotations
@@ -25,39 +26,40 @@ from torch import Tensor
 from eim_ros.learning.models.native import tilted_moments
 
 Pair: TypeAlias = tuple[float, float]  # values for eta and omega
-MARGIN = 2e-6  # Newton's method aims inside a bound by this fraction of it
-LARGEST_FACTOR = 10.0  # maximum change of a and s in one step
+MARGIN = 2e-6  # Newton's method aims at a point inside each bound, by this fraction of the bound
+LARGEST_FACTOR = 10.0  # maximum factor by which a and s change in one step
 MAX_STEPS = 60
 MAX_CUTS = 10  # maximum number of times that one step is shortened
 OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier in the root-finds
-ROUNDING = 1e-6  # share of a margin by which rounding may exceed it
+TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier, if nested searches are used
+ROUNDING = 1e-6  # a violation below this share of a margin is attributed to rounding
 SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
 TINY = 1e-300
-LEAST_WEIGHT = 1e-12  # minimum weight of the KL; components with equal reward then keep their proportions
+LEAST_WEIGHT = 1e-12  # minimum weight of the KL, which makes components with equal reward keep their proportions
 
 
 @dataclass(frozen=True)
 class RootBracket:
     """Bracket of the point where a decreasing function crosses zero."""
 
-    lower: Tensor  # (...), largest argument tried whose value is positive, or the given lower end
-    # (...), smallest argument tried whose value is at most zero, that is, the feasible end. If the function is at most
+    lower: Tensor  # (...), largest tested argument with a positive value, or the given lower end
+    # (...), smallest tested argument whose value is at most zero, which is the feasible end. If the function is at most
     # zero at the given lower end, `upper` equals that end.
     upper: Tensor
     found: Tensor  # (...) of bool, whether a feasible argument was found
 
 
 def decreasing_root(
-    # Maps arguments (...) to values (...), decreasing in each entry. At the start, values may be infinite or NaN (a
-    # pole); these count as positive.
+    # Maps arguments (...) to values (...), and decreases in each entry. At the start, values may be infinite or NaN
+    # because of a pole. Such values count as positive.
     function: Callable[[Tensor], Tensor],
     start: Tensor,  # (...), lower end
     *,
-    relative_tolerance: float = 1e-10,  # width of the final bracket relative to the excess of its upper end
-    max_iterations: int = 100,  # maximum number of expansions, and of bisections
+    # width of the final bracket, relative to the distance of its upper end from the start
+    relative_tolerance: float = 1e-10,
+    max_iterations: int = 100,  # maximum number of expansions, and also of bisections
 ) -> RootBracket:
-    """Find the smallest t >= 0 with `function(start + t) <= 0` for each batch entry, by expansion and bisection.
+    """Find the smallest t >= 0 with `function(start + t) <= 0` by expansion and bisection, for each entry of the batch.
 
     Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
     `start` is stored separately, so a root close to `start` loses no digits.
@@ -91,20 +93,21 @@ def decreasing_root(
 
 
 def least_multipliers(
-    kl: Callable[[Tensor, Tensor], Tensor],  # KL of the update with multipliers a and omega (...), which falls with a
+    # KL of the update with multipliers a and omega (...), which falls as a rises
+    kl: Callable[[Tensor, Tensor], Tensor],
     least_omega: Callable[[Tensor], Tensor],  # maps a to the least omega that satisfies the bound on the entropy
     kl_bound: float | Tensor,
     start: Tensor,  # (...), least a
     relative_tolerance: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the least multipliers a and omega of an update that satisfy both bounds, and a mask of those found."""
+    """Return the least multipliers a and omega that satisfy both bounds, and a mask of the entries with a solution."""
     bracket = decreasing_root(lambda a: kl(a, least_omega(a)) - kl_bound, start, relative_tolerance=relative_tolerance)
     return bracket.upper, least_omega(bracket.upper), bracket.found
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Pair of multipliers with the gradient of the dual and its Hessian (eta eta, eta omega, omega omega).
+    """Pair of multipliers, with the gradient and the Hessian (eta eta, eta omega, omega omega) of the dual.
 
     The gradient is computed for bounds that are tighter by the margins. An entry below minus its margin therefore means
     that the bound itself is exceeded.
@@ -118,7 +121,7 @@ class _Point:
 
     @property
     def free(self) -> tuple[bool, bool]:
-        """Whether each multiplier is above zero, or its bound is exceeded by more than rounding."""
+        """Whether each multiplier is positive, or its bound is exceeded by more than rounding errors."""
         exceeded = (
             slope < -(1.0 + ROUNDING) * margin for slope, margin in zip(self.gradient, self.margins, strict=True)
         )
@@ -148,11 +151,11 @@ class _Point:
 
 
 class CategoricalDual:
-    """Dual of one projection, with the arguments of `project_categorical`.
+    """Dual of one projection. The arguments are those of `project_categorical`.
 
-    A Newton step changes a and s at most by a factor of 10, and is shortened if the dual would rise at its end. It aims
-    slightly inside the bounds, so that the result satisfies them despite rounding. Values of `kl_weight` below
-    `LEAST_WEIGHT` are raised to it.
+    A Newton step changes a and s at most by a factor of 10, and is shortened if the dual rises too steeply at its end.
+    The steps aim at a point slightly inside the bounds, so that the result satisfies them despite rounding. Values of
+    `kl_weight` below `LEAST_WEIGHT` are raised to `LEAST_WEIGHT`.
     """
 
     def __init__(
@@ -181,9 +184,9 @@ class CategoricalDual:
         return float(mean_kl(log_probs, self._old)) <= self._bounds[0] and loss <= self._bounds[1]
 
     def multipliers(self, start: Pair | None = None) -> Pair | None:
-        """Return the least feasible (eta, omega) that satisfy complementary slackness, or None if there are none.
+        """Return the least feasible (eta, omega) with complementary slackness, or None if there is no such pair.
 
-        By default, the search starts from the eta of a small-step approximation, and omega zero.
+        By default, the search starts from omega = 0 and the eta of a small-step approximation.
         """
         found = self._by_newton(start or (self._small_step(), 0.0))
         if found is not None and self.feasible(self.log_probs(*found)):
@@ -215,7 +218,7 @@ class CategoricalDual:
     def _moved(self, point: _Point) -> _Point | None:
         """Return the next point, or None if there is no descent direction or no acceptable step length.
 
-        A step is acceptable if the dual rises at its end less steeply than it fell at its start.
+        A step is acceptable if, at its end, the dual rises less steeply than it falls at the start.
         """
         for step in (point.newton_step(), point.step_of_each()):
             move = self._limited(point, step)
@@ -230,7 +233,7 @@ class CategoricalDual:
             uphill = _along(following.gradient, move)
             if uphill <= OVERSHOT * downhill:
                 return following
-            fraction *= max(0.1, downhill / (downhill + uphill))  # zero of a linear slope
+            fraction *= max(0.1, downhill / (downhill + uphill))  # where the slope would be zero if it were linear
         return None
 
     def _limited(self, point: _Point, step: Pair) -> Pair:
@@ -275,7 +278,7 @@ class CategoricalDual:
         return _Point(eta, omega, (in_eta, in_omega), hessian, self._margins)
 
     def _by_root_finds(self) -> Pair | None:
-        """Find the multipliers by a root-find for omega nested in one for a, and return the feasible ends."""
+        """Find the multipliers by a search for omega nested in a search for a, and return the feasible ends."""
         start = torch.full((), self._weight, dtype=self._reward.dtype, device=self._reward.device)
 
         def log_probs(a: Tensor, s: Tensor) -> Tensor:
@@ -307,7 +310,7 @@ def mean_kl(new: Tensor, old: Tensor) -> Tensor:
 
 
 def _along(gradient: Pair, move: Pair) -> float:
-    """Return the slope along a move, ignoring multipliers that do not move because their slope may be infinite."""
+    """Return the slope along a move. Multipliers that do not move are ignored, because their slope may be infinite."""
     return sum(slope * part for slope, part in zip(gradient, move, strict=True) if part != 0.0)
 
 
@@ -325,7 +328,7 @@ class CategoricalUpdate:
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool
-        False if no multipliers satisfied the bounds; `log_probs` are then the old ones.
+        False if no multipliers satisfied the bounds. Then `log_probs` are the old ones.
     """
 
     log_probs: Tensor
@@ -356,7 +359,7 @@ def project_categorical(
 
     Examples
     --------
-    Without bounds the new probabilities are proportional to exp(reward). A bound makes the step smaller:
+    Without bounds, the new probabilities are proportional to exp(reward). A bound makes the step smaller:
 
     >>> import torch
     >>> from eim_ros.learning.projections import project_categorical

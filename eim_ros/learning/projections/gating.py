@@ -1,16 +1,17 @@
 """Trust-region I-projection of a gating within its parametric family (thesis 4.2.1, equation 4.3).
 
-With rewards phi(y, z), over the parameters theta of the gating:
+Given rewards phi(y, z), the problem over the parameters theta of the gating is
 
     maximise E_y sum_z q(z|y) phi(y, z) - kl_weight E_y KL(q(z|y) || q_old(z|y))
     subject to E_y KL(q || q_old) <= kl_bound and E_y H(q) >= E_y H(q_old) - entropy_loss_bound.
 
-By default, L-BFGS maximises the Lagrangian over theta. Rewards enter it linearly, so noise averages out, and the bounds
-hold for the returned gating.
+By default, L-BFGS maximises the Lagrangian over theta. The Lagrangian is linear in the rewards, so their noise averages
+out, and the returned gating satisfies the bounds.
 
 The thesis projects the probabilities of each context separately and refits the gating to this table by maximum
 likelihood (`refit`). Rewards from one sample per context are noisy, and the softmax of a noisy reward is biased. The
-trust region is then spent on noise that the fit averages away, so the gating hardly moves.
+projected probabilities then use up the trust region by following the noise. The fit averages this noise away, so the
+gating hardly moves.
 """
 
 from __future__ import annotations
@@ -34,27 +35,30 @@ from eim_ros.learning.models.neural import NeuralGating
 from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDual, mean_entropy, mean_kl
 
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
-SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts
-LEAST_SHARE = 0.1  # plain gradient: this share of 1 / n_components is added to the probability in the metric
-LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
+# additional damping, multiplied by the number of parameters and divided by the effective number of contexts
+SCARCITY = 3.0
+# For plain gradients, the metric assumes probabilities that are greater by this share of 1 / n_components.
+LEAST_SHARE = 0.1
+LEAST_PROBABILITY = 1e-30  # lower bound of the mean probability of a component in its metric
 MAX_TURNS = 12
-MAX_ITERATIONS = {True: 100, False: 15}  # of L-BFGS, for linear gatings and for neural ones
+MAX_ITERATIONS = {True: 100, False: 15}  # maximum number of L-BFGS iterations, for linear (True) and for neural gatings
 TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
-SLOPE_TOLERANCE = 1e-8  # L-BFGS stops at this gradient, in the same units
+SLOPE_TOLERANCE = 1e-8  # L-BFGS stops if no entry of the gradient exceeds this value, in the same units
 SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
-LEAST_PROGRESS = 1e-3  # relative rise of the gain below which converged multipliers end the search
-LARGEST_RATIO = 3.0  # maximum change of a and s between two maximisations
-LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
+LEAST_PROGRESS = 1e-3  # the search ends if the multipliers have converged and the gain rises by less than this share
+LARGEST_RATIO = 3.0  # maximum factor by which a and s change between two maximisations
+# Maximum change of the logits of a component along a natural gradient [nat]. A larger KL bound replaces it.
+LARGEST_STEP = 1.0
 MAX_SHORTENINGS = 20
 
 
 def _compiled(table: Tensor) -> bool:
-    """Return whether the compiled sums take a table: it is float64 on the CPU."""
+    """Return whether compiled code can process a table, which must be float64 and on the CPU."""
     return table.device.type == "cpu" and table.dtype == torch.float64
 
 
 def _lagrangian(fixed: Tensor, slope: float, log_probs: Tensor) -> tuple[float, Tensor]:
-    """Return the value of `_Linear.lagrangian` and its gradient in the logits (n_contexts, n_components)."""
+    """Return the value of `_Linear.lagrangian` and its gradient with respect to the logits."""
     probabilities = log_probs.exp()
     value = torch.add(fixed, log_probs, alpha=-slope)
     mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
@@ -62,10 +66,11 @@ def _lagrangian(fixed: Tensor, slope: float, log_probs: Tensor) -> tuple[float, 
 
 
 class _Linear:
-    """Softmax gatings in coordinates u: [V, v] = old [V, v] + L^-T u for each component, in standardised contexts.
+    """Softmax gatings in coordinates u, where [V, v] = old [V, v] + L^-T u for each component.
 
-    L L' is the damped block of the Fisher matrix for the component, at the old gating. Without `natural`, part of the
-    metric of equal probabilities is added. The gradient of a component then still vanishes with its probability.
+    Contexts are standardised. L L' is the damped block of the Fisher matrix for the component, at the old gating.
+    Unless `natural` is set, a part of the metric for equal probabilities is added. The gradient of a component then
+    still vanishes with its probability.
     """
 
     def __init__(self, gating: SoftmaxGating, context: Tensor, natural: bool) -> None:
@@ -97,9 +102,9 @@ class _Linear:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        """Return an objective and its gradient in the parameters.
+        """Return an objective and its gradient with respect to the parameters.
 
-        `objective` maps log probabilities to its value and its gradient in the logits.
+        `objective` maps log probabilities to its value and its gradient with respect to the logits.
         """
         value, in_logits = objective(self.log_probs(flat))
         return value, self._in_coordinates(in_logits.T @ self._design)
@@ -107,7 +112,7 @@ class _Linear:
     def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
         """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
 
-        The table `fixed` is (n_contexts, n_components).
+        The table `fixed` has the shape (n_contexts, n_components).
         """
         if not _compiled(fixed):
             return self.value_and_gradient(flat, functools.partial(_lagrangian, fixed, slope))
@@ -116,7 +121,7 @@ class _Linear:
         return value, self._in_coordinates(torch.from_numpy(gradient))
 
     def _in_coordinates(self, gradient: Tensor) -> FloatArray:
-        """Return the gradient in the coordinates u, given the one in [V, v] (n_components, n_context + 1)."""
+        """Convert a gradient with respect to [V, v], (n_components, n_context + 1), to a gradient with respect to u."""
         moved: Tensor = torch.linalg.solve_triangular(self._factor, gradient.unsqueeze(-1), upper=False)
         return moved.reshape(-1).cpu().numpy()
 
@@ -135,7 +140,7 @@ class _Linear:
     def _metric(self, floor: float) -> tuple[Tensor, Tensor]:
         """Return L of each component, and its mean probability (n_components,).
 
-        `floor` adds the metric of a component with this probability at every context.
+        The metric of a component whose probability is `floor` at every context is added.
         """
         design = self._design
         probabilities = torch.softmax(design @ self._origin.T, -1).T / len(design)
@@ -157,7 +162,7 @@ class _Linear:
 
 
 class _Neural:
-    """Neural gatings, with the methods of `_Linear`; the standardisation of their inputs is fixed."""
+    """Neural gatings, with the methods of `_Linear`. The standardisation of their inputs is not changed."""
 
     def __init__(self, gating: NeuralGating, context: Tensor) -> None:
         self._fixed, self._context = gating.tensors(), context
@@ -170,7 +175,8 @@ class _Neural:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        if not np.isfinite(flat).all():  # L-BFGS extrapolated too far; it then returns to the last point
+        # L-BFGS has extrapolated too far, and returns to its last point if the value is infinite
+        if not np.isfinite(flat).all():
             return math.inf, np.zeros_like(flat)
         leaves = {name: value.requires_grad_(True) for name, value in self._split(flat).items()}
         with torch.enable_grad():
@@ -202,7 +208,7 @@ GatingFamily: TypeAlias = _Linear | _Neural
 
 
 def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily:
-    """Return the parametric family of a gating; `natural` applies to linear gatings only, see `project_gating`."""
+    """Return the parametric family of a gating. Only linear gatings can be `natural`; see `project_gating`."""
     if isinstance(gating, NeuralGating):
         return _Neural(gating, context)
     if isinstance(gating, SoftmaxGating):
@@ -217,10 +223,10 @@ class GatingUpdate:
     Attributes
     ----------
     gating : Gating
-        The old gating if no step was feasible or the rewards are not finite.
+        New gating, or the old one if no step was feasible or the rewards are not finite.
     eta, omega : float
-        Multipliers of the KL and of the entropy constraint. The bound of a positive multiplier is active. A linear
-        gating meets it to a few millionths, a neural one approximately.
+        Multipliers of the KL and of the entropy constraint. If a multiplier is positive, its bound is active. A linear
+        gating then meets the bound to a few millionths, and a neural gating meets it approximately.
     kl : float
         Mean KL(new || old) [nat].
     entropy_change : float
@@ -248,7 +254,7 @@ def project_gating(
     update: str = "plain",
     max_iterations: int | None = None,
 ) -> GatingUpdate:
-    """Improve a gating, given rewards of its components.
+    """Improve a gating by the rewards of its components.
 
     Parameters
     ----------
@@ -261,13 +267,13 @@ def project_gating(
     kl_weight : float
         Weight of the KL term in the objective, >= 0.
     update : str
-        "plain" maximises the objective over the parameters by its gradient, "natural" does so along the natural
+        "plain" follows the gradient of the objective with respect to the parameters. "natural" follows the natural
         gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to them, as
-        in the thesis. The multipliers then belong to the probabilities. A step that exceeds a bound after the fit is
-        shortened.
+        in the thesis. The multipliers then belong to the probabilities, and a step that exceeds a bound after the fit
+        is shortened.
     max_iterations : int, optional
-        Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit. The default is 100 for linear
-        gatings and 15 for neural ones.
+        Maximum number of L-BFGS iterations for one pair of multipliers, or for the fit of "refit". The default is 100
+        for linear gatings and 15 for neural gatings.
 
     Returns
     -------
@@ -277,8 +283,8 @@ def project_gating(
     -----
     The plain gradient in theta vanishes with the probability of a component. A component that has lost its weight
     therefore hardly recovers, however great its reward. The natural gradient avoids this by using coordinates in which
-    the Fisher matrix is close to the identity. The reward of such a component is known at only a few contexts, so its
-    step is damped and bounded.
+    the Fisher matrix is close to the identity. The rewards of a component with a small weight come from only a few
+    effective contexts, so its step is damped and bounded.
 
     Use the natural gradient if rewards are exact. An estimated density ratio is least reliable where the model has no
     samples, so the plain gradient is the default.
@@ -321,7 +327,7 @@ def project_gating(
 class _Problem:
     family: GatingFamily
     old_log_probs: Tensor
-    reward: Tensor  # centred per context
+    reward: Tensor  # with a mean of zero at each context
     bounds: tuple[float, float]
     kl_weight: float
 
@@ -334,23 +340,24 @@ class _Problem:
         return cls(family, old_log_probs, centred, (kl_bound, entropy_loss_bound), max(kl_weight, LEAST_WEIGHT))
 
     def solved(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
-        """Return parameters that satisfy both bounds, and their multipliers; None if no multipliers were found.
+        """Return parameters that satisfy both bounds and their multipliers, or None if no multipliers were found.
 
         With a = kl_weight + eta and s = a + omega, the maximiser of the Lagrangian satisfies
 
             s log q = a log q_old + rho(y, z) + const(y).
 
-        Here rho is the part of the rewards that the family can represent; it hardly depends on a and s. A maximiser for
-        wrong multipliers therefore yields rho. Projecting the probabilities with reward rho (`CategoricalDual`) then
-        gives the right multipliers. A linear gating reaches their maximiser exactly, since its logits are a sum of the
-        old ones and rho. This converges in a few iterations, or in one without contexts.
+        Here rho is the part of the rewards that the family can represent. It hardly depends on a and s, so even the
+        maximiser for wrong multipliers yields rho. Projecting the probabilities with reward rho (`CategoricalDual`)
+        then gives the right multipliers. A linear gating reaches the maximiser for these multipliers exactly, since its
+        logits are a sum of the old logits and rho. The search converges in a few iterations, or in a single one without
+        contexts.
 
-        The search starts from rho = 0, that is, from (a/s) log q_old. If it started from q_old, everything that L-BFGS
-        does not move would count as rho. The entropy bound would then penalise components without weight more in each
-        update.
+        The search starts from rho = 0, which means from (a/s) log q_old. If it started from q_old, logits that L-BFGS
+        does not move would count as a part of rho. The entropy bound would then penalise components without weight more
+        in each update.
 
-        The result is the feasible gating with the greatest objective. Multipliers change by a limited factor between
-        two maximisations, since a maximiser far outside the bounds has hardly any gradient that leads back.
+        The result is the feasible gating with the greatest objective. The factor by which multipliers change between
+        two maximisations is limited, since far outside the bounds there is hardly any gradient that leads back.
         """
         multipliers = self._multipliers(self.reward, None)
         if multipliers is None:
@@ -389,10 +396,10 @@ class _Problem:
         return float(torch.linalg.vecdot(log_probs.exp(), value).mean())
 
     def refitted(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
-        """Fit the family to the projected probabilities by weighted maximum likelihood, with the results of `solved`.
+        """Fit the family to the projected probabilities, and return parameters and multipliers like `solved`.
 
-        With a = kl_weight + eta and s = a + omega, the table is q(z|y) ~ exp{(a log q_old(z|y) + phi(y, z)) / s}
-        (thesis 4.2.1). It weights every component of every context.
+        With a = kl_weight + eta and s = a + omega, the projected probabilities are q(z|y) ~ exp{(a log q_old(z|y) +
+        phi(y, z)) / s} (thesis 4.2.1). They are the weights of the components at each context.
         """
         dual = CategoricalDual(self.old_log_probs, self.reward, *self.bounds, self.kl_weight)
         multipliers = dual.multipliers(None)
@@ -410,7 +417,7 @@ class _Problem:
         return (self._shortened(self._minimiser(objective, self.family.start, max_iterations)), *multipliers)
 
     def _multipliers(self, reward: Tensor, start: tuple[float, float] | None) -> tuple[float, float] | None:
-        """Return the multipliers for the projection of the probabilities themselves."""
+        """Return the multipliers of the projection of the probabilities at each context."""
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
 
     def _maximiser(self, a: float, s: float, start: FloatArray, max_iterations: int, unit: float) -> FloatArray:
@@ -429,7 +436,7 @@ class _Problem:
     def _minimiser(
         self, objective: Callable[[FloatArray], tuple[float, FloatArray]], start: FloatArray, max_iterations: int
     ) -> FloatArray:
-        """Minimise an objective by L-BFGS. It returns its value and its gradient for given parameters."""
+        """Minimise an objective by L-BFGS. The objective maps parameters to its value and its gradient."""
         result = minimize(
             objective,
             start,
@@ -441,7 +448,7 @@ class _Problem:
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
 
     def _shortened(self, flat: FloatArray) -> FloatArray:
-        """Shorten the step until both bounds hold, and return its end; return the start if no step is feasible."""
+        """Shorten the step until both bounds are satisfied, and return its end, or the start if no step is feasible."""
         (kl_bound, loss_bound), start = self.bounds, self.family.start
         old_entropy = float(mean_entropy(self.old_log_probs))
         fraction = 1.0

@@ -15,23 +15,23 @@ s = a + omega:
 
 One eigendecomposition thus reduces the two-variable dual of the appendix to one decreasing function of a per expert.
 
-Restricted covariances change only the part of the KL and of the entropy that belongs to the covariance. The update
-stays exact within the family:
+Restricting the covariances changes only those terms of the KL and of the entropy that contain the covariance. The
+update stays exact within the restricted family:
 
-- Diagonal: C is diagonal. The shift above still maximises over the mean, and needs the eigenvalues rho of R. The
+- Diagonal: C is diagonal. The update of W and w above is still the best one, and needs the eigenvalues rho of R. The
   variances are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range
   of a does not change.
-- Tied: all experts share C, and K(a) below is the KL averaged with the weights w_k of the components. The covariance
-  follows from Rbar = sum_k w_k R_k with eigenvalues rhobar:
+- Tied: all experts share C. The KL is averaged with the weights w_k of the components, which gives K(a) below. The new
+  covariance follows from the mean curvature Rbar = sum_k w_k R_k, which has the eigenvalues rhobar:
 
       K(a) = 1/2 sum_j [ s/(a+rhobar_j) - 1 - log(s/(a+rhobar_j)) ] + sum_k w_k m_k(max(a, a_k))
       m_k(a) = 1/2 sum_j c_kj/(a+rho_kj)^2,   m_k(a_k) = kl_bound
 
-  Without the additional bound m_k <= kl_bound on every component, one of small weight could move without limit. Its
-  multiplier turns a into max(a, a_k).
+  Without the additional bound m_k <= kl_bound, a component of small weight could move without limit. The multiplier
+  of this bound turns a into max(a, a_k).
 
-Both are separate maximisations over means and covariances that share one bound. The best value of each is a concave
-function of its share of the bound, so the dual has no gap.
+In both families, means and covariances are optimised separately and share one bound. The optimal value of each part is
+a concave function of its share of the bound, so the dual has no gap.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from torch import Tensor
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
-RIDGE = 1e-10  # relative to the variance of the standardised columns; affects only directions without data
+# added to the variances of the standardised columns, which are 1; it affects only directions without data
+RIDGE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class QuadraticSurrogate:
     context_moment: Tensor
 
     def replaced(self, which: Tensor, other: QuadraticSurrogate) -> QuadraticSurrogate:
-        """Replace the surrogates of the experts selected by the mask `which` (n_components,), in order."""
+        """Replace the surrogates of the experts in the mask `which` (n_components,) by those of `other`, in order."""
         parts = []
         for name in ("curvature", "linear", "context_moment"):
             part = getattr(self, name).clone()
@@ -80,10 +81,10 @@ class QuadraticSurrogate:
 def fit_to_gradients(
     residual: Tensor, context: Tensor, gradient: Tensor, weight: Tensor | None = None
 ) -> QuadraticSurrogate:
-    """Fit surrogates to gradients of phi by least squares, C' grad_x phi = -R e + A y + b.
+    """Fit surrogates to gradients of phi by least squares, according to C' grad_x phi = -R e + A y + b.
 
-    With D + 1 columns, D = n_dims + n_context, this fit is smaller and more accurate than `fit_to_values`. Samples with
-    a non-finite gradient are ignored.
+    This regression has only D + 1 columns with D = n_dims + n_context, so it is faster and more accurate than
+    `fit_to_values`. Samples with a non-finite gradient are ignored.
 
     Parameters
     ----------
@@ -92,10 +93,10 @@ def fit_to_gradients(
     context : Tensor (n_components, n_samples, n_context)
         Contexts drawn for each expert.
     gradient : Tensor (n_components, n_samples, n_dims)
-        C' grad_x phi, the gradient with respect to e.
+        C' grad_x phi, which is the gradient with respect to e.
     weight : Tensor (n_components, n_samples), optional
-        Importance weights of the contexts, q(z|y)/q(z) up to a constant, if the contexts are drawn from p(y) (thesis
-        4.3.2). By default, the contexts are drawn for each expert and have equal weights.
+        Importance weights of contexts that are drawn from p(y), which are q(z|y)/q(z) up to a constant (thesis 4.3.2).
+        The default is equal weights, which is right for contexts that are drawn for each expert.
 
     Examples
     --------
@@ -168,12 +169,13 @@ def _context_moment(context: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def _regress(columns: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Solve batched least squares with intercept on standardised columns, over the rows whose targets are finite.
+    """Solve batched least squares with an intercept on standardised columns, using only rows with finite targets.
 
-    If some rows are not finite and the finite rows do not outnumber the columns, the result is NaN. If all rows are
-    finite but too few, the ridge determines the result. Columns (n_components, n_samples, n_columns) and targets
-    (n_components, n_samples, n_targets) give coefficients (n_components, n_columns, n_targets) and an intercept
-    (n_components, n_targets). The rows may have weights (n_components, n_samples).
+    If some targets are not finite, and the other rows do not outnumber the columns, the result is NaN. If all targets
+    are finite but there are too few rows, the ridge determines the result. The arguments are columns (n_components,
+    n_samples, n_columns), targets (n_components, n_samples, n_targets) and optional weights of the rows (n_components,
+    n_samples). The results are coefficients (n_components, n_columns, n_targets) and an intercept (n_components,
+    n_targets).
     """
     if not bool(torch.isfinite(target).all()):
         if weight is not None:
@@ -213,22 +215,22 @@ def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Solution of the dual, one entry per expert."""
+    """Solution of the dual, with one entry per expert."""
 
     # (n_components,), multipliers of the KL and of the entropy constraint, >= 0 (thesis A.6, A.16)
     eta: Tensor
     omega: Tensor
     kl: Tensor  # (n_components,), expected KL(new || old) [nat] over the contexts of the surrogate
     entropy_change: Tensor  # (n_components,), H(new) - H(old) [nat]
-    # (n_components,) of bool, false if no multipliers satisfied the bounds, for example for a non-finite surrogate, or
-    # if there is no maximum. With an infinite KL bound there is none if an eigenvalue of R is -kl_weight or less, or if
-    # nothing bounds the entropy from below. The expert must then be left unchanged.
+    # (n_components,) of bool. It is false if no multipliers satisfied the bounds, for example for a non-finite
+    # surrogate, or if there is no maximum. With an infinite KL bound, there is no maximum if an eigenvalue of R is
+    # -kl_weight or less, or if nothing bounds the entropy from below. The expert must then be left unchanged.
     feasible: Tensor
 
 
 @dataclass(frozen=True)
 class GaussianUpdate:
-    """New experts and their multipliers; experts without a feasible update are unchanged."""
+    """New experts and their multipliers. Experts without a feasible update are unchanged."""
 
     experts: LinearExperts
     multipliers: Multipliers
@@ -244,7 +246,7 @@ def project_experts(
     covariance: str = "full",
     weights: Tensor | None = None,
 ) -> GaussianUpdate:
-    """Compute the trust-region I-projection of every expert, given its surrogate.
+    """Compute the trust-region I-projection of every expert from its surrogate.
 
     Parameters
     ----------
@@ -259,11 +261,12 @@ def project_experts(
         tau >= 0, the weight of the KL in the objective. Use 1 for phi = log p/q_old. Use the temperature T for phi =
         log p - T log q_old, which maximises E[log p] + T H. Use 0 for the ablation without this term (thesis 6.1).
     covariance : str
-        "full", "diagonal" or "tied". The covariances of the old experts must belong to this family, see
+        "full", "diagonal" or "tied". The covariances of the old experts must belong to this family; see
         `restrict_covariances`.
     weights : Tensor (n_components,), optional
-        Positive weights of the components if covariances are tied; by default, equal weights. Then `kl_bound` applies
-        to the weighted mean of the KL, and to the KL that is due to the mean of each expert.
+        Positive weights of the components, which matter only if covariances are tied. The default is equal weights.
+        With tied covariances, `kl_bound` applies to the weighted mean of the KL, and to the part of each expert's KL
+        that is due to its mean.
 
     Returns
     -------
@@ -271,13 +274,14 @@ def project_experts(
 
     Notes
     -----
-    If covariances are diagonal and R is indefinite, a surrogate without slope along the lowest eigenvector of R has two
-    equally good steps of the mean, one in each direction. None of them is taken. Samples give such a slope with
-    probability zero.
+    Suppose that covariances are diagonal, R is indefinite, and the surrogate has no slope along the lowest eigenvector
+    of R. Two steps of the mean in opposite directions are then equally good, and neither is taken. The slope of a
+    surrogate that is fitted to samples is almost never exactly zero.
 
     Examples
     --------
-    Move a standard normal distribution towards larger values. A shift of 0.2 meets the bound, since its KL is 0.2^2/2:
+    Move a standard normal distribution towards larger values. A shift of 0.2 reaches the bound, since its KL is
+    0.2^2/2:
 
     >>> import torch
     >>> from eim_ros.learning.models import LinearExperts
@@ -325,11 +329,11 @@ def project_experts(
 
 
 def restrict_covariances(experts: LinearExperts, covariance: str, weights: Tensor) -> LinearExperts:
-    """Return experts with "full", "diagonal", "tied" or "spherical" covariances that are closest to the given ones.
+    """Return the experts with "full", "diagonal", "tied" or "spherical" covariances that are closest to the given ones.
 
-    They minimise the KL of the given experts to the new ones, averaged with the weights (n_components,). The means do
-    not change. Diagonal covariances keep the variances, and spherical ones the mean variance. The tied one is the
-    weighted mean of all covariances.
+    The new experts minimise the KL of the given experts to the new ones, averaged with the weights (n_components,). The
+    means do not change. Diagonal covariances keep the variances, and spherical covariances keep the mean variance. The
+    tied covariance is the weighted mean of all covariances.
 
     Examples
     --------
@@ -363,24 +367,24 @@ def solve_multipliers(
     kl_weight: float = 1.0,
     diagonal: Tensor | None = None,
 ) -> Multipliers:
-    """Minimise the dual of every expert by one monotone root-find in a = eta + kl_weight.
+    """Minimise the dual of every expert by finding the root of one monotone function of a = eta + kl_weight.
 
     Parameters
     ----------
     rho : Tensor (n_components, n_dims)
-        Eigenvalues of the surrogate's curvature R; may be negative.
+        Eigenvalues of the surrogate's curvature R, which may be negative.
     shift : Tensor (n_components, n_dims)
-        c_j >= 0, mean squared slope along each eigenvector.
+        c_j >= 0, the mean squared slope along each eigenvector.
     kl_bound, entropy_loss_bound, kl_weight : float
         As in `project_experts`. `kl_bound` may also be a Tensor (n_components,).
     diagonal : Tensor (n_components, n_dims), optional
-        Diagonal of R if covariances are diagonal; by default, they are full.
+        Diagonal of R if covariances are diagonal. By default, covariances are full.
 
     Returns
     -------
     Multipliers
-        Taken at the feasible end of the bracket, so kl <= kl_bound and entropy_change >= -entropy_loss_bound hold up to
-        rounding.
+        The multipliers are the feasible end of the final bracket, so kl <= kl_bound and entropy_change >=
+        -entropy_loss_bound are true up to rounding.
 
     Examples
     --------
@@ -408,15 +412,17 @@ def solve_tied_multipliers(
     shift: Tensor,
     spread: Tensor,  # (n_dims,), eigenvalues of the mean curvature
     weights: Tensor,  # (n_components,), weights of the components, which sum to 1
-    # bounds of the weighted mean KL, also the bound for each mean, and of the loss of entropy [nat]
+    # Bounds of the KL and of the loss of entropy [nat]. The first one applies to the weighted mean KL, and to the part
+    # of each KL that is due to the mean.
     bounds: tuple[float, float],
     *,
     kl_weight: float = 1.0,  # as in `project_experts`
 ) -> tuple[Multipliers, Tensor]:
     """Minimise the common dual of all experts if they share one covariance.
 
-    `eta`, `omega`, the entropy and `feasible` of the multipliers are the same for all experts, and the weighted mean of
-    `kl` is bounded. Also return max(a, a_k), the damping of each expert's mean, (n_components,).
+    The fields `eta`, `omega`, `entropy_change` and `feasible` of the multipliers are the same for all experts, and the
+    weighted mean of `kl` is bounded. The second result is max(a, a_k), the damping of each expert's mean,
+    (n_components,).
     """
     least = decreasing_root(
         lambda a: _mean_kl(a, rho, shift) - bounds[0], (-rho.amin(-1)).clamp_min(kl_weight), relative_tolerance=1e-9
@@ -444,7 +450,7 @@ def _minimised(
     of_objective: Tensor,
     settings: tuple[float | Tensor, float, float],
 ) -> Multipliers:
-    """Minimise duals with the curvatures `spread` (n, n_dims) of the covariances.
+    """Minimise duals, given the curvatures `spread` (n, n_dims) that determine the covariances.
 
     `kl(a, omega)` (n,) is the KL of the update. The multiplier a must exceed -`lowest` (n,). Without a KL bound, a
     maximum exists only if the lowest curvature of the objective, `of_objective` (n,), exceeds -`kl_weight`.
@@ -456,7 +462,7 @@ def _minimised(
     value = kl(a, omega)
     feasible = found & torch.isfinite(value)
     unbounded = torch.as_tensor(kl_bound).isinf()
-    if bool(unbounded.any()):  # then only the curvature bounds the objective
+    if bool(unbounded.any()):  # without a KL bound, only the curvature bounds the objective
         held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the optimum is a point mass
         feasible = feasible & (((of_objective > -kl_weight) & held) | ~unbounded.to(spread.device))
     return Multipliers(a - kl_weight, omega, value, _entropy_change(a, omega, spread), feasible)

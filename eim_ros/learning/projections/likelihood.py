@@ -1,16 +1,16 @@
 """Weighted maximum likelihood (M-projection) of a softmax gating and of linear-Gaussian experts, for EM (thesis 2.1.3).
 
 Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
-only through the moments sum_n t_ni [y_n, 1]. It is minimised by L-BFGS, starting from the previous gating, in
-coordinates in which the diagonal blocks of the Hessian are close to the identity. Otherwise rarely chosen components
-would move too slowly. In EM, the targets change little from one M-step to the next, and the change of the gradient
-along a step does not depend on them. A single step per M-step that reuses the curvature of earlier steps is therefore
-almost as good as a complete fit, at a fraction of its cost.
+only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises it, starting from the previous gating. The coordinates
+make the diagonal blocks of the Hessian close to the identity, since otherwise rarely chosen components would move too
+slowly. In EM, the targets change little from one M-step to the next. They do not affect how the gradient changes along
+a step, so the curvature of earlier steps stays valid. A single step per M-step that reuses this curvature is almost as
+good as a complete fit, at a fraction of its cost.
 
 Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
-W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If no variance may be below a floor
-f, the optimal covariance keeps its eigenvectors and has the eigenvalues max(lambda, f). The likelihood of EM therefore
-never decreases, with or without a floor.
+W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If variances must not be below a
+floor f, the optimal covariance has the same eigenvectors and the eigenvalues max(lambda, f). The likelihood of EM
+therefore never decreases, with or without a floor.
 """
 
 from __future__ import annotations
@@ -30,14 +30,18 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 
-LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
-CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
-LEAST_VARIANCE = 1e-12  # floor for singular covariances if none is set, relative to the variance of the data
+LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is still above zero in float64
+# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+LEAST_LOG_PROBABILITY = -300.0
+CHUNK_ELEMENTS = 262_144  # number of probabilities per block, which fit into the cache
+# minimum variance of singular covariances if no floor is set, relative to the variance of the data
+LEAST_VARIANCE = 1e-12
 NOISE = 1e-13  # a variance below this share of the second moment is rounding error
-MAX_SHORTENINGS, SHORTENING = 4, 0.25  # of a quasi-Newton step that does not decrease the loss
-N_PAIRS = 10  # pairs of earlier steps that approximate the Hessian
-LEAST_CURVATURE = 1e-12  # cosine of the angle between a step and the change of the gradient; below, rounding prevails
+# maximum number of shortenings of a quasi-Newton step that does not decrease the loss, and the factor of each
+MAX_SHORTENINGS, SHORTENING = 4, 0.25
+N_PAIRS = 10  # number of earlier steps that approximate the Hessian
+# Minimum cosine of the angle between a step and the change of the gradient. Below it, rounding errors dominate.
+LEAST_CURVATURE = 1e-12
 
 CurvaturePair: TypeAlias = tuple[Tensor, Tensor]
 """Step of the parameters [V, v] of a gating, and the change of the gradient along it, (n_components, n_context + 1)."""
@@ -57,21 +61,22 @@ def fit_gating(
     Parameters
     ----------
     initial : SoftmaxGating
-        Start of the optimisation; sets device and dtype.
+        Start of the optimisation, which also determines the device and the dtype.
     context : Tensor (n_samples, n_context)
     targets : Tensor (n_samples, n_components)
-        Non-negative; each row sums to 1.
+        Non-negative targets. Each row sums to 1.
     max_iterations : int
         Maximum number of L-BFGS iterations. Few are needed if `initial` is close.
     l2 : float
         Weight of 1/2 |V|^2 in standardised coordinates. It keeps V finite if the targets are separable.
     weight : Tensor (n_samples,), optional
-        Weights of the samples, with a mean of one; equal by default.
+        Weights of the samples, with a mean of one. By default, all weights are equal.
 
     Returns
     -------
     SoftmaxGating
-        Its cross entropy is never greater than that of `initial`. Without contexts it is the mean of the targets.
+        A gating whose cross entropy is never greater than that of `initial`. Without contexts, its weights are the mean
+        of the targets.
 
     Examples
     --------
@@ -102,20 +107,21 @@ def fit_gating(
 def fit_gating_to_moments(
     initial: SoftmaxGating,
     context: Tensor,  # (n_samples, n_context), standardised contexts
-    # (n_components, n_context + 1, n_context + 1), sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context,
-    # or to its weight
+    # (n_components, n_context + 1, n_context + 1), the moments sum_n t_n e_n e_n' with e = [y, 1]. The targets t of a
+    # context sum to 1, or to the weight of the context.
     moments: Tensor,
     *,
     # as in `fit_gating`
     max_iterations: int = 50,
     l2: float = 1e-6,
     weight: Tensor | None = None,
-    curvature: list[CurvaturePair] | None = None,  # if given, take a single step that uses and extends these pairs
+    # if given, a single step is taken, which uses these pairs and adds one
+    curvature: list[CurvaturePair] | None = None,
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-    Return a gating whose cross entropy is never greater than that of `initial`, and the mean of log sum_i exp(V y +
-    v)_i over the contexts, for `initial` [nat].
+    The first result is a gating whose cross entropy is never greater than that of `initial`. The second is the mean of
+    log sum_i exp(V y + v)_i over the contexts for `initial` [nat].
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:
@@ -128,7 +134,8 @@ def fit_gating_to_moments(
     normaliser, expected = _normaliser_and_gradient(design, start, weight)
     if initial.n_components == 1:
         return SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser
-    # Hessian blocks: half from the targets, as if they were fitted exactly, and half from the current probabilities
+    # The Hessian blocks are approximated by the mean of two estimates: one from the targets, as if they were fitted
+    # exactly, and one from the current probabilities.
     identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
     blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
     factor = torch.linalg.cholesky(blocks + 1e-9 * identity)
@@ -157,10 +164,10 @@ def _design(context: Tensor) -> Tensor:
 def _normaliser_and_gradient(design: Tensor, parameters: Tensor, weight: Tensor | None = None) -> tuple[float, Tensor]:
     """Return the mean log normaliser of the logits, and its gradient.
 
-    The gradient is the mean of p_i [y, 1], (n_components, n_context + 1). Both means are weighted.
+    The gradient is the mean of p_i [y, 1], (n_components, n_context + 1). Both means use the weights of the samples.
     """
     step = max(1, CHUNK_ELEMENTS // len(parameters))
-    buffer = design.new_empty(min(step, len(design)), len(parameters))  # avoids repeated allocation
+    buffer = design.new_empty(min(step, len(design)), len(parameters))  # is reused, because allocation takes time
     total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
     shares = None if weight is None else weight.unsqueeze(-1).split(step)
     for number, rows in enumerate(design.split(step)):
@@ -211,9 +218,10 @@ def _quasi_newton_step(
     factor: Tensor,
     curvature: list[CurvaturePair],
 ) -> Tensor:
-    """Take an L-BFGS step with the curvature of earlier steps, and add its own (Nocedal, Wright 2006, algorithm 7.4).
+    """Take an L-BFGS step with the curvature of earlier steps (Nocedal and Wright 2006, algorithm 7.4).
 
-    The step is shortened until the loss decreases. If it never does, the start is returned and the pairs are dropped.
+    The step is shortened until the loss decreases, and its curvature is added to the pairs. If the loss never
+    decreases, the start is returned and all pairs are removed.
     """
     cross_entropy, penalty, gradient = losses(start)
     direction, shares = gradient, []
@@ -240,7 +248,7 @@ def _quasi_newton_step(
 def fit_experts(
     context: Tensor, sample: Tensor, responsibilities: Tensor, *, covariance_floor: float = 0.0, ridge: float = 1e-3
 ) -> LinearExperts:
-    """Fit all experts by weighted least squares, with covariances.
+    """Fit the means and covariances of all experts by weighted least squares.
 
     Parameters
     ----------
@@ -251,17 +259,17 @@ def fit_experts(
     covariance_floor : float
         Minimum variance in any direction, relative to the variances of the samples.
     ridge : float
-        Pseudo-observations per regression coefficient, in units of the variance of the contexts. They make an expert
-        with fewer points than coefficients fall back to a constant mean.
+        Number of pseudo-observations per regression coefficient, in units of the variance of the contexts. Because of
+        them, the mean of an expert with fewer points than coefficients becomes nearly constant.
 
     Returns
     -------
     LinearExperts
-        An expert without any weight gets the regression of all samples.
+        Fitted experts. An expert without any weight is fitted to all samples.
 
     Examples
     --------
-    Two experts, the first for negative and the second for positive contexts, on data x = |y|:
+    Fit two experts to data x = |y|, the first to negative contexts and the second to positive contexts:
 
     >>> import torch
     >>> from eim_ros.learning.projections import fit_experts
@@ -284,19 +292,20 @@ def fit_experts(
 
 
 def experts_from_moments(
-    # (n_components, n_dims + n_context + 1, n_dims + n_context + 1), weighted sums of e e' with e = [x, y, 1]; their
-    # weights must be positive
+    # (n_components, n_dims + n_context + 1, n_dims + n_context + 1), weighted sums of e e' with e = [x, y, 1]. The
+    # total weight of each component must be positive.
     moments: Tensor,
     n_dims: int,
     covariance_floor: float = 0.0,  # minimum eigenvalue of a covariance
-    ridge: float = 1e-3,  # pseudo-observations of unit variance per regression coefficient
+    ridge: float = 1e-3,  # number of pseudo-observations of unit variance per regression coefficient
     covariance: str = "full",  # "full", "diagonal", "tied" (one covariance of all experts) or "spherical"
     # (n_dims,), units of the standardised coordinates. Spherical covariances are spherical in the original coordinates.
     scale: Tensor | None = None,
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
-    Return them with a mask (n_components,) of those whose covariance is regular, with or without the floor.
+    The second result is a mask (n_components,) of the experts whose covariance, after applying the floor, is not
+    singular.
     """
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]
@@ -305,7 +314,8 @@ def experts_from_moments(
     xx, xy, yy = joint[:, :n_dims, :n_dims], joint[:, :n_dims, n_dims:], joint[:, n_dims:, n_dims:]
     slope, residual = xy, xx
     if xy.shape[-1]:
-        # Bounded, because weights of 1e-300 would make it overflow; much less damping already gives a slope of zero.
+        # Weights of 1e-300 would make the damping overflow, so it is bounded. Much less damping already gives a slope
+        # of zero.
         damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
         damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
         slope = torch.linalg.solve(damped, xy.mT).mT
@@ -322,7 +332,7 @@ def experts_from_moments(
 def _restricted(
     residual: Tensor, covariance: str, count: Tensor, covariance_floor: float, scale: Tensor | None
 ) -> Tensor:
-    """Return the most likely diagonal, tied or spherical covariances (k, d, d), given the full ones."""
+    """Return the most likely diagonal, tied or spherical covariances (k, d, d) for the given full covariances."""
     if covariance == "tied":
         return (residual * (count / count.sum())[:, None, None]).sum(0).expand(residual.shape).contiguous()
     variance = torch.diagonal(residual, dim1=-2, dim2=-1)
@@ -337,10 +347,11 @@ def constrained_factors(
     factors: Tensor,  # (n_components, n_dims, n_dims)
     weights: Tensor,  # (n_components,), weights of the components, for tied covariances
     covariance: str,  # as in `experts_from_moments`
-    covariance_floor: float,  # minimum variance in any direction, relative to the square of `scale`; above zero
+    # Minimum variance in any direction, relative to the square of `scale`. It must be positive.
+    covariance_floor: float,
     scale: Tensor,  # (n_dims,)
 ) -> Tensor:
-    """Return Cholesky factors of the most likely covariances of a kind, given the full ones."""
+    """Return Cholesky factors of the most likely covariances of a kind for the given full covariances."""
     relative = factors / scale.unsqueeze(-1)
     full = relative @ relative.mT
     chosen = full if covariance == "full" else _restricted(full, covariance, weights, covariance_floor, scale)
@@ -355,19 +366,20 @@ def improve_experts(
     covariance: str = "full",
     scale: Tensor | None = None,
 ) -> LinearExperts:
-    """Compute maximum-likelihood experts, but keep the previous expert where the new one is not better.
+    """Compute maximum-likelihood experts, but keep each previous expert that is at least as good as the new one.
 
     The covariances of the previous experts must be of the same kind. An expert is kept if it has no weight or if its
-    covariance would be singular. It is also kept if the ridge or rounding would lower its expected log-likelihood. Tied
-    experts are kept all together. No step of EM can therefore decrease the likelihood.
+    new covariance would be singular. It is also kept if the ridge or rounding would lower its expected log-likelihood.
+    Experts with a tied covariance are kept or replaced all together. A step of EM can therefore never decrease the
+    likelihood.
     """
     fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge, covariance, scale)
     if covariance == "tied":
         return _improved_tied(previous, fitted, moments, bool(regular.all()))
     keep = ~regular | _empty(moments)
-    if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is optimal
+    if previous.n_context > 0 or covariance_floor == 0.0:  # without contexts, a fit with a floor is always optimal
         worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
-        if bool(worse.any()) and covariance_floor > 0.0:  # an expert below the floor cannot be kept
+        if bool(worse.any()) and covariance_floor > 0.0:  # an expert whose variance is below the floor must not be kept
             index = worse.nonzero().flatten()
             variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
             worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
@@ -377,7 +389,7 @@ def improve_experts(
 
 
 def _improved_tied(previous: LinearExperts, fitted: LinearExperts, moments: Tensor, regular: bool) -> LinearExperts:
-    """Return the fitted experts with a tied covariance, or the previous ones if they are more likely."""
+    """Return the fitted experts with a tied covariance, or the previous experts if they are more likely."""
     empty = _empty(moments)
     experts = LinearExperts(
         torch.where(empty[:, None, None], previous.weights, fitted.weights),
@@ -400,10 +412,10 @@ def _empty(moments: Tensor) -> Tensor:
 
 
 def _floored_factor(covariance: Tensor, floor: float, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Cholesky factors (k, d, d) of covariances with floored eigenvalues, and a mask of regular ones.
+    """Return Cholesky factors (k, d, d) of covariances whose eigenvalues are at least the floor, and a mask.
 
-    Most covariances are above the floor, which a Cholesky factorisation detects. Only the others need an
-    eigendecomposition.
+    The mask is true for covariances that are not singular. Most covariances are above the floor, which a Cholesky
+    factorisation detects. Only the others need an eigendecomposition.
     """
     identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     _, above = torch.linalg.cholesky_ex(covariance - floor * identity)

@@ -27,10 +27,10 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, NeuralGating, forward, triangular
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
-SAFETY = 0.95  # safety factor on the estimated feasible fraction
-LEAST_CUT = 0.1  # smallest factor of one shortening
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
-LEAST_MULTIPLIER = 1e-12  # minimum value of a if the objective has no KL term
+SAFETY = 0.95  # the estimated feasible fraction is multiplied by this factor, to be safe
+LEAST_CUT = 0.1  # minimum factor by which one cut shortens a step
+TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier, of which the feasible end is returned
+LEAST_MULTIPLIER = 1e-12  # minimum of a, which matters only if the objective has no KL term
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class FitSettings:
     n_iterations : int
         Maximum number of L-BFGS iterations.
     l2 : float
-        Weight of the sum of squared weights (not biases), added to the mean loss.
+        Factor of the sum of squared weights (without biases) that is added to the mean loss.
 
     Examples
     --------
-    Fit a gating whose first component is for contexts far from 0, which no linear gating can represent:
+    Fit a gating that chooses its first component far from 0, which a linear gating cannot represent:
 
     >>> import torch
     >>> from eim_ros.learning.models import NeuralGating
@@ -74,32 +74,33 @@ def fit_neural_experts(
 ) -> NeuralExperts:
     """Refit all experts to weighted samples.
 
-    The loss of an expert at a context is written in the whitened residuals e of its linear base. It depends on the
+    The loss of an expert at a context is a function of the whitened residuals e of its linear base. It depends on the
     weighted samples only through their total weight, mean and covariance:
 
         -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T}.
 
-    The cost of a step is therefore independent of the number of samples per context. Steps of EIM are small, which
-    suits L-BFGS. The first steps of Adam do not depend on the size of the gradient and would first spoil the fit.
+    The cost of a step is therefore independent of the number of samples per context. L-BFGS is suitable because the new
+    fit is close to the old one. The size of Adam's first steps does not depend on the size of the gradient, so they
+    would first make the fit worse.
 
     Parameters
     ----------
     initial : NeuralExperts
-        Start of the optimisation; its linear base and its standardisation are kept.
+        Start of the optimisation. Its linear base and its standardisation are kept.
     context : Tensor (n_components, n_contexts, n_context)
     sample : Tensor (n_components, n_contexts, n_samples, n_dims)
         Samples at each context.
     weights : Tensor (n_components, n_contexts, n_samples)
-        Non-negative; only their ratios within an expert matter.
+        Non-negative weights, of which only the ratios within an expert matter.
     settings : FitSettings
     variance_floor : Tensor (n_dims,), optional
-        Variance of noise that is added to every sample; no fitted variance falls below it.
+        Variance of noise that is added to every sample, so that fitted variances do not fall below it.
 
     Returns
     -------
     NeuralExperts
-        No expert has a greater loss than before. An expert without any weight, or with a non-finite sample, is
-        unchanged.
+        The new experts, none of which has a greater loss than before. An expert without any weight, or with a sample
+        that is not finite, is unchanged.
     """
     total, mean, root = _moments(initial, context, sample, weights)
     if variance_floor is not None:
@@ -124,7 +125,7 @@ def fit_neural_experts(
 def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, settings: FitSettings) -> NeuralGating:
     """Refit a gating to soft targets by minimising the cross entropy -1/N sum_n sum_i t_ni log q(z_i|y_n).
 
-    Contexts have the shape (n_samples, n_context). The targets (n_samples, n_components) are non-negative; each row
+    Contexts have the shape (n_samples, n_context). The targets (n_samples, n_components) are non-negative, and each row
     sums to 1.
     """
 
@@ -137,9 +138,9 @@ def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, s
 
 
 def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the total weight (k, j) of the whitened residuals, their mean (k, j, d) and a root of their covariance.
+    """Return the total weight (k, j) of the whitened residuals, their mean (k, j, d), and a root of their covariance.
 
-    The root has shape (k, j, d, r).
+    The root has the shape (k, j, d, r).
     """
     base = experts.base
     center = context @ base.weights.mT + base.biases.unsqueeze(1)
@@ -151,7 +152,7 @@ def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: T
     columns = (share.sqrt() * (residual - mean.unsqueeze(2))).mT
     if sample.shape[2] > experts.n_dims:
         values, vectors = torch.linalg.eigh(columns @ columns.mT)
-        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding can give values of -1e-17
+        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding can make them slightly negative
     return total, mean, columns
 
 
@@ -163,10 +164,10 @@ def _fit(
     usable: Tensor,
     settings: FitSettings,
 ) -> BatchedNetwork:
-    """Minimise the regularised loss of each usable network (n_networks,), and keep the start where it is better.
+    """Minimise the regularised loss of each usable network (n_networks,), and keep networks that did not improve.
 
-    `loss` maps the outputs and the data to values (n_networks,). It is minimised in single precision, which is twice as
-    fast and accurate enough for a direction. Start and result are compared in the precision of the start.
+    `loss` maps the outputs and the data to values (n_networks,). The minimisation runs in single precision, which is
+    twice as fast and accurate enough. The start and the result are compared in the precision of the start.
     """
     inputs, start = (context - network.center) / network.scale, (*network.weights, *network.biases)
     n_layers, sizes = len(network.weights), [value.numel() for value in start]
@@ -200,13 +201,13 @@ def _fit(
 
 @dataclass(frozen=True)
 class ShortenedStep:
-    """Experts on the segment from the old to the new parameters.
+    """Experts on the line segment between the old and the new parameters.
 
     Attributes
     ----------
     experts : NeuralExperts
     fraction : Tensor (n_components,)
-        Fraction of the step that was taken; 0 leaves an expert unchanged.
+        Fraction of the step that was taken. An expert with 0 is unchanged.
     kl : Tensor (n_components,)
         Mean KL to the old experts over the contexts [nat].
     entropy_change : Tensor (n_components,)
@@ -228,7 +229,7 @@ def shorten_step(
     *,
     max_cuts: int = 20,
 ) -> ShortenedStep:
-    """Shorten the step of each expert from old to new until both bounds hold.
+    """Shorten the step of each expert from old to new until both bounds are satisfied.
 
     The bounds are checked on the parameters themselves. A refit to weighted samples is not exact, so its KL may exceed
     the bound for which the weights were chosen.
@@ -236,18 +237,18 @@ def shorten_step(
     Parameters
     ----------
     old, new : NeuralExperts
-        Must have the same linear base, standardisation and layers.
+        Both must have the same linear base, standardisation and layers.
     context : Tensor (n_components, n_contexts, n_context)
     kl_bound : float
         Maximum mean KL(result || old) [nat]; infinite for no bound.
     entropy_loss_bound : float
         Maximum mean loss of entropy [nat]; infinite for no bound.
     max_cuts : int
-        Maximum number of attempts; an expert that still exceeds a bound is left unchanged.
+        Maximum number of attempts. An expert that still exceeds a bound after them is left unchanged.
 
     Examples
     --------
-    Fit an expert to x = y^2, and go only as far as a bound on the KL allows:
+    Fit an expert to x = y^2, and take only as much of the step as a bound on the KL allows:
 
     >>> import torch
     >>> from eim_ros.learning.models import LinearExperts, NeuralExperts
@@ -269,7 +270,8 @@ def shorten_step(
         accepted = accepted | ((kl <= kl_bound) & (change >= -entropy_loss_bound))
         if bool(accepted.all()):
             break
-        # KL is roughly quadratic in the fraction, entropy linear; a NaN gives the strongest cut
+        # The KL is roughly quadratic in the fraction, and the entropy is roughly linear. NaN leads to the strongest
+        # cut.
         cut = torch.minimum((kl_bound / kl).sqrt(), torch.where(change < 0.0, -entropy_loss_bound / change, torch.inf))
         cut = torch.where(cut >= LEAST_CUT, (SAFETY * cut).clamp_max(SAFETY), torch.full_like(cut, LEAST_CUT))
         fraction = torch.where(accepted, fraction, fraction * cut)
@@ -295,7 +297,7 @@ def _between(old: BatchedNetwork, new: BatchedNetwork, fraction: Tensor) -> Batc
 def _divergence(old_outputs: Tensor, outputs: Tensor, n_dims: int) -> tuple[Tensor, Tensor]:
     """Return the mean KL to the old experts and the mean change of entropy, (n_components,).
 
-    Neither depends on the linear base.
+    Neither result depends on the linear base.
     """
     old_shift, old_factor = triangular(old_outputs, n_dims)
     shift, factor = triangular(outputs, n_dims)
@@ -307,12 +309,12 @@ def _divergence(old_outputs: Tensor, outputs: Tensor, n_dims: int) -> tuple[Tens
 
 @dataclass(frozen=True)
 class WeightedSamples:
-    """Result of the projection, one entry per expert.
+    """Result of the projection, with one entry per expert.
 
     Attributes
     ----------
     weights : Tensor (n_components, n_contexts, n_samples)
-        Sum to 1 over the samples of a context.
+        Weights of the samples, which sum to 1 over the samples of a context.
     eta, omega : Tensor (n_components,)
         Multipliers of the KL and of the entropy constraint, >= 0.
     kl : Tensor (n_components,)
@@ -320,8 +322,8 @@ class WeightedSamples:
     entropy_change : Tensor (n_components,)
         Mean H(new) - H(old), estimated from the samples [nat].
     feasible : Tensor (n_components,) of bool
-        False if no multipliers satisfied the bounds (phi not finite). The weights are then equal, which leaves the
-        expert unchanged.
+        False if no multipliers satisfied the bounds, for example because phi is not finite. The weights are then equal,
+        which leaves the expert unchanged.
     """
 
     weights: Tensor
@@ -337,8 +339,9 @@ def weigh_samples(
 ) -> WeightedSamples:
     """Compute the weights of samples drawn from the old experts, for all experts at once.
 
-    Two nested root-finds solve for the multipliers: for fixed a the entropy rises with omega, and with the least
-    feasible omega the KL falls with a. Normalising the weights per context keeps p(y) unchanged.
+    The multipliers are found by two nested searches for a root. For fixed a, the entropy rises with omega. With the
+    least feasible omega, the KL falls as a rises. The weights are normalised at each context, which leaves p(y)
+    unchanged.
 
     Parameters
     ----------
@@ -392,7 +395,7 @@ def weigh_samples(
 
 @dataclass(frozen=True)
 class _Dual:
-    """Weights and their moments as functions of the multipliers (n_components,)."""
+    """Weights of the samples and their moments, as functions of the multipliers (n_components,)."""
 
     log_ratio: Tensor
     old_log_prob: Tensor
