@@ -1,4 +1,4 @@
-"""Expected Information Maximisation (EIM), from samples of the target or from its known density."""
+"""Expected information maximisation (EIM), which learns from samples of the target or from its known density."""
 
 from typing import TYPE_CHECKING
 

@@ -8,22 +8,22 @@ EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iterat
    gating (4.2.1).
 3. Update the experts: fit a quadratic surrogate of phi around each expert, then compute a trust-region I-projection in
    closed form (4.2.2).
-4. Keep the new model if it is closer to p under the same phi than the best model so far.
-5. If requested, adapt the number of components: delete useless ones, and add new ones where held-out data exceed the
-   model (7.1.4).
+4. Keep the new model if, according to the same phi, it is closer to p than the best model so far. 5. If requested,
+adapt the number of components: delete useless components, and add new ones where the density of held-out data exceeds
+that of the model (7.1.4).
 
 If the density of p is known up to a constant, the log ratio is exact and the other steps stay the same (thesis 5.5;
 VIPS):
 
-    phi(x, y) = log p(x|y) / T - log q_old(x|y)                     maximises E_q[log p] + T H(q)
+    phi(x, y) = log p(x|y) / T - log q_old(x|y)
 
-T is the temperature. The M-step still maximises E_q[phi] - KL(q || q_old), which is the objective divided by T. The
-steps are the same as with phi = log p - T log q_old and a KL term of weight T.
+With the temperature T, this maximises E_q[log p] + T H(q). The M-step still maximises E_q[phi] - KL(q || q_old), which
+is the objective divided by T. The steps are the same as with phi = log p - T log q_old and a KL term of weight T.
 
-Use EIM with a known density to start from samples, to train networks, or to train hundreds of experts with a truncated
-log q. For linear models, `eim_ros.learning.gmmvi.GMMVI` implements the complete family of algorithms, with or without
-contexts. Its closest member is LEMBFBX with `own_samples`. In terms of the seven modules of that family, EIM works as
-follows:
+Use EIM for a known density to start from samples, to train networks, or to train hundreds of experts with a truncated
+log q. For linear models, `eim_ros.learning.gmmvi.GMMVI` implements the complete family of GMMVI algorithms (Arenz et
+al. 2023), with or without contexts. The variant LEMBFBX with `own_samples` is the closest to EIM. In terms of the seven
+modules of that family, EIM works as follows:
 
 - Samples: fresh samples of each component, drawn separately in `update_gating` and `update_experts`. GMMVI uses the
   same samples for both.
@@ -34,13 +34,14 @@ follows:
 - Step size of the weight update: fixed.
 - Adding and deleting components: `Adaptation`, before each step. LEMBFBX has a fixed number of components.
 
-Linear experts start from a fit by EM, which is also a candidate for the density of the data. EM averages over modes
-that its components cannot represent separately. If the reference density has more components than the model, a subset
-of them may be a better start, because each of them already lies on a mode. The start with the smallest
-KL(model || reference) is chosen. This start may already be as good as the result; `start.kind` offers others.
+Linear experts start from a fit by EM, which is also a candidate for the reference density, an estimate of the density
+of the data. EM averages over modes that its components cannot represent separately. If the reference density has more
+components than the model, a subset of them may be a better start, because each of them already lies on a mode. The
+start with the smallest KL(model || reference) is chosen. This start may already be as good as the result of EIM.
+`start.kind` selects other starts.
 
-Several neural experts start from a fit by EM with the same family. A single neural expert needs another start. EM would
-average over the branches of multi-modal data. A wide expert that covers all branches is also almost a stationary point
+Several neural experts start from a fit of such experts by EM. A single neural expert needs another start, because EM
+would average over the branches of multi-modal data. A wide expert that covers all branches is almost a stationary point
 of the reverse KL, so EIM would not leave it. Therefore, mixtures of one, two and more neural experts are fitted as long
 as the held-out likelihood increases by more than a standard error. The start is the expert that is closest to the last
 of these mixtures.
@@ -83,13 +84,14 @@ from eim_ros.learning.starts import (
 )
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
-MOST_BRANCHES = 4  # largest mixture that is tried for the start of a single neural expert
-MOST_POINTS = 2000  # size of the subset of the training data that these mixtures are fitted to
-MORE_ITERATIONS = 3  # EM iterations with all training data
-MIN_NETWORK_ITERATIONS = 60  # L-BFGS iterations per EM iteration; networks start far from the data
-TOLERANCE = 3e-3  # tolerance of EM [nat]; a start need not be accurate
-N_SUBSETS = 30  # random subsets that are compared
-N_SAMPLES = 500  # samples per estimate of the KL
+MOST_BRANCHES = 4  # maximum number of experts in the mixtures that are tried for the start of a single neural expert
+MOST_POINTS = 2000  # number of training samples to which these mixtures are fitted
+MORE_ITERATIONS = 3  # number of further EM iterations with all training data
+# minimum number of L-BFGS iterations per EM iteration, because networks start far from the data
+MIN_NETWORK_ITERATIONS = 60
+TOLERANCE = 3e-3  # tolerance of EM [nat], which is coarse because a start need not be accurate
+N_SUBSETS = 30  # number of random subsets that are compared
+N_SAMPLES = 500  # number of samples per estimate of the KL
 LEAST_SHARE = 1e-12  # added to all weights, so that every component can be drawn
 
 
@@ -102,11 +104,11 @@ def neural_start(
     generator: torch.Generator,
     kind: str = "closest",
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
-    """Return a neural mixture fitted to the data, as an estimate of their density, and the start of EIM.
+    """Return a neural mixture that estimates the density of the data, and the start of EIM.
 
     Both are the same model, unless a single expert is requested and the data have several branches. The start has
-    `n_components` components. A single expert is then one branch, or EM's average over all of them if `kind` is "em".
-    The data are shuffled; the held-out ones determine the number of branches.
+    `n_components` components. If a single expert is requested, it represents one branch, or the average over all
+    branches if `kind` is "em". The data must be shuffled. The held-out data determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -146,11 +148,12 @@ def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
 def start_of(
     config: EIMConfig, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
-    """Return a candidate for the reference density, fitted to the training part of the shuffled data, and the start.
+    """Return a candidate for the reference density, and the start.
 
-    A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
-    a candidate with neural experts is fitted even if a start is given, unless the ratio needs no reference. Without a
-    given start, the settings choose one: random, k-means, or the best of several fits by EM. The candidate may be None.
+    The candidate is fitted to the training part of the shuffled data, and it may be None. A neural model is soon better
+    than any reference density with linear experts, which would then limit the model. Therefore, a candidate with neural
+    experts is fitted even if a start is given, unless the ratio needs no reference. If no start is given, the settings
+    choose one: random points, k-means, or the best of several fits by EM.
     """
     if given is None and config.start.kind in ("random", "k-means"):
         given = cheap_start(config, data, generator)
@@ -161,7 +164,7 @@ def start_of(
 
 
 def cheap_start(config: EIMConfig, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
-    """Return a random start, or one from k-means clusters, of the family of the settings."""
+    """Return a random start, or a start from k-means clusters, with the kinds of experts and gating in the settings."""
     context, sample, size = data.context, data.sample, config.n_components
     if config.start.kind == "random":
         return with_networks(random_start(context, sample, size, generator), config, context, generator)
@@ -175,8 +178,8 @@ def _fitted(
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
     """Fit a candidate for the reference density and a start of EIM to the data.
 
-    With several starts, a linear candidate is fitted to the training part, and the start continues it on all data. With
-    a single start there is no linear candidate.
+    With several starts, a linear candidate is fitted to the training part of the data, and EM continues it on all data
+    to get the start. With a single start, there is no linear candidate.
     """
     settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.start.em_iterations}
     training, held_out = data[: config.ratio.n_training(len(data))], data[config.ratio.held_out(len(data))]
@@ -203,11 +206,11 @@ def _fitted(
 def closest_start(
     fitted: MixtureOfExperts, reference: MixtureOfExperts, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
-    """Return the start with the smallest KL to the reference density, the density of the data.
+    """Return the start with the smallest KL to the reference density, which estimates the density of the data.
 
-    The candidates are the fit by EM and subsets of the components of the reference density of the same size. If the
-    reference is not linear or has no more components than the fit, the fit is returned. `context` (n_samples,
-    n_context) contains the contexts of the data.
+    The candidates are the fit by EM, and subsets of the components of the reference density that have as many
+    components as the fit. If the reference is not linear, or does not have more components than the fit, the fit is
+    returned. `context` (n_samples, n_context) contains the contexts of the data.
     """
     if not reference.is_linear or reference.n_components <= fitted.n_components:
         return fitted
@@ -237,50 +240,52 @@ class EIM(Learner[EIMConfig, EIMState]):
         Inputs of the density ratio estimator. By default, samples and contexts are standardised, or whitened if they
         are strongly correlated.
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable; optional
-        Log density, up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. If it has
-        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
-        method `at(iteration)`, see `target_density`. By default, the ratio is estimated from the data.
+        Log density up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. If it has no
+        method `score`, it is differentiated automatically, unless `m_step.surrogate` is "value". An annealed target has
+        a method `at(iteration)`; see `target_density`. If no target is given, the ratio is estimated from the data.
     estimator : RatioEstimator, optional
-        Custom estimator of the density ratio, any object with the methods `fit` and `log_ratio`. By default, the
-        setting `ratio.estimator` selects one.
+        Custom estimator of the density ratio, which is any object with the methods `fit` and `log_ratio`. By default,
+        the setting `ratio.estimator` selects an estimator.
     seed : int
         Seed of a fit without a generator.
     **settings
-        Fields that replace those of `config`, for example `EIM(n_components=10, seed=3)`. A kind of start can be named
-        directly, as in `EIM(start="em")`; see `StartConfig`.
+        Settings by keyword, which override those of `config`, for example `EIM(n_components=10)`. The kind of start has
+        the short form `EIM(start="em")`; see `StartConfig`.
 
     Raises
     ------
     ConfigurationError
         Raised by the constructor if a setting has no effect on this kind of fit, or if the estimator lacks a method or
-        an argument of it. Raised by `fit` if the number of components adapts, but the model has networks or `update` is
-        "unstructured". The same applies to diagonal and tied covariances.
+        an argument of a method. Raised by `fit` if the number of components shall adapt, or covariances shall be
+        diagonal or tied, although the model has networks or `update` is "unstructured".
     DataError
         Raised by `fit` if there are neither samples nor a start.
     DistributionError
         Raised by `fit` if the target or the estimator does not return the shape (n,), or cannot be differentiated
-        although gradients are needed. Also if the target is not finite at any sample of the start, or the estimator at
-        some sample.
+        although gradients are needed. Also raised if the target is not finite at any sample of the start, or if the
+        estimator is not finite at some sample.
 
     Notes
     -----
-    To learn from samples, `fit` accepts a start of any family. Otherwise, `start.kind` chooses one, see `StartConfig`.
-    With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if it returns its start, because the
-    updates sum to at most 1e-4 nat or were not kept. The history records
+    When EIM learns from samples, `fit` accepts a start with any kind of experts and gating. By default, `start.kind`
+    chooses the start; see `StartConfig`. With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if
+    the result equals the start, because no update was kept or the updates sum to at most 1e-4 nat. The history records
 
-    - `loss`, `accuracy`, and `ratio_kl`, the estimate of KL(q || p) [nat] before the update, from held-out data;
+    - `loss`, `accuracy` and `ratio_kl`, which are estimated from held-out data. `ratio_kl` is the estimate of KL(q ||
+      p) before the update [nat];
     - `network_used`, 1 if a network contributes to the ratio, otherwise 0;
     - `skipped`, 1 if the ratio was constant or not finite, so that the model stayed the same. Other iterations do not
-      record it, and `history.n_skipped` counts it. The ratio of a network alone is constant while it is not used;
+      record it, and `history.n_skipped` is the number of skipped iterations. The ratio of a network alone is constant
+      as long as the network is not used;
     - `gating_kl` and `expert_kl`, the mean KL of the two updates [nat];
     - `kept`, 1 if the new model is the best one so far, otherwise 0;
     - if the number of components adapts, `n_components` after each iteration, and the numbers `added` and `deleted`.
 
     To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
-    default, the start is the likeliest of several fits of EM to the samples. The samples are also candidates for the
-    centres of new components. If you pass a start, the samples may be None, and a model without contexts needs no data.
-    The fit ends with CONVERGED when the model or the objective no longer changes. It ends with NON_FINITE if the target
-    is not finite at samples of the model. The history records
+    default, the start is the fit with the highest likelihood among several fits of EM to the samples. The samples are
+    also candidates for the centres of new components. If you pass a start, the samples may be None, and a model without
+    contexts needs no data at all. The fit ends with CONVERGED when the model or the objective no longer changes. It
+    ends with NON_FINITE if the target is not finite at samples of the model. The history records
 
     - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
     - if the `elbo` is minus infinity, also `outside`, the probability that the target is not finite, and `elbo_inside`,
@@ -292,7 +297,7 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     Examples
     --------
-    Samples from two Gaussians:
+    Learn from samples of two Gaussians:
 
     >>> import torch
     >>> from eim_ros.learning import EIM
@@ -302,7 +307,7 @@ class EIM(Learner[EIMConfig, EIMState]):
     >>> sorted(round(mean) for mean in result.means.flatten().tolist())
     [-1, 1]
 
-    A known density, up to a constant:
+    Approximate a density that is known up to a constant:
 
     >>> result = EIM(target=lambda x: -((x - 1.0) ** 2).sum(-1), n_components=1, n_iterations=50, seed=0).fit(data)
     >>> round(float(result.means))
@@ -313,7 +318,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     refused: ClassVar[Mapping[str, str]] = {
         "sample_weight": Learner.refused["sample_weight"],
-        "validation_data": "it holds out data automatically: set ratio.validation_share, and plateau_window to stop",
+        "validation_data": "it holds out data automatically; set ratio.validation_share to the held-out share, and plateau_window "
+        "to stop early",
     }
 
     def __init__(
@@ -341,14 +347,14 @@ class EIM(Learner[EIMConfig, EIMState]):
         given = {name for name, part in (("estimator", estimator), ("inputs", inputs)) if part is not None}
         for name in [*flattened(EIMConfig, settings), *sorted(given)]:
             if is_within(name, unused):
-                raise ConfigurationError(f"{name} has no effect, because the density ratio {found}", name)
+                raise ConfigurationError(f"{name} has no effect, because the density ratio {found}; leave it out", name)
 
     @property
     def algorithm(self) -> str:
         return "eim" if self.target is None else "known-density"
 
     def _described(self) -> dict[str, Any]:
-        """Return the settings of the inputs, the target and the estimator, if they have any, and its class."""
+        """Return the settings of the inputs, the target and the estimator, and the name of the estimator's class."""
         parts = {"inputs": self.inputs, "target": self.target, "estimator_config": self.estimator}
         settings = {name: getattr(part, "config", None) for name, part in parts.items()}
         kind = {} if self.estimator is None else {"estimator": type(self.estimator).__qualname__}
@@ -423,10 +429,10 @@ class EIM(Learner[EIMConfig, EIMState]):
         )
 
     def _likeliest(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
-        """Return the likeliest of several fits by EM.
+        """Return the fit with the highest likelihood among several fits by EM.
 
         Several starts are needed because an I-projection cannot find modes far from all components. Networks start as
-        copies of the fitted linear experts and gating.
+        equivalents of the fitted linear experts and gating.
         """
         if self.config.start.kind in ("random", "k-means"):
             return cheap_start(self.config, data, generator)
@@ -434,7 +440,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             n_components=self.config.n_components,
             n_iterations=self.config.start.em_iterations,
             n_starts=self.config.start.n_starts if self.config.start.em_iterations > 0 else 1,
-            n_candidates=1,  # several starts are compared anyway
+            n_candidates=1,  # because several starts are compared anyway
         )
         result = EM(settings).fit((data.context, data.sample), generator=generator)
         if result.status is Status.INTERRUPTED:
@@ -446,33 +452,37 @@ class EIM(Learner[EIMConfig, EIMState]):
         covariance = self.config.m_step.covariance
         if covariance != "full" and self.config.update == "unstructured":
             raise ConfigurationError(
-                f"an M-step by gradients does not keep {covariance} covariances; set m_step.covariance to full, or "
+                f"the unstructured update does not keep {covariance} covariances; set m_step.covariance to full, or "
                 "update to structured",
                 covariance,
             )
         return with_covariances(start, covariance, context)
 
     def _check_experts(self, start: MixtureOfExperts) -> None:
-        """Raise `ConfigurationError` if the M-step cannot update the experts, or adapt their number if it shall."""
+        """Raise `ConfigurationError` if EIM cannot update the experts, or cannot adapt their number as requested."""
         Adaptation(self.config.adaptation).check(start)
         if isinstance(start.experts, CustomExperts) and self.config.update == "structured":
             raise ConfigurationError(
-                'EIM updates experts of a custom family by gradient steps only; set update to "unstructured"',
+                'EIM can update experts of a custom family only by gradient steps; set update to "unstructured"',
                 type(start.experts.family).__name__,
             )
         if self.config.adaptation.adapts and self.config.update == "unstructured":
             raise ConfigurationError(
-                "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
-                'add_every and delete_after to 0, or update to "structured"',
+                "the unstructured update cannot adapt the number of components; set adaptation.add_every and "
+                'adaptation.delete_after to 0, or update to "structured"',
                 self.config.update,
             )
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
     """Raise `DistributionError` if the target is not finite at any sample of the start or lacks a needed gradient."""
-    fixed = torch.Generator(device=start.device).manual_seed(0)  # a separate generator, so the fit is not affected
+    # a separate generator, so that the check does not change the fit
+    fixed = torch.Generator(device=start.device).manual_seed(0)
     context, sample = draw_pairs(start, context, 200, fixed)
     if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
-        raise DistributionError("the target's log density is finite at none of 200 samples of the initial model")
+        raise DistributionError(
+            "the log density of the target is not finite at any of 200 samples of the initial model; give a start "
+            "that lies inside the support of the target"
+        )
     if differentiable:
         target.gradient(context[:1], sample[:1])

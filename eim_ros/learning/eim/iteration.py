@@ -1,8 +1,8 @@
-"""One iteration of EIM: E-step, M-step, choice of the model to keep, and number of components (thesis, algorithm 2).
+"""One iteration of EIM: E-step, M-step, choice of the best model, and adaptation of components (thesis, algorithm 2).
 
 If the density of the target is known, the ratio is exact, and two things differ. Components are added and deleted
-before the step, because the target shows where they are missing. The last model is always kept, because no estimate of
-the ratio could favour an earlier one.
+before the step, because the target shows where components are missing. The last model is always kept, because the ratio
+has no estimation error that could make a new model worse.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import ExactRatio
 from eim_ros.learning.run import NEGLIGIBLE, History, on_plateau, rests
 
-QUIET_EXACT_ITERATIONS = 3  # successive changes below the tolerance that end a run with a known density
-# The model has converged if the KL of the updates, averaged over the last iterations, is below this share of its bound.
+# number of successive changes below the tolerance after which a run with a known density ends
+QUIET_EXACT_ITERATIONS = 3
+# The model has converged if the KL of the updates, averaged over this number of iterations, is below this share of its
+# bound.
 QUIET_ITERATIONS, REST = 10, 0.1
 KEPT = "kept."  # prefix of the tensors of the best model in a checkpoint
 
@@ -39,10 +41,10 @@ class EIMState:
 
     model: MixtureOfExperts  # the current model
     kept: MixtureOfExperts  # the best model so far
-    ratio: DensityRatio | ExactRatio  # Log ratio of the target and the model. Each step adapts it in place.
-    generator: torch.Generator  # Source of randomness. Each step advances it in place.
+    ratio: DensityRatio | ExactRatio  # log ratio of the target and the model, which each step updates in place
+    generator: torch.Generator  # source of randomness, which each step advances in place
     iteration: int
-    # history of the components, which decides which ones are deleted and where new ones are added
+    # history of the components, which decides which components are deleted and where new ones are added
     components: AdaptationState
 
     def tensors(self) -> dict[str, Tensor]:
@@ -58,16 +60,16 @@ class EIMState:
 
 @dataclass(frozen=True)
 class EIMIteration:
-    """EIM on one data set or for one target, as an `Algorithm`."""
+    """EIM for one data set or one target, in the form of an `Algorithm`."""
 
     config: EIMConfig
     inputs: RatioInputs | None  # inputs of the density ratio estimator; None if the density is known
-    data: Pairs  # Contexts and samples. If the density is known, only the contexts are used.
+    data: Pairs  # contexts and samples; if the density is known, only the contexts are used
     adaptation: Adaptation  # rule that adapts the number of components
 
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
-        """Return the iteration for an estimated ratio, in which new components are centred at held-out data only."""
+        """Return the iteration for an estimated ratio, which places new components only at held-out data."""
         return cls(
             config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand)
         )
@@ -116,9 +118,9 @@ class EIMIteration:
     def _updated(
         self, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
     ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-        """Return the model after the M-step, the record of the step, and the mean rewards of the old components.
+        """Return the model after the M-step, the record of the M-step, and the mean rewards of the old components.
 
-        The rewards (n_components,) are in nat, and NaN if the M-step does not compute them.
+        The rewards (n_components,) are in nat. They are NaN if the M-step does not compute rewards.
         """
         config, kl_weight = self.config, 1.0 if self.config.kl_term else 0.0
         if config.update == "unstructured":
@@ -132,7 +134,7 @@ class EIMIteration:
     def _adapted(
         self, state: EIMState, following: MixtureOfExperts, reward: Tensor, data: Pairs
     ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
-        """Return the new model with components deleted and added according to the current ratio.
+        """Return the new model after deleting and adding components according to the current ratio.
 
         The best model so far is not changed.
         """
@@ -159,7 +161,7 @@ class EIMIteration:
         config, sizes = self.config, history.column("n_components")
         add_every, window = config.adaptation.add_every, config.plateau_window
         grows = add_every > 0 and bool(sizes) and sizes[-1] < config.adaptation.max_components
-        if window > 0 and grows:  # do not stop before additions with each Delta have been tried
+        if window > 0 and grows:  # do not stop before an addition with each Delta was tried
             window = max(window, len(self.adaptation.deltas) * add_every)
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
@@ -171,9 +173,9 @@ class EIMIteration:
         return (quiet and not grows) or on_plateau(history, window)
 
     def _is_comparable(self, history: History, window: int) -> bool:
-        """Return whether the contexts had the same smoothing in the last two windows.
+        """Return whether the contexts were smoothed equally in the last two windows.
 
-        Otherwise the KL also changes with the smoothing, even if the model does not.
+        Otherwise, the KL changes with the smoothing, even if the model stays the same.
         """
         assert self.inputs is not None
         iteration = len(history.records)
@@ -183,7 +185,7 @@ class EIMIteration:
     def _is_bound(self, history: History, window: int) -> bool:
         """Return whether the KL bound of the experts limited their updates in the last window.
 
-        The model then still moves, even if it improves by less than the noise.
+        In this case, the model still changes, even if it improves by less than the noise.
         """
         moves = history.column("expert_kl")[-window:]
         return sum(moves) >= REST * self.config.m_step.kl_bound * window
@@ -201,9 +203,9 @@ class EIMIteration:
         return experts < REST * self.config.m_step.kl_bound and gating <= REST * self.config.m_step.gating.kl_bound
 
     def unchanged(self, history: History) -> bool:
-        """Return whether the updates that led to the kept model changed nothing.
+        """Return whether the updates up to the kept model changed nothing.
 
-        This is so if no update was kept, or if the sum of their KLs is negligible.
+        This is the case if no update was kept, or if the sum of the KLs of the updates is negligible.
         """
         kept = [number for number, record in enumerate(history.records) if record.get("kept", 0.0) > 0.0]
         names = ("expert_kl", "gating_kl", "added", "deleted")
@@ -213,11 +215,11 @@ class EIMIteration:
         )
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
-        """Return the new model, or the kept one if it is closer to p under the current ratio.
+        """Return the new model, or the kept model if it is closer to p according to the current ratio.
 
-        The KL of each model is estimated from fresh samples at contexts of the data (n_samples, n_context). Both use
-        the same estimate log p = phi + log q_old, which is available everywhere. If the estimator has not learnt
-        anything yet (phi = 0), q_old counts as p.
+        The KL of each model is estimated from new samples at contexts of the data (n_samples, n_context). Both
+        estimates use log p = phi + log q_old, which can be evaluated everywhere. As long as the estimator has not
+        learnt anything (phi = 0), q_old takes the place of p.
         """
         n_samples = self.config.n_selection_samples
         if n_samples == 0:

@@ -5,10 +5,10 @@ phi = log p/q_old, whether it is exact or estimated from samples.
 
 Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4.2.3, A.4.3):
 
-1. Resample contexts for each expert, draw samples of the old expert there, and evaluate phi at the samples.
-2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`).
-3. Fit the networks to the weighted samples.
-4. Check the bounds for the new parameters, and shorten the step if it exceeds them (`shorten_step`).
+1. Resample contexts for each expert, draw samples of the old expert at these contexts, and evaluate phi at the samples.
+2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`). 3. Fit the
+networks to the weighted samples. 4. Check the bounds for the new parameters, and shorten the step if it violates them
+(`shorten_step`).
 
 `update_by_gradients` is an M-step that ignores the structure of the model (ablation EIM-US, thesis 6.1). Adam updates
 all parameters of the gating and the experts together to maximise
@@ -16,8 +16,8 @@ all parameters of the gating and the experts together to maximise
     E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)).
 
 The samples are x = mu(y) + C e with e ~ N(0, I), so gradients flow through them. The sum over z is exact. A relaxed
-sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. There is no trust region. Only the
-number and the size of the steps bound the update.
+sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. There is no trust region, so only
+the number and the size of the steps limit the update.
 """
 
 from __future__ import annotations
@@ -37,33 +37,38 @@ from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
 NETWORKS = NetworkConfig()  # default settings
-UNIFORM_SHARE = 0.1  # of the distribution that rewards are drawn from, so that experts without weight are evaluated too
-SAMPLED_ITERATIONS = 30  # limit of L-BFGS for a linear gating if rewards are sampled; more would fit their noise
-FACTORS = "experts.scale_trils"  # name of the Cholesky factors
-CONSTANTS = ("center", "scale")  # last parts of the names of tensors that are not trained
-LEAST_SHARE = 1e-30  # avoids 0/0 at contexts where no expert was drawn
+# share of a uniform distribution among the experts whose rewards are evaluated, so that experts without weight occur
+UNIFORM_SHARE = 0.1
+# maximum number of L-BFGS iterations for a linear gating if rewards are sampled; more would fit their noise
+SAMPLED_ITERATIONS = 30
+FACTORS = "experts.scale_trils"  # name of the tensor of Cholesky factors
+CONSTANTS = ("center", "scale")  # endings of the names of tensors that are not trained
+LEAST_SHARE = 1e-30  # prevents 0/0 at contexts where no expert was drawn
 
 
 def update_nonlinear_experts(
-    # The first six are those of `update_gating`. The experts of the model must be neural.
+    # The first six arguments are those of `update_gating`. The experts of the model must be neural.
     config: MStepConfig,
     model: MixtureOfExperts,
-    ratio: LogRatio,  # only its values are used
+    ratio: LogRatio,  # its gradients are not used
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
     networks: NetworkConfig = NETWORKS,  # settings of the fits
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Update all neural experts within their trust regions; other experts raise `DistributionError`.
+    """Update all neural experts within their trust regions. Other kinds of experts raise `DistributionError`.
 
-    Return the model with new experts and the old gating; an expert without a feasible update is unchanged. The record
-    contains `expert_kl`, the mean KL of the new experts to the old ones [nat], `updated`, the share of updated experts,
-    and `step_fraction`, the mean fraction of the fitted step that the bounds allowed.
+    The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
+    unchanged. The record contains `expert_kl`, the mean KL of the new experts to the old ones [nat], `updated`, the
+    share of updated experts, and `step_fraction`, the mean fraction of the fitted step that the bounds allowed.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
-        raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
-    # without contexts, all samples of an expert are weighted together
+        raise DistributionError(
+            f"EIM cannot update experts of the class {type(experts).__name__}; use LinearExperts or NeuralExperts",
+            type(experts).__name__,
+        )
+    # Without contexts, all samples of an expert belong to a single context and are weighted together.
     n_contexts = config.n_contexts if model.n_context > 0 else 1
     n_samples = config.n_contexts * config.n_context_samples // n_contexts
     local = draw_contexts(model, context, n_contexts, generator)
@@ -90,10 +95,10 @@ def update_nonlinear_experts(
 def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torch.Generator) -> Tensor:
     """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
-    The noise consists of pairs of opposite sign, whitened by their empirical covariance. Equally weighted samples then
-    have exactly the moments of their expert, so a constant ratio does not change it. The number of samples per context
-    is rounded up to an even number of at least 2 (n_dims + 1). `context` has the shape (n_components, n_contexts,
-    n_context).
+    The noise consists of pairs of opposite sign, which are whitened by their empirical covariance. Equally weighted
+    samples then have exactly the mean and covariance of their expert, so a constant ratio does not change the expert.
+    The number of samples per context is rounded up to an even number, and to at least 2 (n_dims + 1). `context` has the
+    shape (n_components, n_contexts, n_context).
     """
     n_pairs = max(-(-n_samples // 2), n_dims + 1)
     shape = (*context.shape[:2], n_pairs, n_dims)
@@ -111,9 +116,9 @@ def update_gating(
     generator: torch.Generator,
     kl_weight: float = 1.0,  # weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL (thesis 6.1)
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
+    """Update the gating in a trust region, given the rewards of the experts (thesis 4.1.1, 4.2.1).
 
-    Return the model with a new gating and the old experts, a record, and the mean reward of each expert over its
+    The result is the model with a new gating and the old experts, a record, and the mean reward of each expert over its
     contexts p(y|z) [nat], (n_components,). The record contains `gating_kl`, the mean KL of the update [nat]. It is
     empty if there is a single expert.
     """
@@ -144,7 +149,7 @@ def update_gating(
 
 
 def update_experts(
-    # the first six are those of `update_gating`
+    # the first six arguments are those of `update_gating`
     config: MStepConfig,
     model: MixtureOfExperts,
     ratio: LogRatio,
@@ -155,13 +160,13 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
-    The covariances of linear experts must belong to the family of the settings, see `with_covariances`. The surrogate
-    is fitted to the gradients of phi. It is fitted to the values of phi if the settings ask for it, or if
-    phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
-    `update_nonlinear_experts`.
+    The covariances of linear experts must be of the kind in the settings; see `with_covariances`. By default, the
+    surrogate is fitted to gradients of phi. It is fitted to values of phi if the settings select this, or if the
+    gradient is not finite at some samples of the expert. Nonlinear experts are updated by `update_nonlinear_experts`.
 
-    Return the model with new experts and the old gating; an expert without a feasible update is unchanged. The record
-    contains `expert_kl`, the mean KL of the updates [nat], and `updated`, the share of updated experts.
+    The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
+    unchanged. The record contains `expert_kl`, the mean KL of the updates [nat], and `updated`, the share of updated
+    experts.
     """
     experts = model.experts
     if not isinstance(experts, LinearExperts):
@@ -176,7 +181,7 @@ def update_experts(
     if config.surrogate == "gradient":
         gradient = ratio.gradient(flat, sample, component).reshape(shape)
         surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils, weight)
-        lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # no gradient outside the target's support
+        lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # there is no gradient outside the support of the target
     else:
         surrogate, lacking = None, torch.ones(model.n_components, dtype=torch.bool, device=flat.device)
     if bool(lacking.any()):
@@ -205,9 +210,10 @@ def update_experts(
 def _contexts(
     config: MStepConfig, model: MixtureOfExperts, context: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor | None]:
-    """Return contexts for each expert, (n_components, n_samples, n_context), and their weights, if they are not equal.
+    """Return contexts for each expert, (n_components, n_samples, n_context), and their weights.
 
-    Contexts that are drawn from p(y) have the weights q(z|y)/q(z) (thesis 4.3.2).
+    Contexts that are drawn from p(y) have the weights q(z|y)/q(z) (thesis 4.3.2). Otherwise the weights are None, which
+    means equal weights.
     """
     if config.contexts == "resampled" or model.n_context == 0:
         return draw_contexts(model, context, config.n_samples, generator), None
@@ -226,7 +232,7 @@ def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) -> MixtureOfExperts:
     """Return a model whose linear experts have "full", "diagonal" or "tied" covariances.
 
-    Experts that are not linear raise `ConfigurationError` if their covariances shall be restricted.
+    Experts that are not linear can only have "full" covariances. For the others, they raise `ConfigurationError`.
     """
     if covariance == "full":
         return model
@@ -246,9 +252,9 @@ def _rewards(
     generator: torch.Generator,
     pairs: Tensor | None = None,
 ) -> Tensor:
-    """Return phi(y, z), averaged over samples of each expert, (n_contexts, n_components).
+    """Return the rewards phi(y, z), averaged over samples of each expert, (n_contexts, n_components).
 
-    A mask `pairs` of that shape limits the evaluations; other rewards are zero.
+    If a mask `pairs` of the same shape is given, only its true entries are evaluated, and the other rewards are zero.
     """
     experts = model.experts(context)
     total = experts.mean.new_zeros(experts.mean.shape[:2])
@@ -265,9 +271,10 @@ def _sampled_rewards(
     """Estimate phi(y, z) from a random part of the pairs (y, z), (n_contexts, n_components).
 
     A pair is evaluated with a probability proportional to a mixture of q(z|y) and a uniform distribution. Its deviation
-    from the mean reward of the context is divided by that probability; other pairs get the mean. The objective of the
-    gating is linear in the rewards, so its estimate has hardly any bias, even if some experts are very bad. A refit is
-    not linear in them, and natural gradients depend on the rewards of experts without weight, which are rarely drawn.
+    from the mean reward of the context is divided by this probability. The other pairs get the mean reward. The
+    objective of the gating is linear in the rewards, so its estimate has hardly any bias, even if some experts are very
+    bad. The estimate is not suitable for a refit, which is not linear in the rewards. It is not suitable for natural
+    gradients either, which depend on the rewards of experts without weight, and these are rarely drawn.
     """
     probability = model.gating(context).exp()
     mixed = (1.0 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / model.n_components
@@ -297,8 +304,8 @@ def update_by_gradients(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all parameters of a model by stochastic gradients.
 
-    Return the model after the last step with a finite objective, or the old model if there is no such step. The record
-    contains `updated`, 1 or 0, and `gain`, the estimate of the objective at the last step [nat].
+    The result is the model after the last step with a finite objective, or the old model if there is no such step. The
+    record contains `updated`, which is 1 or 0, and `gain`, the estimate of the objective at the last step [nat].
     """
     raw = {name: _unconstrained(name, value) for name, value in model.tensors().items()}
     leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}
@@ -352,7 +359,8 @@ def _objective(
     with torch.no_grad():
         value = ratio.log_ratio(repeated, sample)
         slope = ratio.gradient(repeated, sample)
-    reward = value + (slope * (sample - sample.detach())).sum(-1)  # value of phi with the gradient of the ratio
+    # equals phi, and its gradient is the gradient of the ratio
+    reward = value + (slope * (sample - sample.detach())).sum(-1)
     if kl_weight > 0.0:
         reward = reward - kl_weight * (model.log_prob(repeated, sample) - old.log_prob(repeated, sample))
     probabilities = model.gating(context).exp()
