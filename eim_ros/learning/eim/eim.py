@@ -318,8 +318,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     refused: ClassVar[Mapping[str, str]] = {
         "sample_weight": Learner.refused["sample_weight"],
-        "validation_data": "it holds out data automatically; set ratio.validation_share to the held-out share, and plateau_window "
-        "to stop early",
+        "validation_data": "it holds out data automatically; set ratio.validation_share to the held-out share, and "
+        "plateau_window to stop early",
     }
 
     def __init__(

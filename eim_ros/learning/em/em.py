@@ -2,13 +2,13 @@
 
 The E-step computes the responsibilities q(z|x, y). Hard EM assigns each point to its most probable component instead.
 The M-step fits the experts by weighted least squares. The weights of a mixture become the mean responsibilities. A
-gating is fitted by softmax regression with only a few L-BFGS steps, so the algorithm is a generalised EM.
+gating is fitted by softmax regression with only a few L-BFGS steps, so the algorithm is a generalised EM algorithm.
 
 No step of EM lowers the log-likelihood. No step of hard EM lowers the free energy, which is a lower bound of the
 log-likelihood (Luecke 2016, Prop. 8). An expert or a gating stays unchanged if the M-step would not improve it.
 
 For linear models, the E-step also computes the sums that the M-step needs. It processes the data in chunks. One matrix
-product gives the log joint densities of a chunk. A second one adds the chunk to the expected moments
+product computes the log joint densities of a chunk. A second matrix product adds the chunk to the expected moments
 sum_n q_n(z) e_n e_n' with e = [x, y, 1]. The responsibilities are then discarded, so the memory does not grow with the
 number of points times the number of components. Truncated and hard EM select components between the two products.
 
@@ -55,12 +55,17 @@ from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts,
 from eim_ros.learning.run import FitResult, History, Status
 from eim_ros.learning.starts import branching_start, likeliest_start, with_networks
 
-NO_DENSITY = "the start is so far from some of the data that they have no density"
-CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
-LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+NO_DENSITY = (
+    "some of the data have zero density under the start, because it is too far from them; give another start, or none"
+)
+CHUNK_ELEMENTS = 262_144  # number of responsibilities per chunk, which fit into the cache
+# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+LEAST_LOG_RESPONSIBILITY = -300.0
 NO_FLOOR = -1.0
-MOST_RESPONSIBILITIES = 262_144  # of a compact step, points times components; for more, matrix products are faster
-MOST_PRODUCTS = 16_000_000  # products of coordinates that are kept, 128 MB; more are computed in each iteration
+# Maximum number of responsibilities (points times components) of a compact step. Beyond it, matrix products are faster.
+MOST_RESPONSIBILITIES = 262_144
+# Maximum number of products of coordinates that are stored (128 MB). If there are more, each iteration computes them.
+MOST_PRODUCTS = 16_000_000
 BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
 
@@ -74,7 +79,10 @@ def _fit_gating(
         return fit_neural_gating(old, context, scaled, settings)
     if isinstance(old, SoftmaxGating):
         return fit_gating(old, context, targets, max_iterations=n_iterations, weight=weight)
-    raise DistributionError(f"no fit of a {type(old).__name__} is known", type(old).__name__)
+    raise DistributionError(
+        f"EM cannot fit a gating of the class {type(old).__name__}; use SoftmaxGating or NeuralGating",
+        type(old).__name__,
+    )
 
 
 def _fit_experts(
@@ -86,7 +94,11 @@ def _fit_experts(
         k = old.n_components
         return old.refitted(data.context.expand(k, -1, -1), data.sample.expand(k, -1, -1), responsibilities.T)
     if not isinstance(old, NeuralExperts):
-        raise DistributionError(f"no fit of {type(old).__name__} is known", type(old).__name__)
+        raise DistributionError(
+            f"EM cannot fit experts of the class {type(old).__name__}; use LinearExperts, NeuralExperts or "
+            "CustomExperts",
+            type(old).__name__,
+        )
     k = old.n_components
     context, sample = data.context.expand(k, -1, -1), data.sample.unsqueeze(1).expand(k, -1, -1, -1)
     weights = responsibilities.T.unsqueeze(-1)
@@ -99,19 +111,19 @@ class Expectation:
     """Result of an E-step."""
 
     products: Tensor  # (n_components, n_products), expected sums of the products of the coordinates [x, y, 1]
-    # Mean over the points of log sum_z q(x, z|y) + A(y) [nat]. A(y) is the log normaliser of the gating. The value is
-    # NaN if it was not computed.
+    # Mean over the points of log sum_z q(x, z|y) + A(y) [nat], where A(y) is the log normaliser of the gating. The
+    # value is NaN if it was not computed.
     log_likelihood: float
     # The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
     # equals the log-likelihood.
     free_energy: float
-    # (n_samples, n_states) of int64, the states K(n) of each point, the most probable component first. It has no
+    # (n_samples, n_states) of int64, the set K(n) of each point, starting with its most probable component. It has no
     # columns if nothing was truncated.
     states: Tensor
 
     @property
     def moments(self) -> Tensor:
-        """Expected sums of e e' for e = [x, y, 1], (n_components, width, width), width = n_dims + n_context + 1."""
+        """Expected sums of e e' for e = [x, y, 1], (n_components, width, width) with width = n_dims + n_context + 1."""
         width = int((2 * self.products.shape[-1]) ** 0.5)
         return symmetric_from_products(self.products, width)
 
@@ -119,20 +131,22 @@ class Expectation:
 def expect(
     model: MixtureOfExperts,  # linear model in standardised coordinates
     joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in the same coordinates
-    # Size C' of K(n). The responsibilities of all other components are set to zero. A size of 1 gives hard EM, a larger
-    # one truncated EM with full search. By default, and if the model has no more components, all are used.
+    # Size C' of K(n). The responsibilities of all other components are set to zero. A size of 1 gives hard EM, and a
+    # larger size gives truncated EM with full search. By default, or if the model has at most this number of
+    # components, all components are used.
     n_states: int | None = None,
     *,
-    # Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
+    # Whether a truncated E-step also computes the log-likelihood, which needs a second pass over the joint densities.
     log_likelihood: bool = True,
-    weight: Tensor | None = None,  # (n_samples,), weights of the points, with a mean of one; equal by default
-    products: Tensor | None = None,  # `products_of_coordinates` of the points, computed here by default
+    weight: Tensor | None = None,  # (n_samples,), weights of the points, with a mean of one; by default, they are equal
+    products: Tensor | None = None,  # `products_of_coordinates` of the points; by default, they are computed here
 ) -> Expectation:
-    """Run the E-step of a linear model, over all components or only the most probable components of each point."""
+    """Run the E-step of a linear model over all components, or only over the most probable components of each point."""
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
-    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # faster to multiply
+    # this memory layout is faster to multiply
+    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     buffer = joint.new_empty(min(step, len(joint)), model.n_components)
@@ -178,14 +192,14 @@ def maximised(
     weight: Tensor | None = None,
     curvature: list[CurvaturePair] | None = None,
 ) -> tuple[MixtureOfExperts, float]:
-    """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
+    """Run the M-step of a linear model in standardised coordinates, for the points [x, y] in `joint`.
 
-    `weight` (n_samples,) holds the weights of the points, if they are not equal. With the pairs of earlier M-steps,
-    `curvature`, the gating takes a single step, whose pair is added to them. Points without density under the old
-    model raise `DistributionError`.
+    `weight` (n_samples,) contains the weights of the points, if they are not equal. If `curvature` contains the pairs
+    of earlier M-steps, the gating takes a single step, and the pair of this step is added to the list.
+    `DistributionError` is raised if the density of a point under the old model is zero.
 
-    Return the updated model in the original coordinates. Also return the number to subtract from the values of the
-    E-step to get those in the original coordinates [nat]. It includes the mean of A(y).
+    The first result is the updated model in the original coordinates. The second result converts values of the E-step:
+    subtract it to get the values in the original coordinates [nat]. It includes the mean of A(y).
     """
     if not math.isfinite(expectation.free_energy):
         raise DistributionError(NO_DENSITY, model)
@@ -206,11 +220,11 @@ def maximised(
 
 @dataclass(frozen=True)
 class CompactStep:
-    """One iteration of EM for a Gaussian mixture of few components on fixed data, on the CPU.
+    """One iteration of EM on the CPU, for a Gaussian mixture with few components and fixed data.
 
     It computes the same as `expect` and `maximised`, with little overhead. A compiled routine whitens each point with
-    each component, which makes it accurate in the original coordinates. It fits full covariances. Those of another
-    kind, or below the floor, are computed from them.
+    each component, so it is accurate in the original coordinates. The routine fits full covariances. From these,
+    covariances of other kinds and covariances with a floor are computed.
     """
 
     points: Tensor  # (n_dims, n_samples)
@@ -229,10 +243,10 @@ class CompactStep:
         return cls(data.sample.T.contiguous(), data.weight, units.sample_scale, covariance_floor, covariance)
 
     def __call__(self, model: MixtureOfExperts) -> tuple[MixtureOfExperts, float] | None:
-        """Return the updated model, and the mean log-likelihood of the old one [nat].
+        """Return the updated model and the mean log-likelihood of the old model [nat], or None.
 
-        None means that the complete implementation is needed: there are too many components, or one of them is
-        singular or has no weight.
+        None means that the complete implementation is needed, because there are too many components, or because a
+        component is singular or has no weight.
         """
         gating, experts = linear_parts(model)
         if experts.n_components * self.points.shape[1] > MOST_RESPONSIBILITIES:
@@ -277,7 +291,7 @@ class EMState:
     value: float = -math.inf  # objective of the model before the last step [nat]
     best: MixtureOfExperts | None = None  # best result of the earlier starts
     best_value: float = -math.inf  # objective of that result before its last step [nat]
-    # curvature of the gating's loss along the last steps of the current start, if each M-step takes one
+    # curvature of the gating's loss along the last steps of the current start, if each M-step takes a single step
     curvature: tuple[CurvaturePair, ...] = ()
 
     @property
@@ -293,7 +307,7 @@ class EMState:
 
 @dataclass(frozen=True)
 class EMIteration:
-    """EM on one data set, as an `Algorithm`. Linear models are fitted in standardised coordinates."""
+    """EM for one data set, in the form of an `Algorithm`. Linear models are fitted in standardised coordinates."""
 
     config: EMConfig
     data: Pairs
@@ -302,7 +316,7 @@ class EMIteration:
     initial: MixtureOfExperts | None
     seed: int
     compact: CompactStep | None = None
-    products: Tensor | None = None  # of the coordinates `joint`, unless they take too much memory
+    products: Tensor | None = None  # products of the coordinates `joint`, unless they need too much memory
 
     @classmethod
     def from_data(
@@ -315,13 +329,16 @@ class EMIteration:
         start = None if initial is None else checked_start(initial, data)
         if start is not None and isinstance(start.experts, CustomExperts) and config.n_starts > 1:
             raise ConfigurationError(
-                "all starts except the given one have linear experts; set n_starts to 1", config.n_starts
+                f"n_starts is {config.n_starts}, but EM can create only starts with linear experts, not with custom "
+                "experts; set n_starts to 1",
+                config.n_starts,
             )
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.resistant(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
         plain = not config.hard and config.is_linear
-        if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:  # 0 needs a comparison with the old
+        # without a floor, new experts must be compared with the old ones
+        if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:
             compact = CompactStep.from_data(units, data, config.covariance_floor, config.covariance)
         n_products = (joint.shape[1] + 1) * (joint.shape[1] + 2) // 2
         keeps = config.is_linear and n_products * len(joint) <= MOST_PRODUCTS
@@ -330,7 +347,7 @@ class EMIteration:
     def start(self, index: int) -> MixtureOfExperts:
         """Return the initial model of a start.
 
-        Each start has its own seed, so it does not depend on the starts before it.
+        Each start has its own seed, so it does not depend on earlier starts.
         """
         if index == 0 and self.initial is not None:
             return self._restricted(self.initial)
@@ -348,7 +365,11 @@ class EMIteration:
         if kind == "full":
             return model
         if not model.is_linear:
-            raise ConfigurationError(f"{kind} covariances need linear experts and gating; set covariance to full", kind)
+            raise ConfigurationError(
+                f"{kind} covariances are available only for linear experts with a linear gating; set covariance to "
+                "full",
+                kind,
+            )
         gating, experts = linear_parts(model)
         weights = gating(self.data.context).exp().mean(0)
         return MixtureOfExperts(gating, restrict_covariances(experts, kind, weights))
@@ -377,7 +398,7 @@ class EMIteration:
     def _linear(
         self, old: MixtureOfExperts, curvature: list[CurvaturePair] | None
     ) -> tuple[MixtureOfExperts, dict[str, float]]:
-        """Return the updated linear model and the record of the old one."""
+        """Return the updated linear model and the record of the old model."""
         quick = None if self.compact is None else self.compact(old)
         if quick is not None:
             return quick[0], {"log_likelihood": quick[1]}
@@ -423,22 +444,23 @@ class EMIteration:
 
 
 def objective(config: EMConfig) -> str:
-    """Return the name of the objective that no step lowers."""
+    """Return the name of the objective, which never decreases."""
     return "free_energy" if config.hard else "log_likelihood"
 
 
 class EM(Learner[EMConfig, EMState]):
     """Maximum likelihood fit of a mixture or a mixture of experts by expectation maximisation.
 
-    The initial model may belong to any family and have any number of components. If there are several starts, only the
-    first one uses it. All other starts are built from k-means clusters of the data, see `likeliest_start`.
+    The initial model may have any kind of experts and gating, and any number of components. If there are several
+    starts, only the first one uses the initial model. All other starts are built from k-means clusters of the data; see
+    `likeliest_start`.
 
     The covariances of a given initial model are restricted to the kind in the settings. The samples may have weights.
-    The settings relative to the variances of the data use the variances without weights, and without outliers, see
+    Settings that are relative to the variances of the data refer to variances without weights and without outliers; see
     `Standardisation.resistant`.
 
-    The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM it also
-    records the `free_energy` [nat]. If there are several starts, it is the history of the best one.
+    The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM, it also
+    records the `free_energy` [nat]. If there are several starts, it is the history of the best start.
 
     Parameters
     ----------
@@ -446,12 +468,12 @@ class EM(Learner[EMConfig, EMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Fields that replace those of `config`, for example `EM(n_components=10, seed=3)`.
+        Settings by keyword, which override those of `config`, for example `EM(n_components=10)`.
 
     Raises
     ------
     DistributionError
-        Raised by `fit` if the initial model is so far from some data that their density is not positive and finite.
+        Raised by `fit` if the density of some data under the initial model is not positive and finite.
 
     Examples
     --------

@@ -5,29 +5,31 @@ restricted to a set K(n) of C' components and is zero elsewhere. The free energy
 
     F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n)
 
-is a lower bound of the log-likelihood. Neither half step lowers it. The E-step moves components with larger joint
-densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
+is a lower bound of the log-likelihood. Neither the E-step nor the M-step lowers it. The E-step moves components with
+larger joint densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
 
 Full search evaluates all joint densities and keeps the C' largest values of each point. Partial search evaluates only
-the neighbours of K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets
-K(n) ends several nats lower. The normaliser of a softmax gating affects neither the choice of K(n) nor the posterior.
-However, it contributes to the value of F and to the M-step of the gating, so it is always computed over all components.
+the neighbours of K(n), which are a few per cent of all joint densities. Its first E-step uses full search, because a
+run that begins with random sets K(n) ends several nats lower. The normaliser of a softmax gating affects neither the
+choice of K(n) nor the posterior. However, it contributes to the value of F and to the M-step of the gating, so it is
+always computed over all components.
 
 In partial search, each component c has a list g_c of near components that begins with c. The candidates of a point are
-K(n), the lists of the components in K(n), and a few random components. The C' candidates with the largest joint
-densities become the new K(n). They compete with the old ones, so the free energy never falls. Points with the same most
-probable component are visited together, so that the components that they share stay in cache. The list of c is updated
-from the joint densities that its points evaluated. A component is near c if its mean log joint density over these
-points is only slightly below the mean for c.
+the components in K(n), the components in their lists, and a few random components. The C' candidates with the largest
+joint densities become the new K(n). The old components are among the candidates, so the free energy never falls. Points
+with the same most probable component are processed together, so that the components that they share stay in the cache.
+The list of c is updated from the joint densities that were evaluated at the points of c. A component is near c if its
+mean log joint density over these points is only slightly below that of c.
 
-A selection function suggests candidates without regard to K(n) (eq. 41 with a single cause, gamma = 1). Here it is the
-joint density with one diagonal covariance for all components, so it needs only the distances to the means. As the paper
-proposes, the suggestions compete with the old states instead of replacing them, so the free energy never falls. Partial
-search reached a higher free energy in less time with 300 full covariances in 10 dimensions, so "auto" uses it.
+A selection function suggests candidates that do not depend on K(n) (eq. 41 with a single cause, gamma = 1). Here it is
+the joint density with one diagonal covariance for all components, so only the distances to the means are needed. As the
+paper proposes, the suggestions compete with the old components instead of replacing them, so the free energy never
+falls. In a comparison with 300 full covariances in 10 dimensions, partial search reached a higher free energy in less
+time, so "auto" uses partial search.
 
 Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This is a
 misprint: the free energy above has the log outside the inner sum. Both forms agree if a single state is exchanged
-(Prop. 6), but not if several are.
+(Prop. 6), but not if several states are exchanged.
 """
 
 from __future__ import annotations
@@ -56,12 +58,12 @@ def search_neighbourhoods(
     forms: QuadraticForms,  # log joint densities of the current model
     joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in standardised coordinates
     states: Tensor,  # (n_samples, n_states) of int64, the current K(n), without duplicates
-    neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each beginning with c
-    random: Tensor,  # (n_samples, n_random) of int64, additional candidates of each point, random or selected
+    neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each of which begins with c
+    random: Tensor,  # (n_samples, n_random) of int64, additional candidates of each point, which are random or selected
 ) -> tuple[Expectation, Tensor, int]:
     """Run a partial E-step on the CPU, which searches for better K(n) among the neighbours.
 
-    Return the expected sums with the new K(n), the new lists g_c, and the number of joint densities evaluated.
+    The results are the expected sums with the new K(n), the new lists g_c, and the number of evaluated joint densities.
     """
     arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
     following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)
@@ -70,11 +72,12 @@ def search_neighbourhoods(
 
 
 def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -> Tensor:
-    """Return the components I(n) with the largest values of the selection function, (n_samples, n_selected) of int64.
+    """Return the components I(n) with the largest selection function, (n_samples, n_selected) of int64.
 
-    `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density with the
-    median of the experts' variances in each dimension. With e = [y, 1] and scaled x and M = [W w], it is, up to terms
-    without z, x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, so one matrix product evaluates all components.
+    `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density, with
+    the median of the experts' variances in each dimension as the common variance. With e = [y, 1], M = [W w] and scaled
+    x, its logarithm is x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, up to terms that do not depend on z. One matrix
+    product therefore evaluates all components.
     """
     gating, experts = linear_parts(model)
     deviation = experts.scale_trils.square().sum(-1).median(0).values.sqrt()
@@ -97,11 +100,11 @@ class TruncatedEMState:
 
     model: MixtureOfExperts
     iteration: int
-    states: Tensor  # (n_samples, n_states) of int64, K(n) of the last E-step. It has no rows before the first step.
-    # (n_components, n_neighbours) of int64, the lists g_c, of length 1 if a selection function replaces them. It has no
-    # rows before the first step, or if the search is full.
+    states: Tensor  # (n_samples, n_states) of int64, K(n) of the last E-step; no rows before the first step
+    # (n_components, n_neighbours) of int64, the lists g_c, which have length 1 if a selection function replaces them.
+    # There are no rows before the first step, or if the search is full.
     neighbours: Tensor
-    generator: torch.Generator  # Source of randomness. Each step advances it in place.
+    generator: torch.Generator  # source of randomness, which each step advances in place
 
     @property
     def kept(self) -> MixtureOfExperts:
@@ -119,7 +122,7 @@ class TruncatedEMState:
 class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     """Truncated variational EM for mixtures and mixtures of linear experts with many components.
 
-    The fit runs on the CPU, where its model is. The initial model must be linear and may have any number of
+    The fit runs on the CPU, and its result is on the CPU. The initial model must be linear and may have any number of
     components. By default, it is built from k-means clusters of the standardised data.
 
     The history of a fit records for each E-step
@@ -127,7 +130,8 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     - the mean `free_energy` [nat];
     - the mean `log_likelihood` [nat] if it was computed: in the first E-step of a partial search, and in all E-steps
       without truncation;
-    - `joint_evaluations`, the evaluated share of all joint densities (number of points times number of components).
+    - `joint_evaluations`, the number of evaluated joint densities divided by the number of all pairs of a point and a
+      component.
 
     Parameters
     ----------
@@ -135,12 +139,13 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Fields that replace those of `config`, for example `TruncatedEM(n_components=10, seed=3)`.
+        Settings by keyword, which override those of `config`, for example `TruncatedEM(n_components=10)`.
 
     Raises
     ------
     DistributionError
-        Raised by `fit` if the initial model is not linear, or if some data have no positive, finite density under it.
+        Raised by `fit` if the initial model is not linear, or if the density of some data under it is not positive and
+        finite.
 
     Examples
     --------
@@ -176,7 +181,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
         )
 
     def _randomness(self, generator: torch.Generator | None, data: Any) -> torch.Generator:
-        """Return a CPU generator, seeded from `generator` if there is one and from the learner's seed otherwise."""
+        """Return a generator on the CPU. Its seed comes from `generator` if given, otherwise from the learner."""
         own = generator_from(None, self.seed)
         if generator is not None:
             given = generator_from(generator, self.seed)
@@ -186,7 +191,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
 
 @dataclass(frozen=True)
 class _Fitting:
-    """Truncated EM on one data set, as an `Algorithm` that works in standardised coordinates.
+    """Truncated EM for one data set, in the form of an `Algorithm`, in standardised coordinates.
 
     `n_states` is None if nothing is truncated.
     """
@@ -225,7 +230,7 @@ class _Fitting:
             if self.partial:
                 n_neighbours = min(self.config.n_neighbours, model.n_components)
                 if self.config.search == "selection":
-                    n_neighbours = 1  # each list holds only its own component
+                    n_neighbours = 1  # each list contains only its own component
                 neighbours = nearest_components(QuadraticForms.from_model(model), expectation.products, n_neighbours)
         following, offset = maximised(self.config, self.units, self.joint, model, expectation)
         record = {"free_energy": expectation.free_energy - offset, "joint_evaluations": share}

@@ -2,23 +2,24 @@
 
 Estimator. `density_ratio` builds the estimator that the settings name.
 
-Reference density. `fit_reference` fits a mixture to the data by EM. The density of the model is known, so the ratio
-log p - log q_old only needs an estimate of p (thesis 7.1.1). It is fitted once, and EIM cannot become better than this
-estimate. Two points matter most. EM converges to local optima, so the best of several starts is continued. In addition,
-a mixture that covers data on a curved manifold needs many more components than a model that selects a part of the data.
-The number of components therefore increases until the held-out likelihood decreases.
+Reference density. `fit_reference` fits a mixture to the data by EM. The density of the model is known, so the ratio log
+p - log q_old only needs an estimate of p (thesis 7.1.1). This estimate is fitted once, and the result of EIM cannot be
+better than it. Two points matter most. EM converges to local optima, so only the best of several starts is continued.
+In addition, a mixture that covers data on a curved manifold needs many more components than a model that selects a part
+of the data. Therefore, increasing numbers of components are tried until the held-out likelihood decreases.
 
 New components. `RatioDemand` estimates log p = phi + log q_old at the data, to find where the model lacks a component.
-Such estimates have limits:
+These estimates have limits:
 
 - A network may have memorised its training data, so only held-out data are candidates.
-- With n samples of each class, a classifier can estimate ratios up to about n. Beyond that, phi only shows that the
-  model is far away. Therefore, phi is bounded by log n, and all candidates at the bound are equal. The first one in
-  random order is chosen, which is a sample from the part of p that the model does not cover. The largest phi would
-  select the farthest outlier.
-- If p is known only up to a constant, so is phi. The constant follows from E_p[q_old/p] = 1.
-- If the model has almost no density at a candidate, log q_old is far below any bounded phi. It is therefore limited to
-  at most `DELTA` below its largest value.
+- With n samples of each class, a classifier can estimate ratios up to about n. Greater values of phi only show that the
+  model is far away. Therefore, phi is limited to log n, and all candidates at the limit count as equal. The first of
+  them in random order is chosen, which is a sample from the part of p that the model does not cover. Choosing the
+  largest phi instead would select the farthest outlier.
+- If p is known only up to a constant, phi is known only up to a constant too. The constant follows from E_p[q_old/p] =
+  1.
+- If the model has almost no density at a candidate, log q_old is so low that the limited phi hardly matters. Therefore,
+  log q_old is raised to at least its largest value minus `DELTA`.
 """
 
 from __future__ import annotations
@@ -43,33 +44,40 @@ from eim_ros.learning.ratio.network import NetworkRatio
 from eim_ros.learning.ratio.plug_in import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
 from eim_ros.learning.run import RunOptions, Status
 
-PATIENCE = 2  # successive sizes without a gain that end the search; a single one may be a local optimum of EM
-TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
-FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
-TRIAL_POINTS = 5000  # smallest part of the data that starts are compared on; it has at least a point per parameter
-MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
-# maximum number of further EM iterations of the best size, and of those that fit a plug-in density to all data,
-# including the held-out ones
+# The search ends after this number of successive sizes without a gain. A single one may be due to a local optimum of
+# EM.
+PATIENCE = 2
+TRIAL_ITERATIONS = 20  # number of EM iterations before starts are compared
+# If there are more components than this, fewer starts are made, because each start takes longer and the results differ
+# less.
+FULL_STARTS = 100
+# Starts are compared on at least this number of points. The number grows with the number of moments.
+TRIAL_POINTS = 5000
+MANY_COMPONENTS = 200  # with this number of components or more, truncated EM is faster
+# maximum number of further EM iterations for the best size, and again when a plug-in density is fitted to all data,
+# including the held-out data
 REFINEMENT = 50
-DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
+DELTA = 50.0  # the log density of the model is raised to at least its maximum minus this value [nat]
 
 
 def fit_reference(
     config: ReferenceConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # EM is fitted to the training data, and the fits are compared on the held-out data; both are shuffled
+    # EM fits the training data, and the results are compared on the held-out data. Both must be shuffled.
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
-    # An existing fit to the training data. It is compared with the others, and its size is not fitted again.
+    # Existing fit to the training data. It is compared with the other fits, and its size is not fitted again.
     first: MixtureOfExperts | None = None,
-    # Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
+    # Maximum number of components if the model adapts this number, otherwise 0. The sizes to try are then doubled until
+    # they reach this maximum.
     most_components: int = 0,
 ) -> MixtureOfExperts:
-    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
+    """Fit mixtures of several sizes, and return the mixture with the highest likelihood of the held-out data.
 
-    The best one is improved by further iterations of EM if these raise that likelihood. Several sizes are fitted at the
-    same time, each in its own thread with its own seed, so that the result does not depend on the number of threads.
+    The best mixture is improved by further iterations of EM if they raise this likelihood. Several sizes are fitted at
+    the same time, each in its own thread with its own seed, so that the result does not depend on the number of
+    threads.
     """
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
@@ -77,7 +85,7 @@ def fit_reference(
     sizes = _sizes(config, n_components, len(training), most_components)
     wanted = [size for size in sizes if first is None or size != first.n_components]
     seeds = torch.randint(2**31 - 1, (len(wanted),), generator=generator, device=generator.device).tolist()
-    progress = SharedProgress("density of the data", wanted)  # the cost of EM grows with the number of components
+    progress = SharedProgress("density of the data", wanted)  # the time of EM grows with the number of components
 
     def fitted(number: int) -> MixtureOfExperts:
         return best_fit(
@@ -111,7 +119,7 @@ def best_fit(
     held_out: Pairs,
     *,
     n_components: int,
-    # Number of starts for up to `FULL_STARTS` components. For more components, it decreases in proportion.
+    # Number of starts for up to `FULL_STARTS` components. With more components, it decreases in proportion.
     n_starts: int,
     n_iterations: int,  # number of EM iterations, including those before the comparison
     generator: torch.Generator,
@@ -119,10 +127,10 @@ def best_fit(
 ) -> MixtureOfExperts:
     """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
-    With many data, the starts are fitted to a part of them. They are compared in two stages, because a small
-    held-out set can only detect overfitting and poor local optima. First, all starts with a held-out likelihood within
-    one standard error of the highest are selected. Among them, the one with the highest likelihood of the training data
-    is the best.
+    If there are many data, the starts are fitted to a part of the data. They are compared in two stages, because a
+    small held-out set can only detect overfitting and poor local optima. First, all starts are selected whose held-out
+    likelihood is within one standard error of the highest. The best start is the selected one with the highest
+    likelihood of the training data.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
@@ -140,7 +148,7 @@ def best_fit(
 
 
 def _n_moments(data: Pairs) -> int:
-    """Return the number of moments that determine an expert and its part of the gating: the products of [x, y, 1]."""
+    """Return the number of different products of [x, y, 1], whose means determine an expert and its gating."""
     width = data.sample.shape[1] + data.context.shape[1] + 1
     return width * (width + 1) // 2
 
@@ -169,10 +177,10 @@ def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> Mix
 
 
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
-    """Return the numbers of components to try, ascending, with at least two samples per component.
+    """Return the numbers of components to try in ascending order, with at least two samples per component.
 
-    A model with more components than the limit may have more than the data can determine, so smaller numbers are tried
-    as well.
+    If the model has more components than the limit, the data may not be sufficient for so many, so smaller numbers are
+    tried as well.
     """
     most = max(1, min(n_samples // 2, max(config.limit, n_components)))
     sizes = {min(most, max(1, round(factor * n_components))) for factor in config.factors}
@@ -186,7 +194,7 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 
 
 def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
-    """Return EM, or truncated EM for many components."""
+    """Return EM for few components, or truncated EM for many."""
     settings: dict[str, Any] = {"n_components": n_components, "n_iterations": n_iterations}
     if n_components < MANY_COMPONENTS:
         return EM(n_candidates=1, gating_iterations=1, **settings)
@@ -214,22 +222,22 @@ def _complete(
 def data_density(
     config: RatioConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # If they provide a known density, none is fitted. If they smooth the contexts, the density is fitted to the
-    # contexts with the noise of iteration 0.
+    # If the inputs provide a known density, no density is fitted. If they smooth the contexts, the density is fitted to
+    # the contexts with the noise of iteration 0.
     inputs: RatioInputs,
-    data: Pairs,  # data in the same order as for the estimator, which holds out the last ones
+    data: Pairs,  # data in the same order as for the estimator, which holds out the last part
     generator: torch.Generator,
-    first: MixtureOfExperts | None = None,  # a candidate, fitted to the training part of the data
-    most_components: int = 0,  # largest number of components if the model adapts it, else 0
+    first: MixtureOfExperts | None = None,  # candidate that was fitted to the training part of the data
+    most_components: int = 0,  # maximum number of components if the model adapts it, otherwise 0
 ) -> MixtureOfExperts | None:
-    """Fit the density of the data that the chosen estimator needs; return None if it needs none."""
+    """Return the fitted density of the data that the chosen estimator needs, or None if it does not need one."""
     if config.estimator == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
     blurred = smoothed(inputs, data, 0, generator)
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
     reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
-    if config.estimator == "plug-in":  # without a network, no data have to be held out from the density
+    if config.estimator == "plug-in":  # without a network, the density need not be independent of the held-out data
         reference = refined(reference, blurred, REFINEMENT)
     return reference
 
@@ -237,10 +245,10 @@ def data_density(
 def density_ratio(
     config: RatioConfig,
     inputs: RatioInputs,
-    # Density of the data. It is not needed if the inputs provide a known density or if the estimator is a network
+    # Density of the data, which is not needed if the inputs provide a known density or if the estimator is a network
     # alone.
     reference: MixtureOfExperts | None,
-    data: Pairs,  # typical points at which the density will be evaluated
+    data: Pairs,  # points like those at which the density will be evaluated
     generator: torch.Generator,  # Source of the initial weights of a network. The estimator is placed on its device.
 ) -> DensityRatio:
     """Return the estimator of the density ratio between the data and a model."""
@@ -256,7 +264,7 @@ def density_ratio(
 
 
 def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.Generator) -> Pairs:
-    """Return the data with the noise that the inputs require on the contexts."""
+    """Return the data after adding the noise that the inputs require to the contexts."""
     deviation = inputs.smoothing(iteration)
     if deviation is None:
         return data
@@ -267,11 +275,11 @@ def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.
 
 @dataclass(frozen=True)
 class RatioDemand:
-    """Estimate of log p(x|y) at the data from a density ratio; see the top of this file."""
+    """Estimate of log p(x|y) at the data from a density ratio, as described at the top of this file."""
 
     ratio: LogRatio  # ratio of the density of the data to the density of `model`
     model: MixtureOfExperts  # the model q_old
-    n_samples: int  # number of samples of each class that the ratio was estimated from
+    n_samples: int  # number of samples of each class from which the ratio was estimated
 
     def __call__(self, places: Pairs) -> Tensor:
         """Return the estimate of log p(x|y) [nat], (n,), at n samples of p."""

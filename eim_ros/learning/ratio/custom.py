@@ -1,4 +1,4 @@
-"""Density ratios by an object of the user, in the form that EIM uses."""
+"""Custom estimators of the density ratio, and their conversion to the form that EIM needs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.target import TargetDensity
 
-CHUNK_ROWS = 2048  # pairs per call of an estimator, so that distances to all data fit into memory
-PREFIX = "estimator."  # of its tensors in a checkpoint
-METHODS = {  # with their arguments
+CHUNK_ROWS = 2048  # number of pairs per call of an estimator, small enough that distances to all data fit into memory
+PREFIX = "estimator."  # prefix of the estimator's tensors in a checkpoint
+METHODS = {  # methods of an estimator and their arguments
     "fit": ("data", "model", "iteration", "generator"),
     "log_ratio": ("context", "sample"),
     "gradient": ("context", "sample"),
@@ -29,27 +29,27 @@ METHODS = {  # with their arguments
 
 
 class RatioEstimator(Protocol):
-    """Estimator of the log density ratio phi = log p - log q that users write, for `EIM(estimator=...)`.
+    """Custom estimator of the log density ratio phi = log p - log q, for `EIM(estimator=...)`.
 
-    Any object with these two methods is one; it needs no base class. Three more methods are optional:
+    Any object with these two methods can be used; it needs no base class. Three more methods are optional:
 
-    - `gradient(context, sample)` returns the gradient of phi with respect to the sample, (n, n_dims). Without it, phi
-      is differentiated automatically. All of `log_ratio` must then consist of torch operations, because others are
-      constant to torch. Gradients are not needed if `m_step.surrogate` is "value".
+    - `gradient(context, sample)` returns the gradient of phi with respect to the sample, (n, n_dims). Without this
+      method, phi is differentiated automatically. `log_ratio` must then consist of torch operations only, because torch
+      treats the results of other operations as constants. Gradients are not needed if `m_step.surrogate` is "value".
     - `tensors()` returns the state of the estimator for a checkpoint, a dict of named tensors.
-    - `restore(tensors, model, iteration)` takes that state back in a resumed run, before the first `fit`. It is also
-      given the model and the number of iterations of the checkpoint.
+    - `restore(tensors, model, iteration)` restores this state in a resumed run, before the first `fit`. The model and
+      the number of iterations are those of the checkpoint.
 
     `EIM.fit` uses a copy of the object, so that each fit begins with the same estimator. After the fit, the copy is
     `result.state.ratio.estimator`.
 
-    Without `tensors` and `restore`, checkpoints do not contain the estimator. A resumed run then begins with a new one
-    and issues a `ResumeWarning`. It only gives the result of an uninterrupted run if `fit` does not depend on earlier
-    calls. If this is the case, return {} from `tensors` to avoid the warning.
+    Without `tensors` and `restore`, checkpoints do not contain the estimator. A resumed run then begins with a new
+    estimator and issues a `ResumeWarning`. Its result equals that of an uninterrupted run only if `fit` does not depend
+    on earlier calls. If this is the case, implement both methods and return {} from `tensors` to avoid the warning.
 
     Examples
     --------
-    A Gaussian fitted to the data, divided by the density of the model:
+    Divide a Gaussian that is fitted to the data by the density of the model:
 
     >>> import torch
     >>> from eim_ros.learning import EIM
@@ -67,38 +67,42 @@ class RatioEstimator(Protocol):
     """
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> Any:
-        """Adapt to a new model q, at the beginning of each iteration; the result is ignored.
+        """Adapt to a new model q at the beginning of each iteration. The return value is ignored.
 
         Parameters
         ----------
         data : Pairs
-            Contexts (n, n_context) and samples (n, n_dims) of p, in float64 and the same in each iteration. Contexts
-            have no columns if the data have none. The share `ratio.validation_share` of the data is not among them; the
-            figures of the history are computed from it.
+            Contexts (n, n_context) and samples (n, n_dims) of p in float64, which are the same in each iteration. If
+            the data have no contexts, the contexts have no columns. The share `ratio.validation_share` of the data is
+            held out, and the values in the history are computed from this share.
         model : MixtureOfExperts
             The model q. `model.sample(data.context, generator)` draws from it, and `model.log_prob(context, sample)` is
             its log density.
         iteration : int
-            Number of iterations before this one.
+            Number of earlier iterations.
         generator : torch.Generator
-            Source of randomness. If all randomness comes from it, fits with the same seed are equal.
+            Source of randomness. If the estimator uses only this source, fits with the same seed give the same result.
         """
 
     def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return phi = log p - log q [nat], (n,), at contexts (n, n_context) and samples (n, n_dims).
 
-        An unknown constant, which is added to all values, does not affect EIM. If all values are equal, EIM skips the
-        iteration. Values that are not finite raise `DistributionError`, because no update can be based on them. Where
-        the data have no density, return a very negative number such as -50.
+        An unknown constant offset of all values does not affect EIM. If all values are equal, EIM skips the iteration.
+        Values that are not finite raise `DistributionError`, because the model cannot be updated with them. Where the
+        data have no density, return a very negative number such as -50.
         """
 
 
 def checked_estimator(estimator: Any) -> RatioEstimator:
-    """Return the estimator; raise `ConfigurationError` if methods are missing or do not take their arguments."""
+    """Return the estimator, or raise `ConfigurationError` if it lacks a method or an argument of a method."""
     kind = type(estimator).__name__
     if isinstance(estimator, type):
         kind = estimator.__name__
-        raise ConfigurationError(f"estimator must be an object, got the class {kind}; give {kind}(...)", estimator)
+        raise ConfigurationError(
+            f"estimator must be an object, got the class {kind}; give an object of this class, as in "
+            f"estimator={kind}(...)",
+            estimator,
+        )
     found = {name for name in METHODS if callable(getattr(estimator, name, None))}
     required = ["fit", "log_ratio", *(("tensors", "restore") if found & {"tensors", "restore"} else ())]
     missing = [name for name in required if name not in found]
@@ -119,7 +123,7 @@ def checked_estimator(estimator: Any) -> RatioEstimator:
 
 
 class CustomRatio:
-    """Estimator of the user as a `DensityRatio`, with reports from held-out pairs and automatic gradients."""
+    """Custom estimator in the form of a `DensityRatio`, with reports from held-out pairs and automatic gradients."""
 
     def __init__(self, estimator: RatioEstimator, config: RatioConfig) -> None:
         self.config = config
@@ -128,7 +132,7 @@ class CustomRatio:
             self.estimator: Any = copy.deepcopy(estimator)
         except TypeError as error:
             raise ConfigurationError(
-                f"the estimator {self.name} cannot be copied for a fit: {error}; give it a method __deepcopy__",
+                f"the estimator {self.name} cannot be copied for a fit ({error}); give it a method __deepcopy__",
                 estimator,
             ) from error
         self._phi = TargetDensity(
@@ -172,6 +176,7 @@ class CustomRatio:
             return
         warn_caller(
             f"the checkpoint does not contain the estimator, because {self.name} has no methods tensors and restore; "
-            f"after iteration {iteration}, the run continues with a new one",
+            f"after iteration {iteration}, the run continues with a new estimator, so its result may differ from "
+            "that of an uninterrupted run",
             ResumeWarning,
         )

@@ -1,14 +1,14 @@
 """Estimation of the log density ratio phi(x, y) = log p(x, y)/q(x, y) from samples (thesis 2.3, 3.2, 4.3.1).
 
-The data are samples of p and form the positive class. All estimators satisfy the Protocol `DensityRatio`. The setting
-`estimator` selects one of them:
+The data are samples of p and form the positive class. Samples of the model form the negative class. All estimators
+satisfy the Protocol `DensityRatio`. The setting `ratio.estimator` selects one of them:
 
-    plug-in   log p_hat - log q_old without a network; p_hat is known or fitted once (thesis 7.1.1)
+    plug-in   log p_hat - log q_old without a network, where p_hat is known or fitted once (thesis 7.1.1)
     residual  the plug-in ratio plus a network that starts at zero and learns the error of p_hat
     network   a network that is trained as a classifier (thesis 2.3.1)
 
-Objectives are from the Bregman family and functions of phi = log r (thesis 2.3.2). The Bregman divergence of f between
-the true ratio p/q and an estimate r is, up to a constant,
+The objectives belong to the Bregman family, and are written as functions of phi = log r (thesis 2.3.2). The Bregman
+divergence of f between the true ratio p/q and an estimate r is, up to a constant,
 
     E_q[f'(r) r - f(r)] - E_p[f'(r)].                                                                          (2.2)
 
@@ -17,8 +17,8 @@ the true ratio p/q and an estimate r is, up to a constant,
     kliep     f(t) = t log t - t:                   E_q[r] - E_p[phi], Kullback-Leibler importance estimation
 
 All objectives have the same minimiser r = p/q, but they weight errors differently. The derivative of the logistic loss
-with respect to phi is at most 1. For KLIEP it grows like r, and for LSIF like r^2. Both become unstable if r is large
-(thesis 4.3.1 for LSIF), so estimators must handle losses and gradients that are not finite.
+with respect to phi is at most 1. The derivative grows like r for KLIEP, and like r^2 for LSIF. Both become unstable if
+r is large (thesis 4.3.1 for LSIF), so estimators must handle losses and gradients that are not finite.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def logistic(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logistic losses of each sample of p and of each sample of q; the sum of both means is (2.2).
+    """Return the logistic losses of the samples of p and of the samples of q. The sum of both means is (2.2).
 
-    `phi_p` and `phi_q` are estimates of log p/q [nat] at samples of p and of q. The losses have their shapes.
+    `phi_p` and `phi_q` are estimates of log p/q [nat] at samples of p and of q. The losses have the same shapes.
     """
     return softplus(-phi_p), softplus(phi_q)
 
@@ -53,7 +53,7 @@ def lsif(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
 def kliep(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
     """Return the losses of Kullback-Leibler importance estimation, with the arguments of `logistic`.
 
-    The constraint E_q[r] = 1 is relaxed to a penalty. At the minimum over a constant added to phi, it is satisfied.
+    The constraint E_q[r] = 1 is relaxed to a penalty. It is satisfied if a constant offset of phi minimises the loss.
     """
     return -phi_p, phi_q.exp()
 
@@ -68,20 +68,20 @@ class RatioReport:
     # Mean of the training objective over both classes [nat]. For the logistic objective, it is log 2 if the classes
     # cannot be distinguished.
     loss: float
-    accuracy: float  # share of the pairs that the sign of phi classifies correctly, mean of both classes
-    ratio_kl: float  # estimate -E_q[phi] of E_p(y) KL(q || p) [nat]
+    accuracy: float  # share of the pairs that the sign of phi classifies correctly, averaged over both classes
+    ratio_kl: float  # -E_q[phi], the estimate of E_p(y) KL(q || p) [nat]
     ratio_kl_error: float  # standard error of `ratio_kl`, due to the finite number of held-out pairs [nat]
     collapsed: bool  # whether phi is constant or not finite, so that the model must not be updated with it
-    # Whether training stopped at a loss or a gradient that was not finite. The best weights so far and the state of the
-    # optimiser were then restored.
+    # Whether training stopped because a loss or a gradient was not finite. The best weights so far and the
+    # corresponding state of the optimiser were then restored.
     rejected: bool = False
     network_used: bool = False  # whether a network contributes to phi
-    # Bias of phi at samples of the model due to a truncated auxiliary distribution, delta = E_q[-log mass of K] [nat].
-    # It is 0 if the auxiliary distribution is exact.
+    # Bias of phi at samples of the model that is due to a truncated auxiliary distribution, delta = E_q[-log mass of K]
+    # [nat]. It is 0 if the auxiliary distribution is exact.
     auxiliary_error: float = 0.0
 
     def record(self) -> dict[str, float]:
-        """Return the values for a history; those of exceptional events are included only if the events occurred."""
+        """Return the values for a history. Exceptional events are included only if they occurred."""
         figures = {
             "loss": self.loss,
             "accuracy": self.accuracy,
@@ -99,8 +99,8 @@ class LogRatio(Protocol):
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
 
-        `component` (n_samples,) contains the index of the expert of q_old that drew each sample. It allows the
-        estimator to use a truncated auxiliary distribution.
+        `component` (n_samples,) contains the index of the expert of q_old that drew each sample. An estimator needs it
+        to use a truncated auxiliary distribution.
         """
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
@@ -108,10 +108,10 @@ class LogRatio(Protocol):
 
 
 class DensityRatio(LogRatio, Protocol):
-    """Estimator of phi = log p/q from samples of p, which is adapted repeatedly as the model q changes."""
+    """Estimator of phi = log p/q from samples of p, which is adapted again whenever the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        """Adapt to a new model q_old, and draw the required samples from it; the data may also change."""
+        """Adapt to a new model q_old, of which samples are drawn. The data may also change."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""

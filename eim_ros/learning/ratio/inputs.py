@@ -1,13 +1,13 @@
-"""Inputs of the density ratio estimator: features theta(x, y), smoothing of the contexts, known log density.
+"""Inputs of density ratio estimators: features theta(x, y), smoothing of the contexts, and known log densities.
 
 The ratio p(x, y)/q(x, y) does not change if both classes are extended by the same features (thesis 4.3.1). Adding the
 same noise to the contexts of both classes is also valid.
 
-`WhitenedInputs` help if columns are strongly correlated, such as successive positions of a trajectory. In such data the
-classes differ only by small deviations. For example, a vehicle that turns, brakes or leaves its lane changes a
-coordinate of standard deviation 1 by about 0.01. A network needs a long time to learn this from standardised columns.
-Whitening scales all directions to the same variance. Up to a rotation, the result does not depend on the linear
-coordinates of the data.
+`WhitenedInputs` help if columns are strongly correlated, such as successive positions of a trajectory. In such data,
+the classes differ only by small deviations. For example, when a vehicle turns, brakes or leaves its lane, a coordinate
+with a standard deviation of 1 changes by about 0.01. A network needs a long time to learn this from standardised
+columns. Whitening scales all directions to the same variance. Linear transformations of the data then change the inputs
+only by a rotation.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning.models.quadratic_form import products_of_coordinates
 
 Features = Callable[[Tensor, Tensor], Tensor]
-"""theta(context, sample): (n_samples, n_features), differentiable in the sample."""
+"""theta(context, sample) of shape (n_samples, n_features), differentiable with respect to the sample."""
 
-# Smaller eigenvalues of the correlation matrix are raised to this value. If the data satisfy a constraint almost
-# exactly, the classifier would otherwise detect the slightest deviation of the model.
+# Smaller eigenvalues of the correlation matrix are raised to this value. Otherwise, if the data satisfy a constraint
+# almost exactly, the classifier would detect the slightest deviation of the model.
 LEAST_EIGENVALUE = 1e-4
-CORRELATED = 1e3  # above this condition number of the correlation matrix, the columns are whitened
+CORRELATED = 1e3  # the columns are whitened if the condition number of their correlation matrix exceeds this value
 
 
 class RatioInputs(Protocol):
@@ -42,7 +42,7 @@ class RatioInputs(Protocol):
         """Return the standard deviation (n_context,) of the noise on the contexts of both classes, or None."""
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
-        """Return the known part of log p(sample, context) [nat], (n_samples,), up to a constant, or None.
+        """Return the known log p(sample, context) [nat] up to a constant, (n_samples,), or None.
 
         With a known density, the estimator does not fit one to the data (thesis 7.1.1).
         """
@@ -56,9 +56,9 @@ class RatioInputs(Protocol):
 
 @dataclass(frozen=True)
 class CentredInputs:
-    """Base of inputs that subtract a centre, without smoothing and without a known density."""
+    """Base class of inputs that subtract a centre, without smoothing and without a known density."""
 
-    center: Tensor  # (n_dims + n_context,), value that is subtracted from each column of samples and contexts
+    center: Tensor  # (n_dims + n_context,), values that are subtracted from the columns of samples and contexts
 
     @property
     def n_inputs(self) -> int:
@@ -103,12 +103,12 @@ class StandardisedInputs(CentredInputs):
 class FeatureInputs:
     """Standardised samples, contexts and features theta(context, sample) that make the ratio easier to learn.
 
-    Features are a function of the other inputs. In principle they add no information, but in practice they save a lot
-    of training. For example, the position of an arm's tip need not be learnt from the joint angles.
+    Features are functions of the samples and contexts. In principle, they add no information, but in practice they save
+    much training. For example, the network need not learn the position of an arm's tip from the joint angles.
 
-    A feature may be constant for all data, such as the error of a constraint that the data satisfy exactly. The classes
-    are then perfectly separable, and the ratio is meaningless. Smoothing the contexts that the error depends on
-    prevents this.
+    A feature may be constant for all data, for example the error of a constraint that the data satisfy exactly. The
+    classes are then perfectly separable, and the ratio is meaningless. Smoothing the contexts on which the error
+    depends prevents this.
 
     Attributes
     ----------
@@ -122,11 +122,11 @@ class FeatureInputs:
     decay : float
         Multiplier of the noise per iteration.
     floor : float
-        Smallest noise, as a share of the noise in the first iteration.
+        Minimum noise, as a share of the noise in the first iteration.
 
     Examples
     --------
-    Give EIM the radius of points near a circle, which its network would have to learn otherwise:
+    Give EIM the radius of points near a circle, so that its network need not learn the radius:
 
     >>> import torch
     >>> from eim_ros.learning import EIM, FeatureInputs
@@ -165,11 +165,11 @@ class FeatureInputs:
         features : callable
             As in the attributes.
         smoothing : float
-            Noise on the contexts in the first iteration, in standard deviations of the contexts; 0 disables it.
+            Noise on the contexts in the first iteration, in standard deviations of the contexts. 0 disables smoothing.
         decay : float
             Multiplier of the noise per iteration, from 0 to 1.
         floor : float
-            Smallest noise, as a share of the noise in the first iteration, from 0 to 1.
+            Minimum noise, as a share of the noise in the first iteration, from 0 to 1.
 
         Raises
         ------
@@ -178,11 +178,12 @@ class FeatureInputs:
         """
         for name, value, upper in (("smoothing", smoothing, torch.inf), ("decay", decay, 1.0), ("floor", floor, 1.0)):
             if not 0.0 <= value <= upper:
-                raise ConfigurationError(f"{name} must be from 0 to {upper}, got {value}", value)
+                raise ConfigurationError(f"{name} must be between 0 and {upper}, got {value}", value)
         theta = features(context, sample)
         if theta.dim() != 2 or len(theta) != len(sample):
             raise ConfigurationError(
-                f"features must return (n_samples, n_features), got {tuple(theta.shape)} for {len(sample)} samples",
+                f"features must return an array of shape (n_samples, n_features), got shape {tuple(theta.shape)} for "
+                f"{len(sample)} samples",
                 tuple(theta.shape),
             )
         center, scale = _standardisation(torch.cat([sample, context, theta], -1))
@@ -206,7 +207,7 @@ class FeatureInputs:
 
 
 def _standardisation(columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the standard deviation of each column; a standard deviation of 0 is replaced by 1."""
+    """Return the mean and the standard deviation of each column. A standard deviation of 0 is replaced by 1."""
     scale = columns.std(0, correction=0)
     return columns.mean(0), torch.where(scale > 0.0, scale, torch.ones_like(scale))
 
@@ -218,7 +219,7 @@ class WhitenedInputs(CentredInputs):
     Attributes
     ----------
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
-        The inputs are the centred rows times this matrix.
+        Matrix by which the centred rows are multiplied.
 
     Examples
     --------
@@ -243,9 +244,9 @@ class WhitenedInputs(CentredInputs):
 
     @classmethod
     def along(cls, standardised: StandardisedInputs, eigenvalues: Tensor, axes: Tensor) -> WhitenedInputs:
-        """Return the inputs for the eigenvalues (n,), ascending, and eigenvectors (columns) of a correlation matrix.
+        """Return the inputs for a correlation matrix with these eigenvalues (n,), ascending, and eigenvectors.
 
-        The matrix is the covariance of the standardised inputs.
+        The correlation matrix is the covariance of the standardised inputs. The columns of `axes` are its eigenvectors.
         """
         scaled = axes / eigenvalues.clamp_min(LEAST_EIGENVALUE).sqrt()
         return cls(standardised.center, scaled / standardised.scale.unsqueeze(-1))
@@ -256,10 +257,10 @@ class WhitenedInputs(CentredInputs):
 
 @dataclass(frozen=True)
 class QuadraticInputs(CentredInputs):
-    """Whitened samples and contexts, and all products of two of them, standardised.
+    """Whitened samples and contexts, together with all products of two of these columns, standardised.
 
-    The log ratio of two Gaussians is a quadratic function, so one linear layer on these inputs represents it, and a
-    small network represents the log ratio of two mixtures. With n columns there are n (n + 3) / 2 inputs.
+    The log ratio of two Gaussians is a quadratic function, so a single linear layer on these inputs can represent it. A
+    small network can represent the log ratio of two mixtures. With n columns there are n (n + 3) / 2 inputs.
 
     Attributes
     ----------
@@ -295,7 +296,7 @@ class QuadraticInputs(CentredInputs):
 
 
 def default_inputs(context: Tensor, sample: Tensor, quadratic: bool = False) -> RatioInputs:
-    """Return standardised inputs, or whitened ones if some columns are almost linear combinations of others.
+    """Return standardised inputs, or whitened inputs if some columns are almost linear combinations of others.
 
     The columns are those of samples (n_samples, n_dims) and contexts (n_samples, n_context). If `quadratic`, products
     of two whitened columns are added.
@@ -311,7 +312,7 @@ def default_inputs(context: Tensor, sample: Tensor, quadratic: bool = False) -> 
 def _spectrum(inputs: StandardisedInputs, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues, ascending, and the eigenvectors (columns) of the correlation matrix.
 
-    Constant columns get variance 1, so that samples of a model keep their standardised values there.
+    Constant columns get a variance of 1, so that whitening does not change the standardised values of samples in them.
     """
     columns = inputs(context, sample, 0)
     correlation = columns.mT @ columns / len(columns)

@@ -1,24 +1,24 @@
 """Density ratio by a neural network, alone or added to a plug-in ratio (thesis 2.3, 3.2, 7.1.1).
 
 The ratio is phi = network or phi = plug-in + network. The network minimises an objective of the Bregman family, by
-default the binary cross entropy. With a plug-in ratio it learns log p - log p_hat. This function is the same in all
-iterations of EIM, because the plug-in density p_hat does not change.
+default the binary cross entropy. A network that is added to a plug-in ratio learns log p - log p_hat. This function is
+the same in all iterations of EIM, because the plug-in density p_hat does not change.
 
 A network that does not lower the held-out loss by several standard errors (setting `evidence`) has only learnt noise
-and is not used. The ratio is then the plug-in ratio alone or, without one, phi = 0. With phi = 0 the model does not
-change, because the data cannot distinguish it from p. If no data are held out, a network alone is always used, and a
-network added to a plug-in ratio is checked on the training data.
+and is not used. The ratio is then the plug-in ratio or, without a plug-in ratio, phi = 0. With phi = 0, the model does
+not change, because the data do not show a difference between the model and p. If no data are held out, a network alone
+is always used, and a network that is added to a plug-in ratio is checked on the training data.
 
-`RatioTraining` trains the network with early stopping across the iterations of EIM. Two copies of the network exist.
-The learner continues in each iteration with its weights and the moments of Adam. The network that phi is computed from
-has the weights of the learner with the lowest held-out loss. If the learner does not improve for several epochs, it
-returns to these weights. If no data are held out, there is no early stopping, and the network always equals the
-learner.
+`RatioTraining` trains the network with early stopping across the iterations of EIM. There are two copies of the
+network. The first one, the learner, is trained further in each iteration and keeps the moments of Adam. The second one,
+from which phi is computed, has the weights at which the learner had the lowest held-out loss. If the learner does not
+improve for several epochs, it returns to these weights. If no data are held out, there is no early stopping, and both
+copies are equal after training.
 
 `ratio_network` builds a multi-layer perceptron. Its last layer starts at zero, so phi starts at zero or at the plug-in
 ratio. After a start by EM, the classes have equal moments and differ only in details. A network with Glorot's
-initialisation and zero biases needs about a hundred epochs to detect them. Therefore, the weights of the first layer
-are three times larger, and the biases are spread over the range of standardised inputs.
+initialisation and zero biases needs about a hundred epochs to detect these details. Therefore, the weights of the first
+layer are three times larger, and the biases are spread over the range of standardised inputs.
 """
 
 from __future__ import annotations
@@ -40,20 +40,24 @@ from eim_ros.learning.ratio.density_ratio import OBJECTIVES, RatioReport, report
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, the defaults of PyTorch
-ROWS_PER_MASK = 20  # most successive rows that share a dropout mask; it divides the default batches
-FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
-BIAS_RANGE = 1.0  # largest absolute value of an initial bias
-CHUNK_ROWS = 2048  # samples per pass through the network; it is three times faster if its layers stay in cache
-TRIALS, REST = 5, 5  # after TRIALS successive fits without a gain, the network is trained every REST iterations only
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # settings of Adam, which are the defaults of PyTorch
+# maximum number of successive rows that share a dropout mask; the default batch size is a multiple of it
+ROWS_PER_MASK = 20
+FIRST_SCALE = 3.0  # scale of the weights of the first layer, relative to Glorot's initialisation
+BIAS_RANGE = 1.0  # maximum absolute value of an initial bias
+# Number of samples per pass through the network, which is three times faster if its layers stay in the cache.
+CHUNK_ROWS = 2048
+# after TRIALS successive fits without a gain, the network is trained only in every REST-th iteration
+TRIALS, REST = 5, 5
 
 
 class Dropout(nn.Module):
-    """Dropout layer with its own source of randomness, which sets inputs to zero and scales the others up in training.
+    """Dropout layer with its own source of randomness.
 
-    The probability of zero is at least 0 and less than 1. Successive rows share a mask. Drawing a mask for each row
-    would take longer than the layers themselves, and the batches are shuffled. Set `generator`, on the device of the
-    inputs, before training.
+    In training, the layer sets some inputs to zero and scales the others up. The probability of setting an input to
+    zero must be at least 0 and less than 1. Successive rows share a mask, because drawing a mask for each row would
+    take longer than the layers themselves. This is harmless because the batches are shuffled. Set `generator` to a
+    generator on the device of the inputs before training.
     """
 
     def __init__(self, probability: float) -> None:
@@ -79,8 +83,7 @@ def ratio_network(
 ) -> nn.Sequential:
     """Return a network from (n, n_inputs) to (n, 1) in float32 on the CPU, with an initial output of zero.
 
-    Each hidden layer is followed by dropout with the given probability. The device of the generator may differ from the
-    CPU.
+    Each hidden layer is followed by dropout with the given probability. The generator may be on another device.
     """
     layers: list[nn.Module] = []
     width = n_inputs
@@ -102,18 +105,18 @@ def ratio_network(
 
 
 def _blank_linear(n_inputs: int, n_outputs: int) -> nn.Linear:
-    """Return a layer with uninitialised weights; PyTorch would draw them from the global generator."""
+    """Return a layer with uninitialised weights, because PyTorch would draw them from the global generator."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs, dtype=torch.float32)
     return layer
 
 
 def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw uniformly between -1 and 1, in float32 for any default dtype of torch."""
+    """Draw uniformly between -1 and 1, in float32 regardless of torch's default dtype."""
     return 2.0 * torch.rand(shape, generator=generator, dtype=torch.float32) - 1.0
 
 
 def _cpu(generator: torch.Generator) -> torch.Generator:
-    """Return a CPU generator with the seed of the given one, so that the weights do not depend on the device."""
+    """Return a generator on the CPU with the same seed, so that the weights do not depend on the device."""
     if generator.device.type == "cpu":
         return generator
     return torch.Generator().manual_seed(generator.initial_seed())
@@ -121,7 +124,7 @@ def _cpu(generator: torch.Generator) -> torch.Generator:
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """Inputs (n, n_inputs) of the network in float32 and plug-in ratio (n,) [nat] of n pairs."""
+    """Inputs (n, n_inputs) of the network in float32, and the plug-in ratio (n,) [nat], of n pairs."""
 
     inputs: Tensor
     base: Tensor
@@ -133,9 +136,8 @@ class PreparedPairs:
 class RatioTraining:
     """Training of a network with early stopping that continues over several calls of `train`.
 
-    `learner` is the network that is trained, by `optimiser`, and `network` its copy with the lowest held-out loss.
-    `stale` is the number of epochs since the learner last had the lowest held-out loss. The generator draws the initial
-    weights.
+    `optimiser` trains the network `learner`, and `network` is a copy of the learner at the lowest held-out loss so far.
+    `stale` is the number of epochs since this loss was reached. The generator draws the initial weights.
     """
 
     def __init__(self, config: RatioConfig, n_inputs: int, generator: torch.Generator, device: torch.device) -> None:
@@ -144,17 +146,17 @@ class RatioTraining:
         self.learner = copy.deepcopy(self.network)
         self.optimiser = Adam([p.detach() for p in self.learner.parameters()], config.learning_rate)
         self.stale = 0
-        self._moments = self.optimiser.tensors()  # state of the optimiser when `network` was copied
+        self._moments = self.optimiser.tensors()  # state of the optimiser at the time when `network` was copied
         self._objective = OBJECTIVES[config.objective]
         self._trained = False
 
     def output(self, inputs: Tensor) -> Tensor:
-        """Return the network's contribution to phi [nat], (n,), at inputs (n, n_inputs); it is differentiable."""
+        """Return the network's contribution to phi [nat], (n,), at inputs (n, n_inputs), differentiable."""
         self.network.eval()
         return self.network(inputs).squeeze(-1)  # type: ignore[no-any-return]
 
     def phi(self, part: PreparedPairs, network: nn.Module | None = None) -> Tensor:
-        """Return phi [nat], (n,), of prepared pairs, computed with `network` or, by default, the best network."""
+        """Return phi [nat], (n,), of prepared pairs, computed with `network` or by default with the best network."""
         network = network or self.network
         network.eval()
         with torch.no_grad():
@@ -169,10 +171,10 @@ class RatioTraining:
     ) -> bool:
         """Train the learner for several epochs with pairs from the data and from the model, and update the network.
 
-        The network becomes a copy of the learner whenever the loss on the held-out pairs, from the data and from the
-        model, falls below its previous minimum. Without held-out pairs, this happens at the end. The generator draws
-        the order of the pairs and the dropout masks. Return whether training stopped because a loss or a gradient was
-        not finite.
+        Whenever the loss on the held-out pairs falls below its previous minimum, the learner is copied to the network.
+        Without held-out pairs, it is copied at the end. `held_out` contains pairs from the data and pairs from the
+        model. The generator draws the order of the pairs and the dropout masks. The result is whether training stopped
+        because a loss or a gradient was not finite.
         """
         best = self._loss(self.network, *held_out) if held_out else math.inf
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
@@ -212,8 +214,8 @@ class RatioTraining:
     def epoch(self, positive: PreparedPairs, negative: PreparedPairs, generator: torch.Generator) -> bool:
         """Train the learner for one pass over pairs from the data and from the model.
 
-        Return False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with
-        it.
+        If a loss or a gradient is not finite, the pass ends before the weights are updated with it, and the result is
+        False.
         """
         n = min(len(positive.base), len(negative.base))
         parts = [
@@ -234,7 +236,8 @@ class RatioTraining:
                 loss_p, loss_q = self._objective(*phi.unbind(1))
                 loss = 0.5 * (loss_p.mean() + loss_q.mean())
             gradients = torch.autograd.grad(loss, parameters)
-            sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)])  # one read from a GPU
+            # one sum, so that a GPU is read only once
+            sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)])
             if not (all_finite(sums) or all(all_finite(part) for part in (loss, *gradients))):
                 return False
             self.optimiser.step(list(gradients))
@@ -259,7 +262,7 @@ class RatioTraining:
 
 
 class NetworkRatio:
-    """Neural estimator of the density ratio, a `DensityRatio`. Each `fit` continues the training of its network.
+    """Neural estimator of the density ratio. Each `fit` continues the training of its network.
 
     Parameters
     ----------
@@ -270,11 +273,11 @@ class NetworkRatio:
     device : torch.device
         Device of the network. All contexts and samples must be on the same device.
     base : PlugInRatio, optional
-        Ratio that the network is added to. By default, the network is used alone.
+        Ratio to which the network is added. By default, the network is used alone.
 
     Examples
     --------
-    Learn the ratio of samples around 1 to a model around 0. It grows with the sample:
+    Learn the ratio of samples around 1 to a model around 0. The ratio grows with the sample:
 
     >>> import torch
     >>> from eim_ros.learning import NetworkRatio, Pairs, RatioConfig, StandardisedInputs
@@ -305,7 +308,7 @@ class NetworkRatio:
         self.training = RatioTraining(config, inputs.n_inputs, generator, device)
         self._objective = OBJECTIVES[config.objective]
         self._iteration = 0
-        self._idle = 0  # successive fits in which the network did not lower the held-out loss enough
+        self._idle = 0  # number of successive fits in which the network did not lower the held-out loss enough
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self._adapt(model, iteration, data)
@@ -379,7 +382,7 @@ class NetworkRatio:
     def _helps(self, positive: PreparedPairs, negative: PreparedPairs) -> bool:
         """Return whether the network lowers the held-out loss by more than `evidence` standard errors.
 
-        If the setting is negative, this is not asked.
+        If the setting `evidence` is negative, the result is always True.
         """
         if self.config.evidence < 0.0:
             return True
@@ -392,15 +395,15 @@ class NetworkRatio:
 
 
 def _chunks(context: Tensor, sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Return chunks of rows of both tensors; a single empty chunk if there are no samples."""
+    """Return chunks of rows of both tensors, or a single empty chunk if there are no samples."""
     return zip(context.split(CHUNK_ROWS), sample.split(CHUNK_ROWS), strict=True)
 
 
 class Adam:
-    """Adam for a few parameters, which `step` changes in place, with the default settings of `torch.optim.Adam`.
+    """Optimiser Adam for a few parameters, with the default settings of `torch.optim.Adam`.
 
-    That class runs the same kernel, but its first use imports the compiler of PyTorch. This takes more than a second,
-    longer than a small fit.
+    `step` changes the parameters in place. `torch.optim.Adam` runs the same kernel, but its first use imports the
+    compiler of PyTorch. This takes more than a second, which is longer than a small fit.
     """
 
     def __init__(self, parameters: list[Tensor], step_size: float) -> None:
@@ -411,7 +414,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: list[Tensor]) -> None:
-        """Change the parameters by one step, given the gradient of the objective in each of them."""
+        """Change the parameters by one step, given the gradient of the objective with respect to each of them."""
         adam(
             self.parameters,
             gradients,
@@ -430,7 +433,7 @@ class Adam:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return copies of the moments, by the index of the parameter and the name of the moment."""
+        """Return copies of the moments, named by the index of the parameter and the kind of moment."""
         return {f"{i}.{name}": part.clone() for name, parts in self.moments.items() for i, part in enumerate(parts)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:

@@ -1,9 +1,9 @@
 """Density ratios without a network: a known or fitted density divided by the density of the model (thesis 5.5, 7.1.1).
 
-No classifier is needed, because the density of the model is known.
+The density of the model is known, so no classifier is needed.
 
 - `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat, which is fitted to
-  the data or known from the inputs of the ratio. A constant added to it does not affect EIM.
+  the data or known from the inputs of the ratio. A constant offset of log p_hat does not affect EIM.
 - `ExactRatio`: phi(x, y) = log p(x|y)/T - log q_old(x|y), if the density of the target is known up to a constant.
 """
 
@@ -36,7 +36,7 @@ class KnownFactor(Protocol):
 
 @dataclass(frozen=True)
 class ReferenceFactor:
-    """A density fitted to the data, with an optional prepared form that is faster to evaluate."""
+    """Density that was fitted to the data, with an optional prepared form that is faster to evaluate."""
 
     model: MixtureOfExperts
     prepared: PreparedMixture | None = None
@@ -50,7 +50,7 @@ class ReferenceFactor:
 
 @dataclass(frozen=True)
 class InputsFactor:
-    """The known log density of ratio inputs, differentiated automatically."""
+    """Known log density of the inputs of the ratio, with automatic differentiation."""
 
     inputs: RatioInputs
 
@@ -72,14 +72,15 @@ class InputsFactor:
 
 
 class PlugInRatio:
-    """Density ratio without a network, a `DensityRatio`.
+    """Density ratio without a network, which satisfies the Protocol `DensityRatio`.
 
     Parameters
     ----------
     known : KnownFactor
         The log density of the data.
     config : RatioConfig
-        Settings of the auxiliary distribution, and the share of held-out pairs, which the report of a fit is based on.
+        Settings of the auxiliary distribution, and the share of held-out pairs, from which the report of a fit is
+        computed.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class PlugInRatio:
         self._iteration = 0
 
     def adapt(self, model: MixtureOfExperts, iteration: int, data: Pairs | None = None) -> None:
-        """Set the model q_old; with data, prepare it for many evaluations near them."""
+        """Set the model q_old. If data are given, the model is prepared for many evaluations near the data."""
         self._iteration = iteration
         if data is None:
             self._model = PreparedMixture.unprepared(model)
@@ -127,7 +128,7 @@ class PlugInRatio:
         return known - self._current().score(context, sample, component)
 
     def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
-        """Return the mean bias of phi due to a truncated auxiliary distribution [nat]; 0 if it is exact.
+        """Return the mean bias of phi [nat] that is due to a truncated auxiliary distribution, or 0 if it is exact.
 
         `component` (n_samples,) of int64 contains the expert that drew each of the samples.
         """
@@ -147,11 +148,12 @@ class PlugInRatio:
 class ExactRatio:
     """Exact log ratio of a target and a model, phi = log p(x|y)/T - log q_old(x|y).
 
-    The target may not be finite at a sample, for example outside hard bounds. Then `with_floor` sets its value, and it
-    has no gradient. `update_experts` uses only values for experts with such samples.
+    The log target may not be finite at a sample, for example outside hard bounds. In this case, `with_floor` replaces
+    its value, and there is no gradient. For experts with such samples, `update_experts` uses only values.
 
     `present` is the target at the current iteration, which differs from `target` if the target is annealed.
-    `evaluations` and `non_finite` count evaluations of the target since the last `fit`, and those that were not finite.
+    `evaluations` is the number of evaluations of the target since the last `fit`, and `non_finite` is the number of
+    evaluations that were not finite.
     """
 
     def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
@@ -164,7 +166,7 @@ class ExactRatio:
         self._model: PreparedMixture | None = None
 
     def anneal(self, iteration: int) -> None:
-        """Set the target to its form at an iteration."""
+        """Set `present` to the target of an iteration."""
         self.present = self.target.at(iteration)
 
     def fit(self, data: Pairs, model: MixtureOfExperts) -> None:
@@ -186,19 +188,20 @@ class ExactRatio:
         return gradient
 
     def log_target(self, places: Pairs) -> Tensor:
-        """Return log p(x|y) [nat], up to a constant, (n,), at candidates of new components."""
+        """Return log p(x|y) [nat] up to a constant, (n,), at candidates for new components."""
         return self.present.log_prob(places.context, places.sample)
 
     def record(self, new: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Return the record of an iteration that updated q_old to a new model.
 
-        The objective E[log p] + T H(q) is estimated from fresh samples, see `restricted_elbo`, at a random subset of
-        the contexts (n_contexts, n_context). The change of the model, KL(new || old), equals half the variance of log
-        new/old up to terms of third order. The variance is used because cancellation makes the mean of log new/old
-        inaccurate for small changes.
+        The objective E[log p] + T H(q) is estimated with `restricted_elbo` from new samples at a random subset of the
+        contexts (n_contexts, n_context). The change of the model, KL(new || old), equals half the variance of log
+        new/old up to terms of third order. The variance is used because the mean of log new/old is inaccurate for small
+        changes due to cancellation.
 
-        The record contains the entries of `restricted_elbo`; `entropy` and `change` [nat]; `auxiliary_error` [nat] if
-        the auxiliary distribution is truncated; the number of `evaluations` of the target, and the share `non_finite`.
+        The record contains the entries of `restricted_elbo`, `entropy` and `change` [nat], the number of `evaluations`
+        of the target, and the share `non_finite` of evaluations that were not finite. If the auxiliary distribution is
+        truncated, it also contains `auxiliary_error` [nat].
         """
         prepared, temperature = self._current(), self.config.temperature
         old, n_samples = prepared.model, self.config.n_objective_samples
