@@ -1,6 +1,6 @@
 """Densities: Gaussians, Gaussian mixtures, and mixtures of experts with linear or neural gating and experts.
 
-`LinearParameters` and `load_parameters` do not need torch. All other names do; they are imported on first use.
+`LinearParameters` and `load_parameters` do not need torch. All other names need torch, and are imported on first use.
 """
 
 from typing import TYPE_CHECKING

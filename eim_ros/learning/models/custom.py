@@ -1,9 +1,10 @@
 """Experts of custom families of conditional normal distributions, such as factor analysers.
 
-`ExpertFamily` is what a family must define: its distributions, and a weighted fit. `CustomExperts` makes experts of it,
-which EM fits from a start: `fit(data, start=MixtureOfExperts(gating, CustomExperts(family)))`. EIM does so by gradient
-steps, with `update="unstructured"`. Its structured update would need the I-projection onto the family. Fits to weighted
-samples are M-projections, and make experts too wide that cannot represent the target.
+A family must define the methods of `ExpertFamily`: its distributions, and a fit to weighted samples. `CustomExperts`
+makes experts of a family. EM fits them from a start: `fit(data, start=MixtureOfExperts(gating,
+CustomExperts(family)))`. EIM fits them by gradient steps, with `update="unstructured"`. The structured update of EIM
+would need the I-projection onto the family. Fits to weighted samples are M-projections, which make experts too wide if
+they cannot represent the target.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian
 
-CHUNK_ELEMENTS = 262_144  # entries of the Cholesky factors that are computed at once
+CHUNK_ELEMENTS = 262_144  # number of entries of the Cholesky factors that are computed at once
 
 
 @runtime_checkable
 class ExpertFamily(Protocol):
     """Conditional normal distributions q(x|z, y) of all experts, with a custom parameterisation.
 
-    The object is a frozen dataclass. Its fields are tensors with the experts as first axis. For gradient steps of EIM,
-    all values must be valid: store logarithms of positive numbers.
+    The object must be a frozen dataclass of tensors whose first axis is that of the experts. For gradient steps of EIM,
+    all values of the tensors must be valid, so store the logarithms of positive parameters.
 
     Examples
     --------
-    Experts with the same variance in all directions, fitted to three points:
+    Fit experts with the same variance in all directions to three points:
 
     >>> from dataclasses import dataclass
     >>> import torch
@@ -66,14 +67,15 @@ class ExpertFamily(Protocol):
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Return the distributions of the given experts, one per context.
 
-        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        `component` (n_samples,) of int64 contains the indices of the experts for contexts (n_samples, n_context).
         """
 
     def fitted(self, context: Tensor, sample: Tensor, weights: Tensor) -> ExpertFamily:
-        """Return the experts that maximise the weighted log-likelihood, or experts with a larger one than `self`.
+        """Return the experts that maximise the weighted log-likelihood, or at least increase it.
 
         Each expert has its own contexts (n_components, n_samples, n_context), samples (n_components, n_samples, n_dims)
-        and weights (n_components, n_samples), which sum to 1. Experts with a NaN are ignored.
+        and weights (n_components, n_samples), which sum to 1. If a returned parameter of an expert is not finite, the
+        expert stays unchanged.
         """
 
 
@@ -81,7 +83,7 @@ class ExpertFamily(Protocol):
 class CustomExperts:
     """Experts of a custom family. Each step of EM fits all of them to weighted samples.
 
-    Files cannot contain such experts, only a mixture without contexts, which `fit` returns for data without contexts.
+    Files cannot contain such experts. For data without contexts, `fit` returns a Gaussian mixture, which can be saved.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class CustomExperts:
     Raises
     ------
     DistributionError
-        If the family lacks a method or is not a dataclass of tensors with the same first axis.
+        If the family lacks a method, or is not a dataclass of tensors with equal lengths.
 
     Examples
     --------
@@ -115,8 +117,8 @@ class CustomExperts:
         sizes = {value.shape[0] if isinstance(value, Tensor) and value.dim() else None for value in fields}
         if len(sizes) != 1 or not next(iter(sizes)):
             raise DistributionError(
-                f"a family of experts must be a dataclass of tensors with one row for each expert, "
-                f"got a {type(family).__name__} with first axes {sorted(sizes, key=str)}",
+                "a family of experts must be a dataclass of tensors with one row for each expert, got a "
+                f"{type(family).__name__} with tensors of lengths {sorted(sizes, key=str)}",
                 type(family).__name__,
             )
 
@@ -137,7 +139,7 @@ class CustomExperts:
         return self.family.select(component, context)
 
     def local(self, context: Tensor) -> Gaussian:
-        """Return each expert at its own contexts (n_components, n_samples, n_context).
+        """Return the distributions of each expert at its own contexts (n_components, n_samples, n_context).
 
         The batch shape of the result is (n_components, n_samples).
         """
@@ -148,7 +150,7 @@ class CustomExperts:
         return Gaussian(found.mean.reshape(*batch, n_dims), factors.reshape(*batch, n_dims, n_dims))
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """Return the experts' distributions at contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        """Return the distributions (n_samples, n_components) of all experts at contexts (n_samples, n_context)."""
         local = self.local(context.expand(self.n_components, *context.shape))
         return Gaussian(local.mean.transpose(0, 1), local.scale_tril.transpose(0, 1))
 
@@ -161,7 +163,7 @@ class CustomExperts:
         return self.select(component, context).sample(generator=generator)
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims)."""
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(x) with respect to the sample x, (n_samples, n_dims)."""
         parts = []
         for y, x, gate in self._parts(context, sample, log_gate):
             experts = self(y)
@@ -177,19 +179,22 @@ class CustomExperts:
         return dict(vars(self.family))
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> CustomExperts:
-        """Return experts of the same family with other parameters; `DistributionError` lists missing or other names."""
+        """Return experts of the same family with other parameters. `DistributionError` lists wrong names."""
         different = sorted(self.tensors().keys() ^ tensors.keys())
         if different:
             raise DistributionError(
-                f"{type(self.family).__name__} does not fit these parameters: {', '.join(different)}", different
+                f"the parameters do not fit {type(self.family).__name__}; missing or unknown names: "
+                f"{', '.join(different)}",
+                different,
             )
         family: Any = self.family
         return CustomExperts(dataclasses.replace(family, **tensors))
 
     def refitted(self, context: Tensor, sample: Tensor, weights: Tensor) -> CustomExperts:
-        """Return the experts fitted to weighted samples; see `ExpertFamily.fitted` for the arguments.
+        """Return the experts after a fit to weighted samples. The arguments are those of `ExpertFamily.fitted`.
 
-        The weights need not be normalised. Experts without any weight or with a fit that is not finite are unchanged.
+        The weights need not be normalised. An expert without any weight, or with a fit that is not finite, is
+        unchanged.
         """
         total = weights.sum(1, keepdim=True)
         usable = (total > 0.0) & torch.isfinite(total)
@@ -206,6 +211,6 @@ class CustomExperts:
         return self.with_tensors(chosen)
 
     def _parts(self, context: Tensor, sample: Tensor, other: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield bounded blocks of rows; yield one empty block if there are no rows."""
+        """Yield blocks of rows of limited size, or a single empty block if there are no rows."""
         step = max(1, CHUNK_ELEMENTS // (self.n_components * self.n_dims**2))
         return zip(context.split(step), sample.split(step), other.split(step), strict=True)

@@ -1,6 +1,6 @@
 """Monte Carlo estimates of KL divergence and entropy, with their standard errors.
 
-KL(q || p) = E_q[log q - log p]. For conditional models it is averaged over contexts y ~ p(y).
+KL(q || p) = E_q[log q - log p]. For conditional models, the KL is averaged over contexts y ~ p(y).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 Model: TypeAlias = Gaussian | GaussianMixture | MixtureOfExperts
 
-N_SAMPLES = 10_000  # default; the standard error of a KL of 1 nat is about 0.01 nat
+N_SAMPLES = 10_000  # default number of samples, for which a KL of 1 nat has a standard error of about 0.01 nat
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Estimate:
     ----------
     value : float
     standard_error : float
-        Standard deviation of `value`; NaN for a single draw.
+        Standard deviation of `value`, or NaN for a single draw.
     """
 
     value: float
@@ -48,13 +48,13 @@ def kl_divergence(
     Parameters
     ----------
     model, other : Gaussian, GaussianMixture or MixtureOfExperts
-        Two single distributions (no batch) with the same dimensions.
+        Two single distributions, not batches, with the same dimensions.
     n_samples : int
         Number of draws from the model.
     generator : torch.Generator, optional
         By default, torch's global generator.
     context : Tensor (n_contexts, n_context), optional
-        Contexts from p(y), for mixtures of experts. Each draw picks one of them at random.
+        Contexts from p(y), which mixtures of experts need. Each draw picks one context at random.
 
     Examples
     --------
@@ -95,13 +95,19 @@ def _draw(
     if isinstance(model, MixtureOfExperts):
         if context is None:
             if model.n_context > 0:
-                raise DistributionError("a conditional model is compared at contexts: give them", model.n_context)
+                raise DistributionError(
+                    "the model is conditional, so the argument context is needed; give contexts of shape (n_contexts, "
+                    f"{model.n_context})",
+                    model.n_context,
+                )
             context = torch.zeros(1, 0, dtype=model.dtype, device=model.device)
         chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
         return chosen, model.sample(chosen, generator)
     sample = model.sample(n_samples, generator)
     if sample.dim() != 2:
-        raise DistributionError(f"expected one distribution, not a batch {tuple(sample.shape[1:-1])}", sample.shape)
+        raise DistributionError(
+            f"expected a single distribution, got a batch of shape {tuple(sample.shape[1:-1])}", sample.shape
+        )
     return sample.new_zeros(n_samples, 0), sample
 
 

@@ -1,14 +1,14 @@
-"""Fast evaluation of the density and score of a mixture of experts at many samples, exact or truncated.
+"""Fast evaluation of the density and the score of a mixture of experts at many samples, exact or truncated.
 
 Exact: one matrix product with the products of the coordinates gives all log joint densities of a linear model (see
-`quadratic_form.py`). The posterior mean of the coefficients is again a quadratic form; its gradient is the score.
+`quadratic_form.py`). The posterior mean of the coefficients is again a quadratic form, and its gradient is the score.
 
-Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), with the gating normalised over all components. It is a
-lower bound of log q(x|y); the gap is minus the log of the posterior mass of K. In EIM it defines the truncated
-posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K holds i and
-the components nearest to it, so the cost does not depend on the number of components.
+Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), where the gating is normalised over all components. This is
+a lower bound of log q(x|y). The gap is minus the log of the posterior mass of K. In EIM, q_K defines the truncated
+posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K contains i and
+the components nearest to i. The time per sample therefore does not depend on the number of components.
 
-The components in K are evaluated by a compiled loop on the CPU, about 15 ns per density at D = 10 on one core.
+A compiled loop on the CPU evaluates the components in K. It takes about 15 ns per density with D = 10 on one core.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from eim_ros.learning.models.quadratic_form import (
 )
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 
-CHUNK_ELEMENTS = 262_144  # log joint densities per block, small enough to stay in cache
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
-FEW_COMPONENTS = 50  # with fewer components, the products of the coordinates cost more than they save
+CHUNK_ELEMENTS = 262_144  # number of log joint densities per block, which fit into the cache
+# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+LEAST_LOG_PROBABILITY = -300.0
+FEW_COMPONENTS = 50  # with fewer components, computing the products of the coordinates takes longer than it saves
 HASH_SEED = 0
 
 
 class PreparedMixture:
-    """Density and score of a model at many samples.
+    """Model that is prepared for evaluations of its density and score at many samples.
 
-    A model that is not linear or has few components is evaluated by its own methods. Typical contexts (n, n_context),
-    such as those of the data, and samples (n, n_dims) set the units of the computation.
+    A model that is not linear or has few components is evaluated by its own methods. The computation is standardised
+    with typical contexts (n, n_context) and samples (n, n_dims), for example those of the data.
 
-    If the component that drew a sample is known, only `n_states` components are evaluated for it. With 0, or at least
-    the number of components, all are. Truncation is available on the CPU only. `states` (n_components, n_states) of
-    int64 then contains K for the samples of each expert, beginning with the expert itself; otherwise it has no columns.
+    If the component that drew a sample is known, only `n_states` components are evaluated for this sample. If
+    `n_states` is 0 or at least the number of components, nothing is truncated. Truncation is available only on the CPU.
+    With truncation, `states` (n_components, n_states) of int64 contains K for the samples of each expert, beginning
+    with the expert itself. Otherwise, it has no columns.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
@@ -63,7 +65,7 @@ class PreparedMixture:
 
     @classmethod
     def unprepared(cls, model: MixtureOfExperts) -> PreparedMixture:
-        """Wrap a model that is evaluated by its own methods, without preparation."""
+        """Wrap a model without preparation, so that it is evaluated by its own methods."""
         nothing = torch.empty(0, 0)
         return cls(model, nothing, nothing.to(torch.float32))
 
@@ -98,7 +100,7 @@ class PreparedMixture:
         return torch.from_numpy(scores) / self._units.sample_scale
 
     def truncation_error(self, context: Tensor, sample: Tensor, component: Tensor) -> float:
-        """Return the mean of log q - log q_K [nat] over samples from known components; 0 if nothing is truncated."""
+        """Return the mean of log q - log q_K [nat] over samples from known components, or 0 without truncation."""
         if self.states.shape[1] == 0:
             return 0.0
         exact, truncated = (self.log_prob(context, sample, known) for known in (None, component))
@@ -126,7 +128,7 @@ class PreparedMixture:
         return torch.cat(parts)
 
     def _log_normaliser(self, context: Tensor) -> Tensor:
-        """Return log sum_i exp(V y + v)_i, (n_samples,); each distinct context is evaluated once."""
+        """Return log sum_i exp(V y + v)_i, (n_samples,), evaluating each distinct context once."""
         gating = self._gating
         if gating.n_context == 0:
             return torch.logsumexp(gating.biases, 0).expand(len(context))

@@ -2,7 +2,7 @@
 
 log N(x; mu, L L') = -1/2 |L^-1 (x - mu)|^2 - sum log diag L - d/2 log 2 pi
 
-Parameters may also be given as arrays or lists of numbers; they are converted to tensors.
+Parameters may also be given as arrays or lists of numbers, which are converted to tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def tensor_fields(distribution: Any, *names: str) -> None:
-    """Convert the named fields of a frozen dataclass to tensors; to be called in `__post_init__`."""
+    """Convert the named fields of a frozen dataclass to tensors. Call this in `__post_init__`."""
     for name in names:
         value = getattr(distribution, name)
         if not isinstance(value, Tensor):
@@ -35,23 +35,24 @@ def tensor_fields(distribution: Any, *names: str) -> None:
 def as_parameter(name: str, value: Any) -> Tensor:
     """Return a tensor unchanged, or convert an array or list of numbers to a float64 tensor.
 
-    Any other value raises `DistributionError`, which names the parameter.
+    Any other value raises a `DistributionError` with the name of the parameter.
     """
     if isinstance(value, Tensor):
         return value
     try:
         return torch.from_numpy(np.array(as_numbers(value)))
     except (TypeError, ValueError) as error:
-        raise DistributionError(f"{name} must be a tensor, or an array of numbers, got {value!r}", value) from error
+        raise DistributionError(f"{name} must be a tensor or an array of numbers, got {value!r}", value) from error
 
 
 def tensors_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with the prefix, by the rest of their names."""
+    """Return the tensors whose names begin with the prefix, named by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def named_tensors(tensors: dict[str, Tensor], names: Sequence[str], lacking: str) -> list[Tensor]:
-    """Return the tensors with the given names; raise `DistributionError` "`lacking` ..." with the missing names."""
+    """Return the tensors with the given names, or raise `DistributionError` if some are missing."""
+    # `lacking` is the beginning of the message, which the missing names complete.
     missing = [name for name in names if name not in tensors]
     if missing:
         raise DistributionError(f"{lacking} {', '.join(missing)}", sorted(tensors))
@@ -59,7 +60,7 @@ def named_tensors(tensors: dict[str, Tensor], names: Sequence[str], lacking: str
 
 
 def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
-    """Return the values if they are a tensor (..., n_columns); otherwise raise `DistributionError`."""
+    """Return the values if they are a tensor (..., n_columns), otherwise raise `DistributionError`."""
     if not isinstance(values, Tensor):
         raise DistributionError(
             f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}; convert it with "
@@ -74,15 +75,15 @@ def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Ten
 
 
 def checked_generator(generator: torch.Generator | None) -> torch.Generator | None:
-    """Return the generator if it is a `torch.Generator` or None; otherwise raise `DistributionError`."""
+    """Return the generator if it is a `torch.Generator` or None, otherwise raise `DistributionError`."""
     if generator is not None and not isinstance(generator, torch.Generator):
         raise DistributionError(f"generator must be a torch.Generator, got {generator!r}", generator)
     return generator
 
 
-@dataclass(frozen=True, slots=True)  # slots, because an attribute `mean` has to hide the property of the base class
+@dataclass(frozen=True, slots=True)  # slots, so that the attribute `mean` hides the property of the base class
 class Gaussian(Distribution):
-    """Batch of multivariate normal distributions, a `torch.distributions.Distribution`.
+    """Batch of multivariate normal distributions, which is a `torch.distributions.Distribution`.
 
     Attributes
     ----------
@@ -109,7 +110,11 @@ class Gaussian(Distribution):
     def __post_init__(self) -> None:
         tensor_fields(self, "mean", "scale_tril")
         if not self.mean.dim():
-            raise DistributionError("the mean must be a vector (..., n_dims), got a number", self.mean)
+            raise DistributionError(
+                "the mean must be a vector (..., n_dims), got a number; use a vector with one entry for a scalar "
+                "distribution",
+                self.mean,
+            )
         check_scale_tril(self.scale_tril, self.mean.shape[-1])
 
     @property
@@ -141,7 +146,7 @@ class Gaussian(Distribution):
         return self.mean
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Gaussian:
-        """Return the distributions repeated along new axes of the batch, without a copy of the parameters."""
+        """Return the distributions repeated along new axes of the batch, without copying the parameters."""
         shape = (*batch_shape, self.n_dims)
         return Gaussian(self.mean.expand(shape), self.scale_tril.expand(*shape, self.n_dims))
 
@@ -170,19 +175,19 @@ class Gaussian(Distribution):
             return self.rsample(sample_shape, generator)
 
     def rsample(self, sample_shape: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """Draw samples that are differentiable in the mean and the factor (reparameterised).
+        """Draw reparameterised samples, which are differentiable with respect to the mean and the factor.
 
         Parameters
         ----------
         sample_shape : int or shape
-            Number of samples from each distribution of the batch; one by default.
+            Number of samples from each distribution of the batch. The default is one.
         generator : torch.Generator, optional
             By default, torch's global generator.
 
         Returns
         -------
         Tensor (..., n_dims)
-            `sample_shape`, followed by the batch shape.
+            The leading axes are `sample_shape`, followed by the batch shape.
         """
         shape = (*checked_shape(sample_shape), *self.batch_shape, self.n_dims)
         noise = torch.randn(
@@ -213,21 +218,25 @@ class Gaussian(Distribution):
         Parameters
         ----------
         dims : sequence of int
-            Coordinates to condition on; at least one must remain.
+            Coordinates to condition on. At least one other coordinate must remain.
         values : Tensor (..., len(dims))
-            Broadcast against the batch: values (n, len(dims)) condition one distribution to a batch (n,).
+            Values of these coordinates, which are broadcast against the batch. Values (n, len(dims)) turn a single
+            distribution into a batch (n,).
         """
         return self.split(dims, values)[1]
 
     def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
-        """Return the log density [nat], (...), of the values of `dims`, and the distribution of the others given them.
+        """Return the log density [nat], (...), of the values of `dims`, and the distribution of the other coordinates.
 
-        Let [[A, 0], [B, D]] be the factor after the given coordinates are moved to the front. The conditional mean is
-        mean_rest + B A^-1 (values - mean_given), and the conditional factor is D.
+        The second result is conditional on the values. Let [[A, 0], [B, D]] be the factor after the given coordinates
+        are moved to the front. The conditional mean is mean_rest + B A^-1 (values - mean_given), and the conditional
+        factor is D.
         """
         given, rest = split_dims(dims, self.n_dims)
         if not rest:
-            raise DistributionError(f"conditioning on all {self.n_dims} coordinates leaves none", list(dims))
+            raise DistributionError(
+                f"at least one coordinate must remain, but dims contains all {self.n_dims} coordinates", list(dims)
+            )
         factor, n = triangular_factor(self.scale_tril[..., [*given, *rest], :]), len(given)
         marginal = Gaussian(self.mean[..., given], factor[..., :n, :n])
         whitened = marginal.whiten(values)
@@ -238,8 +247,8 @@ class Gaussian(Distribution):
     def product(self, other: Gaussian) -> tuple[Gaussian, Tensor]:
         """Return the normalised product of two densities, and the log of the product's integral [nat], (...).
 
-        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). N(c, C) is the posterior of x ~ N(a, A) after a measurement b
-        of x with noise covariance B.
+        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). Here N(c, C) is the posterior of x ~ N(a, A) after a
+        measurement b of x whose noise has the covariance B.
         """
         batch = np.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
         own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
@@ -250,12 +259,12 @@ class Gaussian(Distribution):
         return product, log_integral
 
     def tilt(self, curvature: Tensor, linear: Tensor) -> tuple[Gaussian, Tensor]:
-        """Return the density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of the integral [nat], (...).
+        """Return the density proportional to N(x) exp(-1/2 x'Rx + h'x), and the log of its integral [nat], (...).
 
         Parameters
         ----------
         curvature : Tensor (..., n_dims, n_dims)
-            R, symmetric, possibly indefinite.
+            R, which is symmetric and may be indefinite.
         linear : Tensor (..., n_dims)
             h.
 
@@ -268,7 +277,9 @@ class Gaussian(Distribution):
         precision = whitened + torch.eye(self.n_dims, dtype=whitened.dtype, device=whitened.device)
         root, info = torch.linalg.cholesky_ex(precision)
         if bool((info != 0).any()):
-            raise DistributionError("the tilted density cannot be normalised: its precision is not positive", curvature)
+            raise DistributionError(
+                "the tilted density cannot be normalised, because Sigma^-1 + R is not positive definite", curvature
+            )
         slope = linear - (curvature @ self.mean.unsqueeze(-1)).squeeze(-1)
         gradient = self.scale_tril.mT @ slope.unsqueeze(-1)
         half = torch.linalg.solve_triangular(root, gradient, upper=False)
@@ -283,12 +294,12 @@ class Gaussian(Distribution):
         return Gaussian(self.mean.to(**options), self.scale_tril.to(**options))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the parameters by name, as expected by `from_tensors`."""
+        """Return the parameters by name, in the form that `from_tensors` reads."""
         return {"mean": self.mean, "scale_tril": self.scale_tril}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Gaussian:
-        """Build the distribution from named parameters; the inverse of `tensors`."""
+        """Build the distribution from the named parameters that `tensors` returns."""
         return cls(*named_tensors(tensors, ("mean", "scale_tril"), "a Gaussian lacks"))
 
 
@@ -307,7 +318,7 @@ for _types in ((Gaussian, Gaussian), (Gaussian, MultivariateNormal), (Multivaria
 def triangular_factor(rows: Tensor) -> Tensor:
     """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
-    It is computed by QR. The product is never formed, because that would square the condition number.
+    It is computed by a QR decomposition. The product is never computed, because this would square the condition number.
     """
     upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
     sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)
@@ -315,22 +326,24 @@ def triangular_factor(rows: Tensor) -> Tensor:
 
 
 def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
-    """Return the chosen coordinates as non-negative numbers, and the other coordinates in order.
+    """Return the chosen coordinates as non-negative numbers, and the other coordinates in ascending order.
 
     Coordinates are counted from 0, or from the end if negative.
     """
     try:
         given = [operator.index(dim) for dim in dims]
     except (TypeError, RuntimeError) as error:
-        raise DistributionError(f"coordinates must be a list of whole numbers, got {dims!r}", dims) from error
+        raise DistributionError(f"dims must be a list of integers, got {dims!r}", dims) from error
     chosen = [dim % n_dims if -n_dims <= dim < n_dims else n_dims for dim in given]
     if not chosen or n_dims in chosen or len(set(chosen)) < len(chosen):
-        raise DistributionError(f"coordinates must be distinct numbers below {n_dims}, got {list(dims)}", list(dims))
+        raise DistributionError(
+            f"dims must contain different coordinates from 0 to {n_dims - 1}, got {list(dims)}", list(dims)
+        )
     return chosen, [dim for dim in range(n_dims) if dim not in chosen]
 
 
 def checked_shape(n: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the number of samples as a shape; raise `DistributionError` if it is neither a count nor a shape."""
+    """Return the number of samples as a shape, or raise `DistributionError` if it is neither a count nor a shape."""
     try:
         shape = tuple(
             -1 if isinstance(size, bool) else operator.index(size) for size in (n if isinstance(n, Sequence) else (n,))
@@ -338,12 +351,14 @@ def checked_shape(n: int | Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         shape = (-1,)
     if not all(0 <= size < 2**63 for size in shape):
-        raise DistributionError(f"give the number of samples, or a shape, as in sample(100, generator), got {n!r}", n)
+        raise DistributionError(
+            f"the first argument must be the number of samples or a shape, as in sample(100, generator), got {n!r}", n
+        )
     return shape
 
 
 def all_finite(values: Tensor) -> bool:
-    """Return whether all entries are finite. Their sum decides it unless it overflows, because that is faster."""
+    """Return whether all entries are finite. To save time, their sum is tested first."""
     return math.isfinite(values.detach().sum().item()) or bool(torch.isfinite(values).all())
 
 
@@ -354,11 +369,11 @@ def log_normaliser(scale_tril: Tensor) -> Tensor:
 
 
 def check_scale_tril(scale_tril: Tensor, n_dims: int) -> None:
-    """Raise `DistributionError` unless the factors are square, of size n_dims, finite, with positive diagonals."""
+    """Raise `DistributionError` unless the factors are (..., n_dims, n_dims), finite, and have positive diagonals."""
     if scale_tril.dim() < 2 or scale_tril.shape[-2:] != (n_dims, n_dims):
         raise DistributionError(
-            f"scale_tril must end in ({n_dims}, {n_dims}), got {tuple(scale_tril.shape)}", scale_tril.shape
+            f"scale_tril must have the shape (..., {n_dims}, {n_dims}), got {tuple(scale_tril.shape)}", scale_tril.shape
         )
     diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
     if not (all_finite(scale_tril) and bool((diagonal > 0.0).all())):
-        raise DistributionError("scale_tril must be finite with a positive diagonal", scale_tril)
+        raise DistributionError("scale_tril must be finite and have a positive diagonal", scale_tril)

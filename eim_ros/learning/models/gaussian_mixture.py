@@ -24,14 +24,15 @@ from eim_ros.learning.models.gaussian import (
     tensor_fields,
 )
 
-CHUNK_ELEMENTS = 4_194_304  # elements of the factors that are gathered at once to draw samples; bounds memory
+# number of elements of the factors that are gathered at once to draw samples, which limits the memory
+CHUNK_ELEMENTS = 4_194_304
 MODE_ITERATIONS = 1000
-MODE_TOLERANCE = 1e-9  # largest move of the last iteration, in standard deviations of the narrowest component
+MODE_TOLERANCE = 1e-9  # maximum move in the last iteration, in standard deviations of the narrowest component
 
 
 @dataclass(frozen=True)
 class GaussianMixture(Distribution):
-    """Batch of Gaussian mixtures, a `torch.distributions.Distribution`.
+    """Batch of Gaussian mixtures, which is a `torch.distributions.Distribution`.
 
     Samples from a mixture are not differentiable, so there is no `rsample` and `has_rsample` is False. Use
     `components.rsample` for differentiable samples from the components.
@@ -39,14 +40,14 @@ class GaussianMixture(Distribution):
     Attributes
     ----------
     log_weights : Tensor (..., n_components)
-        Log of the mixture weights; normalised on construction.
+        Logs of the mixture weights. The constructor normalises them.
     means : Tensor (..., n_components, n_dims)
     scale_trils : Tensor (..., n_components, n_dims, n_dims)
-        Lower Cholesky factors of the covariances; may be broadcast over the batch.
+        Lower Cholesky factors of the covariances, which may be broadcast over the batch.
 
     Examples
     --------
-    Two components in one dimension. The second has three times the weight of the first:
+    Create two components in one dimension, the second with three times the weight of the first:
 
     >>> import torch
     >>> from eim_ros.learning.models import GaussianMixture
@@ -74,13 +75,15 @@ class GaussianMixture(Distribution):
         tensor_fields(self, "log_weights", "means", "scale_trils")
         if self.means.dim() < 2 or not self.log_weights.dim() or self.log_weights.shape[-1] != self.means.shape[-2]:
             raise DistributionError(
-                f"log_weights (..., k) and means (..., k, d) disagree: {tuple(self.log_weights.shape)} and "
-                f"{tuple(self.means.shape)}",
+                "log_weights (..., k) and means (..., k, d) must have equal k, got shapes "
+                f"{tuple(self.log_weights.shape)} and {tuple(self.means.shape)}",
                 self.means.shape,
             )
         total = torch.logsumexp(self.log_weights, -1, keepdim=True)
         if not bool(torch.isfinite(total).all() and torch.isfinite(self.means).all()):
-            raise DistributionError("weights must have a positive, finite sum, and means must be finite", total)
+            raise DistributionError(
+                "the weights must have a positive and finite sum, and the means must be finite", total
+            )
         object.__setattr__(self, "log_weights", self.log_weights - total)
 
     @property
@@ -124,7 +127,7 @@ class GaussianMixture(Distribution):
     def covariance(self) -> Tensor:
         """Covariance of the mixture, (..., n_dims, n_dims).
 
-        It is the mean covariance of the components plus the covariance of their means.
+        This is the mean covariance of the components plus the covariance of their means.
         """
         weights = self.weights[..., None, None]
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
@@ -139,16 +142,16 @@ class GaussianMixture(Distribution):
     @property
     @torch.no_grad()
     def mode(self) -> Tensor:
-        """Highest local maximum of the density that is reached from a mean of a component, (..., n_dims).
+        """Highest local maximum of the density that an ascent from a component's mean reaches, (..., n_dims).
 
-        Fixed-point iterations climb from each mean (Carreira-Perpinan 2000). A mixture may have more maxima than
-        components, so in rare cases a higher one is missed. The cost is quadratic in the number of components.
+        Fixed-point iterations ascend from each mean (Carreira-Perpinan 2000). A mixture may have more maxima than
+        components, so in rare cases a higher maximum is missed. The time is quadratic in the number of components.
         """
         factors = self.scale_trils.expand(*self.means.shape, self.n_dims).unsqueeze(-4)
         precisions = torch.cholesky_inverse(factors)
         linear = (precisions @ self.means.unsqueeze(-3).unsqueeze(-1)).squeeze(-1)
         least = torch.linalg.svdvals(self.scale_trils)[..., -1].min()
-        spread = GaussianMixture(  # a batch of equal mixtures, one for each mean
+        spread = GaussianMixture(  # a batch of equal mixtures, with one entry for each mean
             self.log_weights.unsqueeze(-2), self.means.unsqueeze(-3), self.scale_trils.unsqueeze(-4)
         )
         point = self.means
@@ -207,9 +210,10 @@ class GaussianMixture(Distribution):
         Parameters
         ----------
         dims : sequence of int
-            Coordinates to condition on; at least one must remain.
+            Coordinates to condition on. At least one other coordinate must remain.
         values : Tensor (..., len(dims))
-            Broadcast against the batch: values (n, len(dims)) condition one mixture to a batch (n,).
+            Values of these coordinates, which are broadcast against the batch. Values (n, len(dims)) turn a single
+            mixture into a batch (n,).
         """
         given = checked_values(values, len(split_dims(dims, self.n_dims)[0]), "values")
         log_prob, components = self.components.split(dims, given.unsqueeze(-2))
@@ -229,14 +233,14 @@ class GaussianMixture(Distribution):
         Parameters
         ----------
         sample_shape : int or shape
-            Number of samples from each mixture of the batch; one by default.
+            Number of samples from each mixture of the batch. The default is one.
         generator : torch.Generator, optional
             By default, torch's global generator.
 
         Returns
         -------
         Tensor (..., n_dims)
-            `sample_shape`, followed by the batch shape.
+            The leading axes are `sample_shape`, followed by the batch shape.
         """
         return self.sample_with_components(sample_shape, generator)[0]
 
@@ -273,7 +277,7 @@ class GaussianMixture(Distribution):
         return GaussianMixture.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the parameters by name, as expected by `from_tensors`."""
+        """Return the parameters by name, in the form that `from_tensors` reads."""
         return {"log_weights": self.log_weights, "means": self.means, "scale_trils": self.scale_trils}
 
     @classmethod
@@ -283,16 +287,18 @@ class GaussianMixture(Distribution):
         Parameters
         ----------
         weights : Tensor (..., n_components)
-            Non-negative; they need not sum to one.
+            Non-negative weights, which need not sum to one.
         means : Tensor (..., n_components, n_dims)
         covariances : Tensor (..., n_components, n_dims, n_dims)
-            Symmetric and positive definite.
+            Symmetric and positive definite matrices.
         """
         weights, covariances = as_parameter("weights", weights), as_parameter("covariances", covariances)
         if not bool((weights >= 0.0).all()):
-            raise DistributionError("weights must not be negative", weights)
+            raise DistributionError("the weights must not be negative", weights)
         if covariances.dim() < 2 or covariances.shape[-1] != covariances.shape[-2]:
-            raise DistributionError(f"covariances must be square, got {tuple(covariances.shape)}", covariances.shape)
+            raise DistributionError(
+                f"covariances must be square matrices, got shape {tuple(covariances.shape)}", covariances.shape
+            )
         factors, info = torch.linalg.cholesky_ex(covariances)
         if bool((info != 0).any()) or not torch.allclose(covariances, covariances.mT):
             raise DistributionError("covariances must be symmetric and positive definite", covariances)
@@ -300,7 +306,7 @@ class GaussianMixture(Distribution):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
-        """Build the mixture from named parameters; `DistributionError` lists the missing names."""
+        """Build the mixture from named parameters. `DistributionError` lists the missing names."""
         return cls(*named_tensors(tensors, ("log_weights", "means", "scale_trils"), "a Gaussian mixture lacks"))
 
 

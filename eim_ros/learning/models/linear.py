@@ -1,4 +1,4 @@
-"""Linear parts of a mixture of experts: linear-Gaussian experts and softmax gating.
+"""Linear parts of a mixture of experts: linear-Gaussian experts and a softmax gating.
 
 Experts: q(x | z_i, y) = N(W_i y + w_i, C_i C_i') (thesis 4.2.2).
 Gating: log q(z|y) = log softmax(V y + v) (thesis 4.2.1).
@@ -15,8 +15,8 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian, all_finite, check_scale_tril, log_normaliser, tensor_fields
 
-CHUNK_ELEMENTS = 131_072  # size of the largest temporary of log_prob; it stays in cache, even with thousands of experts
-SAMPLES_PER_EXPERT = 20  # with at least this many, one product per expert is faster than one per sample
+CHUNK_ELEMENTS = 131_072  # Number of elements of the largest temporary array of log_prob, which fits into the cache.
+SAMPLES_PER_EXPERT = 20  # with at least this many samples, one matrix product per expert is faster than one per sample
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class LinearExperts:
     Attributes
     ----------
     weights : Tensor (n_components, n_dims, n_context)
-        W. With n_context = 0 an expert is a plain Gaussian component.
+        W. If n_context is 0, an expert is a plain Gaussian component.
     biases : Tensor (n_components, n_dims)
         w.
     scale_trils : Tensor (n_components, n_dims, n_dims)
-        C, lower Cholesky factors of the covariances.
+        C, the lower Cholesky factors of the covariances.
 
     Examples
     --------
-    Two experts with one context, x = y and x = -y + 1:
+    Create two experts with one context, x = y and x = -y + 1:
 
     >>> import torch
     >>> from eim_ros.learning.models import LinearExperts
@@ -52,15 +52,19 @@ class LinearExperts:
         tensor_fields(self, "weights", "biases", "scale_trils")
         if self.weights.dim() != 3 or self.biases.shape != self.weights.shape[:2]:
             raise DistributionError(
-                f"expert weights (k, dx, dy) and biases (k, dx) disagree: {tuple(self.weights.shape)} and "
-                f"{tuple(self.biases.shape)}",
+                "expert weights (k, dx, dy) and biases (k, dx) must have equal k and dx, got shapes "
+                f"{tuple(self.weights.shape)} and {tuple(self.biases.shape)}",
                 self.weights.shape,
             )
         check_scale_tril(self.scale_trils, self.n_dims)
         if self.scale_trils.shape[:-2] != self.weights.shape[:1]:
-            raise DistributionError(f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape)
+            raise DistributionError(
+                f"{self.n_components} experts need {self.n_components} scale_trils, got shape "
+                f"{tuple(self.scale_trils.shape)}",
+                self.scale_trils.shape,
+            )
         if not (all_finite(self.weights) and all_finite(self.biases)):
-            raise DistributionError("expert parameters must be finite", self.weights)
+            raise DistributionError("the weights and biases of experts must be finite", self.weights)
 
     @property
     def n_components(self) -> int:
@@ -80,13 +84,13 @@ class LinearExperts:
         return flat.reshape(-1, self.n_components, self.n_dims) + self.biases
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """Return the experts' distributions at contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        """Return the distributions (n_samples, n_components) of all experts at contexts (n_samples, n_context)."""
         return Gaussian(self.means(context), self.scale_trils)
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Return the distributions of the given experts, one per context.
 
-        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        `component` (n_samples,) of int64 contains the indices of the experts for contexts (n_samples, n_context).
         """
         product = (self.weights[component] @ context.unsqueeze(-1)).squeeze(-1)
         return Gaussian(product + self.biases[component], self.scale_trils[component])
@@ -94,7 +98,8 @@ class LinearExperts:
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64.
 
-        If there are many samples per expert, they are drawn expert by expert, which avoids one factor per sample.
+        If there are many samples per expert, they are drawn expert by expert, so that no factor is copied for each
+        sample.
         """
         if len(component) < SAMPLES_PER_EXPERT * self.n_components:
             return self.select(component, context).sample(generator=generator)
@@ -113,14 +118,15 @@ class LinearExperts:
         return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
 
     def joined(self, other: LinearExperts) -> LinearExperts:
-        """Return the experts of both, those of `self` first."""
+        """Return the experts of both batches, those of `self` first."""
         theirs = other.tensors()
         return LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in self.tensors().items()})
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the log density [nat] under every expert, (n_samples, n_components).
 
-        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1], so one matrix product covers all pairs.
+        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1], so one matrix product is sufficient for all
+        pairs.
         """
         parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
         squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))
@@ -128,7 +134,7 @@ class LinearExperts:
         return log_prob
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims)."""
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(x) with respect to the sample x, (n_samples, n_dims)."""
         whitening = self.whitening()
         normaliser = log_gate + log_normaliser(self.scale_trils)
         parts = []
@@ -138,7 +144,7 @@ class LinearExperts:
         return torch.cat(parts) if parts else torch.zeros_like(sample)
 
     def residuals(self, context: Tensor, sample: Tensor, whitening: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Yield blocks of rows with their whitened residuals (n_rows, n_components, n_dims); block size is bounded."""
+        """Yield blocks of rows of limited size, with their whitened residuals (n_rows, n_components, n_dims)."""
         inputs = torch.cat([sample, context, torch.ones_like(sample[:, :1])], -1)
         step = max(1, CHUNK_ELEMENTS // (self.n_components * self.n_dims))
         for start in range(0, len(inputs), step):
@@ -169,7 +175,7 @@ class SoftmaxGating:
 
     Examples
     --------
-    The first of two experts is the more probable one for positive contexts:
+    Make the first of two experts more probable for positive contexts:
 
     >>> import torch
     >>> from eim_ros.learning.models import SoftmaxGating
@@ -185,12 +191,12 @@ class SoftmaxGating:
         tensor_fields(self, "weights", "biases")
         if self.weights.dim() != 2 or self.biases.shape != self.weights.shape[:1]:
             raise DistributionError(
-                f"gating weights (k, dy) and biases (k,) disagree: {tuple(self.weights.shape)} and "
-                f"{tuple(self.biases.shape)}",
+                f"gating weights (k, dy) and biases (k,) must have equal k, got shapes {tuple(self.weights.shape)} "
+                f"and {tuple(self.biases.shape)}",
                 self.weights.shape,
             )
         if not (all_finite(self.weights) and all_finite(self.biases)):
-            raise DistributionError("gating parameters must be finite", self.weights)
+            raise DistributionError("the weights and biases of a gating must be finite", self.weights)
 
     @property
     def n_components(self) -> int:

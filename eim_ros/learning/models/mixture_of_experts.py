@@ -1,7 +1,7 @@
 """Mixtures of experts, q(x|y) = sum_i q(z_i|y) N(x; mu_i(y), Sigma_i(y)) (thesis 2.1.1, 4.2).
 
 The protocols `Gating` and `Experts` define the two parts, q(z|y) and q(x|z, y). Any class that satisfies a protocol can
-be used in `MixtureOfExperts`. Loading a model from a file identifies the classes by the names of their tensors.
+be used in `MixtureOfExperts`. When a model is loaded from a file, the names of the tensors determine the classes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 LINEAR_GATING = ("weights", "biases")
 NETWORK = "layers.0.weight"  # only parts with networks have this tensor
 LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
-CHUNK_ELEMENTS = 262_144  # gating probabilities per block when drawing components, small enough to stay in cache
-LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
-LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; exp is slow where it underflows
+CHUNK_ELEMENTS = 262_144  # number of gating probabilities per block when components are drawn, which fit into the cache
+LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is still above zero in float64
+# relative to the best context of an expert; high enough that exp does not underflow, which would be slow
+LEAST_LOG_RESPONSIBILITY = -300.0
 
 
 class Gating(Protocol):
@@ -62,8 +63,8 @@ class Experts(Protocol):
         Returns
         -------
         Gaussian
-            Batch (n_samples, n_components). If the factors do not depend on the context, they lack the axis of the
-            samples: (n_components, n_dims, n_dims).
+            Batch of shape (n_samples, n_components). If the factors do not depend on the context, they have the shape
+            (n_components, n_dims, n_dims), without an axis for the samples.
         """
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ class Experts(Protocol):
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Return the distributions of the given experts, one per context.
 
-        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
+        `component` (n_samples,) of int64 contains the indices of the experts for contexts (n_samples, n_context).
         """
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -82,7 +83,7 @@ class Experts(Protocol):
         """Return a subset of the experts by their indices (n,) of int64, in that order."""
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims).
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(x) with respect to the sample x, (n_samples, n_dims).
 
         The log weights `log_gate` (n_samples, n_components) need not be normalised.
         """
@@ -93,20 +94,20 @@ class Experts(Protocol):
 
 @dataclass(frozen=True)
 class MixtureOfExperts:
-    """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
+    """Conditional mixture. Calling it with contexts returns a batch of Gaussian mixtures.
 
-    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. The result stores all
-    components for all contexts. `sample`, `log_prob` and `score` of this class need less memory.
+    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. Its result stores all
+    components for all contexts. The methods `sample`, `log_prob` and `score` of this class need less memory.
 
     Attributes
     ----------
     gating : Gating
     experts : Experts
-        Must have the same number of components as the gating.
+        They must have the same number of components as the gating.
 
     Examples
     --------
-    Two experts, x = y and x = -y, which are equally likely for every context y:
+    Create two experts, x = y and x = -y, which are equally likely for every context y:
 
     >>> import torch
     >>> from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
@@ -124,7 +125,7 @@ class MixtureOfExperts:
         gate = (self.gating.n_components, self.gating.n_context)
         if gate != (self.experts.n_components, self.experts.n_context):
             raise DistributionError(
-                f"gating (n_components, n_context) {gate} does not fit experts "
+                f"the gating and the experts must have equal (n_components, n_context), got {gate} and "
                 f"{(self.experts.n_components, self.experts.n_context)}",
                 gate,
             )
@@ -155,7 +156,7 @@ class MixtureOfExperts:
         return self._any_tensor.device
 
     def __call__(self, context: Tensor) -> GaussianMixture:
-        """Condition on contexts.
+        """Return the Gaussian mixtures at the given contexts.
 
         Parameters
         ----------
@@ -165,7 +166,7 @@ class MixtureOfExperts:
         Returns
         -------
         GaussianMixture
-            Its batch has the shape of the contexts: (n_samples,) for (n_samples, n_context), () for a single context.
+            Its batch shape is (n_samples,) for contexts (n_samples, n_context), and () for a single context.
         """
         context = self._contexts(context)
         batch = context.shape[:-1]
@@ -192,7 +193,7 @@ class MixtureOfExperts:
         return self.experts.score(context, sample, self.gating(context))
 
     def sample(self, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw one sample per context; use `model(context).sample(n)` for more.
+        """Draw one sample per context. Use `model(context).sample(n)` to draw more.
 
         Parameters
         ----------
@@ -220,14 +221,14 @@ class MixtureOfExperts:
         for rows, share in zip(context.split(step), level.split(step), strict=True):
             cumulative = self.gating(rows).exp().cumsum(-1)
             drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
-        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding can give n_components
+        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding can lead to n_components
         return self.experts.sample(component, context, generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
         """Return H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
-        The result lies in [0, 1]. It is high if the experts share the context space evenly (thesis 6.4, figure 6.6). It
-        is defined as 1 for one expert.
+        The result lies in [0, 1]. It is high if the experts share the context space evenly (thesis 6.4, figure 6.6).
+        For a single expert, it is defined as 1.
         """
         log_marginal = torch.logsumexp(self.gating(context), 0) - math.log(len(context))
         return self._normalised(-(log_marginal.exp() * log_marginal).sum())
@@ -236,7 +237,7 @@ class MixtureOfExperts:
         """Return E_p(y) H(q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
         The result lies in [0, 1]. It is low if each expert is responsible for its own part of the context space (thesis
-        6.4, figure 6.6). It is defined as 0 for one expert.
+        6.4, figure 6.6). For a single expert, it is defined as 0.
         """
         log_gate = self.gating(context)
         entropy = -(log_gate.exp() * log_gate).sum(-1).mean()
@@ -251,7 +252,7 @@ class MixtureOfExperts:
         return self.with_tensors({name: value.to(**options) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the parameters by name, as expected by `from_tensors`."""
+        """Return the parameters by name, in the form that `from_tensors` reads."""
         gating = {f"gating.{name}": value for name, value in self.gating.tensors().items()}
         return gating | {f"experts.{name}": value for name, value in self.experts.tensors().items()}
 
@@ -264,13 +265,15 @@ class MixtureOfExperts:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
-        """Build the model from named parameters; `DistributionError` lists the missing names."""
+        """Build the model from named parameters. `DistributionError` lists the missing names."""
         gate, experts = tensors_of("gating.", tensors), tensors_of("experts.", tensors)
         neural_gate, neural_experts = NETWORK in gate, NETWORK in experts
         missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
         missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]
         if missing:
-            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
+            raise DistributionError(
+                f"a mixture of experts needs the tensors {', '.join(missing)}, which are missing", sorted(tensors)
+            )
         return cls(
             _gating_from(gate),
             NeuralExperts.from_tensors(experts)
@@ -280,13 +283,13 @@ class MixtureOfExperts:
 
     @classmethod
     def from_mixture(cls, mixture: GaussianMixture) -> MixtureOfExperts:
-        """Convert a Gaussian mixture (no batch) to a mixture of experts without contexts.
+        """Convert a single Gaussian mixture to a mixture of experts without contexts.
 
         The parameters of a gating must be finite, so log weights below -700, including minus infinity, become -700.
         """
         if mixture.means.dim() != 2:
             raise DistributionError(
-                f"only a single mixture can be converted, not a batch {tuple(mixture.means.shape[:-2])}",
+                f"only a single mixture can be converted, got a batch of shape {tuple(mixture.means.shape[:-2])}",
                 mixture.means.shape,
             )
         means, factors = mixture.means, mixture.scale_trils.expand(*mixture.means.shape, mixture.n_dims)
@@ -294,11 +297,11 @@ class MixtureOfExperts:
         return cls(gating, LinearExperts(means.new_zeros(*means.shape, 0), means, factors))
 
     def as_mixture(self) -> GaussianMixture:
-        """Convert a model without contexts to a Gaussian mixture; raise `DistributionError` if it has contexts."""
+        """Convert a model without contexts to a Gaussian mixture. A model with contexts raises `DistributionError`."""
         if self.n_context != 0:
             raise DistributionError(
-                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only for given contexts; "
-                "use model(context)",
+                f"a model with contexts of {self.n_context} dimensions is a Gaussian mixture only at a given "
+                "context; use model(context)",
                 self.n_context,
             )
         batch = self(torch.zeros(1, 0, dtype=self.dtype, device=self.device))
@@ -314,10 +317,10 @@ class MixtureOfExperts:
         try:
             converted = torch.as_tensor(context, dtype=self.dtype, device=self.device)
         except (TypeError, ValueError) as error:
-            raise DistributionError(f"contexts must be numbers: {error}", context) from error
+            raise DistributionError(f"contexts must be an array of numbers: {error}", context) from error
         if converted.dim() == 0 or converted.shape[-1] != self.n_context:
             raise DistributionError(
-                f"contexts must end in an axis of {self.n_context}, got shape {tuple(converted.shape)}", converted.shape
+                f"contexts must have the shape (..., {self.n_context}), got {tuple(converted.shape)}", converted.shape
             )
         return converted
 
@@ -357,9 +360,9 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
 
 
 class _ByComponent:
-    """log q(z_i|y) of some components at all contexts, up to a constant per component, (n_some, n_contexts).
+    """Values log q(z_i|y) of some components at all contexts, up to a constant per component, (n_some, n_contexts).
 
-    For a softmax gating only the log normaliser of each context is stored; other gatings store all probabilities.
+    For a softmax gating, only the log normaliser of each context is stored. For other gatings, all probabilities are.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor) -> None:

@@ -5,7 +5,8 @@ expert with parameters W, w and C. Its outputs m and t give
 
     mean = W y + w + C m(y),    Cholesky factor = C T(y),    T lower triangular, diagonal exp(t_jj), below it t_jl.
 
-A new network has zero outputs, so the expert starts as the linear one. Outputs are of order one in any units.
+The outputs of a new network are zero, so the expert first equals the linear expert. Outputs are of order one, whatever
+the units of the data.
 
 Gating: log q(z|y) = log softmax(network(y)).
 
@@ -28,15 +29,15 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian, named_tensors
 from eim_ros.learning.models.linear import LinearExperts
 
-FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a function with several periods
-CHUNK_ELEMENTS = 4_194_304  # size of the largest layer in log_prob and score; bounds memory with many experts
+FIRST_LAYER_SLOPE = 4.0  # slope for standardised inputs, steep enough to represent a function with several periods
+CHUNK_ELEMENTS = 4_194_304  # Number of elements of the largest layer in log_prob and score, which limits the memory.
 
 
 @dataclass(frozen=True)
 class BatchedNetwork:
     """Batch of multilayer perceptrons with equal layer sizes."""
 
-    # (n_inputs,), shared standardisation of the inputs; scale > 0
+    # (n_inputs,), standardisation of the inputs of all networks, with scale > 0
     center: Tensor
     scale: Tensor
     weights: tuple[Tensor, ...]  # A_l, (n_networks, n_out, n_in), including the output layer
@@ -52,10 +53,14 @@ class BatchedNetwork:
             n_in = weight.shape[-2] if fits else 0
         if not fits:
             shapes = [tuple(value.shape) for value in (self.center, self.scale, *self.weights, *self.biases)]
-            raise DistributionError(f"center, scale, weights and biases of the networks disagree: {shapes}", shapes)
+            raise DistributionError(
+                f"center, scale, weights and biases of the networks do not fit together, got shapes {shapes}", shapes
+            )
         finite = all(bool(torch.isfinite(value).all()) for value in self.tensors().values())
         if not (finite and bool((self.scale > 0.0).all())):
-            raise DistributionError("parameters of a network must be finite, and its scale positive", self.scale)
+            raise DistributionError(
+                "the parameters of a network must be finite, and its scale must be positive", self.scale
+            )
 
     @property
     def n_networks(self) -> int:
@@ -77,7 +82,8 @@ class BatchedNetwork:
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the outputs (n_networks, n_samples, n_outputs).
 
-        Inputs (n_samples, n_inputs) are shared by all networks; inputs (n_networks, n_samples, n_inputs) are separate.
+        Inputs (n_samples, n_inputs) are given to all networks. Inputs (n_networks, n_samples, n_inputs) are different
+        for each network.
         """
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
@@ -96,7 +102,7 @@ class BatchedNetwork:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> BatchedNetwork:
-        """Build the networks from named parameters; `DistributionError` lists the missing names.
+        """Build the networks from named parameters. `DistributionError` lists the missing names.
 
         Tensors with other names are ignored.
         """
@@ -109,9 +115,10 @@ class BatchedNetwork:
     def random(
         cls, inputs: Tensor, n_networks: int, hidden_layers: Sequence[int], n_outputs: int, generator: torch.Generator
     ) -> BatchedNetwork:
-        """Return randomly initialised networks whose outputs are zero everywhere; each draws different hidden weights.
+        """Return networks with random hidden weights, whose outputs are zero everywhere.
 
-        Inputs (n_samples, n_inputs) determine the standardisation, device and dtype.
+        Each network has different hidden weights. The inputs (n_samples, n_inputs) determine the standardisation, the
+        device and the dtype.
         """
         scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -123,7 +130,7 @@ class BatchedNetwork:
 
         for index, n_out in enumerate(hidden_layers):
             bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
-            # spreads the bends of the units over the range of the data
+            # spreads the steep parts of the units over the range of the data
             spread = FIRST_LAYER_SLOPE if index == 0 else 0.0
             weights.append(bound * uniform(n_networks, n_out, n_in))
             biases.append(spread * uniform(n_networks, n_out))
@@ -184,7 +191,7 @@ class NeuralExperts:
     ) -> NeuralExperts:
         """Return new neural experts that equal the linear experts, with hidden layers of the given widths.
 
-        Contexts (n_samples, n_context) standardise the inputs.
+        The contexts (n_samples, n_context) determine the standardisation of the inputs.
         """
         n_outputs = n_outputs_of(base.n_dims)
         return cls(base, BatchedNetwork.random(context, base.n_components, hidden_layers, n_outputs, generator))
@@ -202,7 +209,7 @@ class NeuralExperts:
         return self.base.n_context
 
     def local(self, context: Tensor) -> Gaussian:
-        """Return each expert at its own contexts (n_components, n_samples, n_context).
+        """Return the distributions of each expert at its own contexts (n_components, n_samples, n_context).
 
         The batch shape of the result is (n_components, n_samples).
         """
@@ -212,7 +219,7 @@ class NeuralExperts:
         return Gaussian(mean + (scale @ shift.unsqueeze(-1)).squeeze(-1), scale @ factor)
 
     def __call__(self, context: Tensor) -> Gaussian:
-        """Return the experts' distributions at contexts (n_samples, n_context), batch (n_samples, n_components)."""
+        """Return the distributions (n_samples, n_components) of all experts at contexts (n_samples, n_context)."""
         local = self.local(context.expand(self.n_components, *context.shape))
         return Gaussian(local.mean.transpose(0, 1), local.scale_tril.transpose(0, 1))
 
@@ -224,8 +231,8 @@ class NeuralExperts:
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Return the distributions of the given experts, one per context.
 
-        `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context). Contexts
-        are sorted into one padded row per expert, so that each context is evaluated almost only by its own network.
+        `component` (n_samples,) of int64 contains the indices of the experts for contexts (n_samples, n_context).
+        Contexts are sorted into one padded row per expert, so that networks hardly evaluate contexts of other experts.
         """
         order = torch.argsort(component, stable=True)
         count = torch.bincount(component, minlength=self.n_components)
@@ -246,7 +253,7 @@ class NeuralExperts:
         return NeuralExperts(self.base.take(index), self.network.take(index))
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
-        """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims)."""
+        """Return the gradient of log sum_k exp(log_gate_k) N_k(x) with respect to the sample x, (n_samples, n_dims)."""
         parts = []
         for rows in self._chunks(len(context)):
             experts, repeated = self(context[rows]), sample[rows].unsqueeze(1)
@@ -260,13 +267,13 @@ class NeuralExperts:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralExperts:
-        """Build the experts from named parameters; `DistributionError` lists the missing names."""
+        """Build the experts from named parameters. `DistributionError` lists the missing names."""
         names = ("base.weights", "base.biases", "base.scale_trils")
         base = LinearExperts(*named_tensors(tensors, names, "neural experts lack"))
         return cls(base, BatchedNetwork.from_tensors(tensors))
 
     def _chunks(self, n_samples: int) -> Iterator[slice]:
-        """Yield slices with a bounded number of rows; yield one empty slice if there are no rows."""
+        """Yield slices with a limited number of rows, or a single empty slice if there are no rows."""
         step = max(1, CHUNK_ELEMENTS // (self.n_components * max(self.network.width, self.n_dims**2)))
         for start in range(0, max(n_samples, 1), step):
             yield slice(start, start + step)
@@ -312,7 +319,9 @@ class NeuralGating:
 
     def __post_init__(self) -> None:
         if self.network.n_networks != 1:
-            raise DistributionError(f"a gating has one network, not {self.network.n_networks}", self.network.n_networks)
+            raise DistributionError(
+                f"a gating must have a single network, got {self.network.n_networks} networks", self.network.n_networks
+            )
 
     @classmethod
     def uniform(
@@ -320,7 +329,8 @@ class NeuralGating:
     ) -> NeuralGating:
         """Return a new gating that gives all components the same probability for every context.
 
-        Contexts (n_samples, n_context) standardise the inputs; the hidden layers have the given widths.
+        The contexts (n_samples, n_context) determine the standardisation of the inputs. The hidden layers have the
+        given widths.
         """
         return cls(BatchedNetwork.random(context, 1, hidden_layers, n_components, generator))
 
@@ -341,5 +351,5 @@ class NeuralGating:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralGating:
-        """Build the gating from named parameters; the inverse of `tensors`."""
+        """Build the gating from the named parameters that `tensors` returns."""
         return cls(BatchedNetwork.from_tensors(tensors))

@@ -1,13 +1,13 @@
 """Log densities of linear experts as linear functions of the products of coordinates.
 
-With e = [x, y, 1] and R = C^-1 [I, -W, -w], the log density -1/2 e'R'R e + log normaliser is linear in the products
-e_a e_b. One matrix product therefore gives the densities of all experts at all points; another gives the moments needed
-for maximum likelihood. If an expert is narrow or far away, the large terms of R'R e e' cancel, and the error is
-|R|^2 times the rounding error. For these `narrow` experts the residuals R e are squared instead.
+With e = [x, y, 1] and R = C^-1 [I, -W, -w], the log density -1/2 e'R'R e + log normaliser is linear in the products e_a
+e_b. One matrix product therefore gives the densities of all experts at all points, and another one gives the moments
+that maximum likelihood needs. If an expert is narrow or far away, the large terms of R'R e e' cancel, and the error is
+|R|^2 times the rounding error. For these `narrow` experts, the residuals R e are squared instead.
 
-The same form finds nearby components, whose density is high where another component has its points. The log joint
-density of c', averaged over the points of c, is linear in the moments of these points, so one matrix product covers all
-pairs. The points of c are data weighted by responsibilities, or samples that c would draw.
+The same form is used to find nearby components, whose density is high where another component has its points. The log
+joint density of c', averaged over the points of c, is linear in the moments of these points, so one matrix product is
+sufficient for all pairs. The points of c are data weighted by responsibilities, or samples that c would draw.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.native import SelectedForms
 from eim_ros.learning.models.standardisation import linear_parts
 
-LARGEST_FORM = 1e8  # |R|^2 in units of the data; keeps the error of a log density below about 1e-7 nat
-CHUNK_ELEMENTS = 262_144  # distances, or gating probabilities, per block
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+LARGEST_FORM = 1e8  # maximum |R|^2 in units of the data, which keeps the error of a log density below about 1e-7 nat
+CHUNK_ELEMENTS = 262_144  # number of distances, or of gating probabilities, per block
+# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+LEAST_LOG_PROBABILITY = -300.0
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class QuadraticForms:
     """Log joint densities log q(x, z_i|y) + A(y) of all components, where A(y) is the log normaliser of the gating."""
 
     coefficients: Tensor  # (n_components, n_products), coefficients of the products of the coordinates [x, y, 1]
-    # (n_narrow,) of int64, components whose coefficients are too large; they are evaluated by their residuals
+    # (n_narrow,) of int64, components whose coefficients are too large, so that they are evaluated by their residuals
     narrow: Tensor
-    residuals: Tensor  # (n_narrow, n_dims, n_dims + n_context + 1), r of the narrow components
+    residuals: Tensor  # (n_narrow, n_dims, n_dims + n_context + 1), R of the narrow components
     linear: Tensor  # (n_narrow, n_dims + n_context + 1), term linear in e that is added to -1/2 |R e|^2
 
     @classmethod
@@ -67,9 +68,10 @@ class QuadraticForms:
         return cls(coefficients, narrow, residuals[narrow], linear[narrow])
 
     def __call__(self, joint: Tensor, products: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the values (n_samples, n_components) at [x, y] (n_samples, n_dims + n_context) with their products.
+        """Return the log joint densities, (n_samples, n_components), at points [x, y] with these products.
 
-        The result can be written to the buffer `out`, because allocating memory can cost more than the product.
+        The points `joint` have the shape (n_samples, n_dims + n_context). The result can be written to the buffer
+        `out`, because allocating memory can take longer than the matrix product.
         """
         values = torch.mm(products, self.coefficients.T, out=out)
         if len(self.narrow):
@@ -91,14 +93,14 @@ class QuadraticForms:
         return QuadraticForms(coefficients, narrow, self.residuals[place[narrow]], self.linear[place[narrow]])
 
     def selected(self) -> SelectedForms:
-        """Return the compiled forms for few components per point (CPU and float64 only)."""
+        """Return the compiled forms for a few components per point, which need the CPU and float64."""
         fields = (self.coefficients, self.narrow, self.residuals, self.linear)
         return SelectedForms(*(field.detach().numpy() for field in fields))
 
     def gradient(self, joint: Tensor, weights: Tensor) -> Tensor:
-        """Return the gradients of the forms in the coordinates, averaged with weights (n_samples, n_components).
+        """Return the gradients of the log joint densities, averaged with weights (n_samples, n_components).
 
-        The result has the shape (n_samples, n_dims + n_context).
+        The gradients with respect to [x, y] have the shape (n_samples, n_dims + n_context).
         """
         extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
         columns = extended.T.contiguous()
@@ -117,9 +119,10 @@ class QuadraticForms:
 
 
 def products_of_coordinates(joint: Tensor) -> Tensor:
-    """Return the products e_a e_b, a <= b, of e = [joint, 1], (n_samples, n_products); the last product is 1.
+    """Return the products e_a e_b with a <= b of e = [joint, 1], (n_samples, n_products).
 
-    They are stored by columns, because multiplying complete columns is several times faster than parts of rows.
+    The last product is 1. The result is stored by columns, because multiplying complete columns is several times faster
+    than multiplying parts of rows.
     """
     extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1).T.contiguous()
     row, column = _triangle(len(extended), joint.device)
@@ -164,8 +167,8 @@ def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: in
 def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
     """Return the mean products of [x, y, 1] over the samples that each expert would draw, (n_components, n_products).
 
-    The model is linear. Contexts (n_contexts, n_context) of the data are weighted by q(z_i|y) for expert i. The
-    products are in the order of `products_of_coordinates`.
+    The model must be linear. For expert i, the contexts (n_contexts, n_context) of the data are weighted by q(z_i|y).
+    The products are in the order of `products_of_coordinates`.
     """
     _, experts = linear_parts(model)
     n_dims, width = model.n_dims, model.n_dims + model.n_context + 1
@@ -196,7 +199,7 @@ def _products_of_contexts(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 
 def _narrow_affinity(forms: QuadraticForms, mean: Tensor) -> Tensor:
-    """Return the log joint densities of the narrow components at the mean coordinates, ignoring their spread."""
+    """Return the log joint densities of the narrow components at the mean coordinates, ignoring the points' spread."""
     width = forms.linear.shape[-1]
     last = torch.triu_indices(width, width, device=mean.device)[1] == width - 1
     extended = mean[:, last]

@@ -1,11 +1,11 @@
 """Saving and loading of models, and the parameters of a linear mixture of experts as NumPy arrays.
 
-A model file contains the parameters in safetensors format, and the description and kind of the model as JSON. Importing
-this module does not import torch. Answering a request with a linear model
+A model file contains the parameters in safetensors format, and the description and the kind of the model as JSON.
+Importing this module does not import torch. To answer a request with a linear model
 
     q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
 
-needs only arrays, and `load_parameters` reads them without torch.
+arrays are sufficient, and `load_parameters` reads them without torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eim_ros.learning.models.gaussian_mixture import GaussianMixture
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-MODEL_KIND = "mixture_of_experts"  # linear or neural; the names of the tensors distinguish them
+MODEL_KIND = "mixture_of_experts"  # linear and neural models, which are distinguished by the names of their tensors
 MIXTURE_KIND = "gaussian_mixture"
 MODEL_SCHEMA = 1
 Array = npt.NDArray[Any]
@@ -36,7 +36,7 @@ NETWORKS = ("gating.layers.0.weight", "experts.layers.0.weight")
 
 @dataclass(frozen=True, eq=False)
 class LinearParameters:
-    """Validated parameters of a linear mixture of experts, of any float dtype.
+    """Validated parameters of a linear mixture of experts, with any float dtype.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LinearParameters:
     weights, biases : (n_components, n_dims, n_context), (n_components, n_dims)
         W, w.
     scale_trils : (n_components, n_dims, n_dims)
-        C, lower Cholesky factors of the covariances.
+        C, the lower Cholesky factors of the covariances.
 
     Examples
     --------
@@ -68,22 +68,25 @@ class LinearParameters:
         gate, weights, factors = self.gating_weights, self.weights, self.scale_trils
         if gate.ndim != 2 or self.gating_biases.shape != gate.shape[:1]:
             raise DistributionError(
-                f"gating weights (k, dy) and biases (k,) disagree: {gate.shape} and {self.gating_biases.shape}",
+                f"gating weights (k, dy) and biases (k,) must have equal k, got shapes {gate.shape} and "
+                f"{self.gating_biases.shape}",
                 gate.shape,
             )
         if weights.ndim != 3 or self.biases.shape != weights.shape[:2]:
             raise DistributionError(
-                f"expert weights (k, dx, dy) and biases (k, dx) disagree: {weights.shape} and {self.biases.shape}",
+                f"expert weights (k, dx, dy) and biases (k, dx) must have equal k and dx, got shapes {weights.shape} "
+                f"and {self.biases.shape}",
                 weights.shape,
             )
         n_components, n_dims, n_context = weights.shape
         if factors.shape != (n_components, n_dims, n_dims):
             raise DistributionError(
-                f"scale_trils must be of shape {(n_components, n_dims, n_dims)}, got {factors.shape}", factors.shape
+                f"scale_trils must have the shape {(n_components, n_dims, n_dims)}, got {factors.shape}", factors.shape
             )
         if gate.shape != (n_components, n_context):
             raise DistributionError(
-                f"gating (n_components, n_context) {gate.shape} does not fit experts {(n_components, n_context)}",
+                f"the gating and the experts must have equal (n_components, n_context), got {gate.shape} and "
+                f"{(n_components, n_context)}",
                 gate.shape,
             )
         for name, array in self.arrays().items():
@@ -111,10 +114,12 @@ class LinearParameters:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearParameters:
-        """Build the parameters from named arrays; `DistributionError` lists the missing names."""
+        """Build the parameters from named arrays. `DistributionError` lists the missing names."""
         missing = [name for name in NAMES if name not in arrays]
         if missing:
-            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(arrays))
+            raise DistributionError(
+                f"a mixture of experts needs the arrays {', '.join(missing)}, which are missing", sorted(arrays)
+            )
         return cls(*(arrays[name] for name in NAMES))
 
     @classmethod
@@ -123,13 +128,13 @@ class LinearParameters:
         return cls.from_arrays({name: value.detach().cpu().numpy() for name, value in mixture.tensors().items()})
 
     def arrays(self) -> dict[str, Array]:
-        """Return the parameters by name; the inverse of `from_arrays`."""
+        """Return the parameters by name, in the form that `from_arrays` reads."""
         values = (self.gating_weights, self.gating_biases, self.weights, self.biases, self.scale_trils)
         return dict(zip(NAMES, values, strict=True))
 
     def mixture(self) -> MixtureOfExperts:
         """Return the mixture of experts with the same dtype, on the CPU."""
-        import torch  # imported here because serving a model needs only the arrays
+        import torch  # imported here because the arrays are sufficient to serve a model
 
         from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
@@ -139,7 +144,7 @@ class LinearParameters:
 def save_model(
     path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
 ) -> None:
-    """Write a model of any kind and its JSON-compatible description to a file, atomically.
+    """Write a model of any kind and its description to a file, atomically.
 
     Examples
     --------
@@ -156,7 +161,8 @@ def save_model(
 
     if not isinstance(model, GaussianMixture) and isinstance(model.experts, CustomExperts):
         raise DistributionError(
-            "a file cannot contain experts of a custom family, because it contains no code; store model.tensors()",
+            "a file cannot contain experts of a custom family, because it does not contain code; store "
+            "model.tensors() instead",
             type(model.experts.family).__name__,
         )
     kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
@@ -164,7 +170,7 @@ def save_model(
 
 
 def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
-    """Read a model of any kind and its description; `ModelFileError` explains why a file was rejected.
+    """Read a model of any kind and its description. If a file is rejected, `ModelFileError` gives the reason.
 
     Examples
     --------
@@ -196,7 +202,7 @@ def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document:
 
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
-    """Read a mixture of experts like `load_model`; raise `ModelFileError` for another kind of model.
+    """Read a mixture of experts like `load_model`. Other kinds of models raise `ModelFileError`.
 
     Examples
     --------
@@ -213,12 +219,12 @@ def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[st
 
     model, document = load_model(path)
     if not isinstance(model, MixtureOfExperts):
-        raise ModelFileError(f"{path} holds a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
+        raise ModelFileError(f"{path} contains a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
     return model, document
 
 
 def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """Read a mixture of experts; a linear model is returned as NumPy arrays, without importing torch.
+    """Read a mixture of experts. A linear model is returned as NumPy arrays, without importing torch.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Standardisation of contexts and samples, and conversion of linear models to standardised coordinates.
 
-Every column is shifted and scaled: x = m + S u and y = n + T t. An expert with parameters W, w and C then becomes an
-expert of u given t with S^-1 W T, S^-1 (W n + w - m) and S^-1 C. The log density of u is that of x plus log |S|. In
-these coordinates sums of squares neither overflow nor cancel.
+Every column is shifted and scaled: x = m + S u and y = n + T t. An expert with the parameters W, w and C then becomes
+an expert of u given t with the parameters S^-1 W T, S^-1 (W n + w - m) and S^-1 C. The log density of u is the log
+density of x plus log |S|. In these coordinates, sums of squares neither overflow nor cancel.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-TRIMMED = 0.005  # share of the rows at either end of a column that may be outliers, at least one row
-OUTLYING = 5.0  # ratio of the deviations with and without these rows above which they are outliers
-FEWEST_ROWS = 20  # with fewer rows, one of them is not exceptional
-LARGEST_RATIO = 1e60  # of the deviations with and without outliers, so that squares do not overflow
-LEAST_SCALE = 1e-150  # a column that varies by less is treated as constant because its square would underflow
+# share of the smallest and of the largest values of a column that may be outliers; at least one value at each end
+TRIMMED = 0.005
+# These values are outliers if they increase the standard deviation of the column by more than this factor.
+OUTLYING = 5.0
+FEWEST_ROWS = 20  # with fewer rows, a single row is not exceptional
+# maximum ratio of the standard deviations with and without outliers, so that squares do not overflow
+LARGEST_RATIO = 1e60
+LEAST_SCALE = 1e-150  # A column that varies by less is treated as constant, because its square would underflow.
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """Centre and scale of every column."""
+    """Centre and scale of each column of the contexts and samples."""
 
     # (n_context,)
     context_center: Tensor
@@ -45,12 +48,13 @@ class Standardisation:
 
     @classmethod
     def resistant(cls, context: Tensor, sample: Tensor) -> Standardisation:
-        """Do the same, but ignore outliers of the samples.
+        """Compute the mean and standard deviation of each column like `from_data`, but ignore outliers of the samples.
 
-        A few glitches at 1e6 would else set the unit of a column, and a floor of variances in this unit would be wider
-        than everything else in the data. Outliers are among the TRIMMED smallest and largest values of a column, and
-        without them the standard deviation is at most 1/OUTLYING. At least half of a column must vary: rare events in
-        a column that is mostly constant are not outliers. Without outliers, the result is that of `from_data`.
+        Otherwise, a few glitches at 1e6 would determine the unit of a column, and a variance floor in this unit would
+        be wider than everything else in the data. The share TRIMMED of the smallest and of the largest values of a
+        column are outliers if the standard deviation without them is smaller by at least the factor OUTLYING. At least
+        half of the column must vary, because rare events in a column that is mostly constant are not outliers. If there
+        are no outliers, the result is the same as that of `from_data`.
         """
         return cls(*_center_and_scale(context), *_resistant_center_and_scale(sample))
 
@@ -62,14 +66,14 @@ class Standardisation:
         """Return [u, t] for samples (n, n_dims) and contexts (n, n_context), (n, n_dims + n_context)."""
         center = torch.cat([self.sample_center, self.context_center])
         scale = torch.cat([self.sample_scale, self.context_scale])
-        return torch.cat([sample, context], -1) / scale - center / scale  # sample - center could overflow
+        return torch.cat([sample, context], -1) / scale - center / scale  # because sample - center could overflow
 
     def log_volume(self) -> float:
-        """Return log |S| [nat], to be subtracted from a log density of u to get that of x."""
+        """Return log |S| [nat]. Subtract it from a log density of u to get the log density of x."""
         return float(self.sample_scale.log().sum())
 
     def standard(self, model: MixtureOfExperts) -> MixtureOfExperts:
-        """Return the model of u given t; raise `DistributionError` unless both parts are linear."""
+        """Return the model of u given t, or raise `DistributionError` if the gating or the experts are not linear."""
         gating, experts = linear_parts(model)
         factor = self.sample_scale.unsqueeze(-1)
         weights, biases = experts.weights / factor, experts.biases / self.sample_scale
@@ -80,7 +84,7 @@ class Standardisation:
         )
 
     def original(self, model: MixtureOfExperts) -> MixtureOfExperts:
-        """Return the model of x given y; the inverse of `standard`."""
+        """Return the model of x given y. This is the inverse of `standard`."""
         gating, experts = linear_parts(model)
         gate_weights = gating.weights / self.context_scale
         weights = experts.weights / self.context_scale
@@ -95,11 +99,12 @@ class Standardisation:
 
 
 def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]:
-    """Return the gating and experts of a linear model; raise `DistributionError` if a part is not linear."""
+    """Return the gating and the experts of a linear model. Other models raise `DistributionError`."""
     gating, experts = model.gating, model.experts
     if not isinstance(gating, SoftmaxGating) or not isinstance(experts, LinearExperts):
         raise DistributionError(
-            f"expected linear experts with a softmax gating, got {type(experts).__name__} with {type(gating).__name__}",
+            f"expected a model with LinearExperts and a SoftmaxGating, got {type(experts).__name__} and "
+            f"{type(gating).__name__}",
             type(experts).__name__,
         )
     return gating, experts
@@ -122,13 +127,14 @@ def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _resistant_center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and standard deviation of each column without its outliers, see `Standardisation.resistant`."""
+    """Return the mean and standard deviation of each column without its outliers; see `Standardisation.resistant`."""
     center, scale = _center_and_scale(values)
     n, n_columns = values.shape
     n_trimmed = math.ceil(TRIMMED * n)
     if n < FEWEST_ROWS or n_columns == 0:
         return center, scale
-    # outliers make up most of the variance, so the farthest one has at least their mean share: few columns are sorted
+    # Outliers cause most of the variance of a column, so the farthest one causes at least their mean share of it. This
+    # condition excludes most columns, so few columns have to be sorted.
     farthest = torch.maximum(values.amax(0) / scale - center / scale, center / scale - values.amin(0) / scale)
     suspected = (farthest > 0.9 * math.sqrt(n / (2 * n_trimmed))).nonzero().flatten()
     if not len(suspected):

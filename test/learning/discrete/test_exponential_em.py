@@ -234,5 +234,5 @@ def test_bad_arguments_are_refused(make, words):
 @MIXTURES
 def test_number_of_samples_is_a_count(mixture):
     assert mixture.sample(0, generator_of(0)).shape[0] == 0
-    with pytest.raises(DistributionError, match="give the number of samples"):
+    with pytest.raises(DistributionError, match="must be the number of samples"):
         mixture.sample(-1, generator_of(0))

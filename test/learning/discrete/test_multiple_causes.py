@@ -224,7 +224,7 @@ def test_start_of_noisy_or_needs_zeros_and_ones():
 @MODELS
 def test_number_of_samples_is_a_count(model):
     assert model.sample(0, generator_of(0)).shape == (0, model.n_dims)
-    with pytest.raises(DistributionError, match="give the number of samples"):
+    with pytest.raises(DistributionError, match="must be the number of samples"):
         model.sample(-1, generator_of(0))
 
 

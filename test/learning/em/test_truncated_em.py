@@ -186,7 +186,7 @@ def test_narrow_components_are_searched_as_well():
 
 def test_model_that_is_not_linear_is_refused():
     data, _ = problem(1)
-    with pytest.raises(DistributionError, match="expected linear experts"):
+    with pytest.raises(DistributionError, match="expected a model with LinearExperts"):
         TruncatedEM(config()).fit(data, random_neural_mixture_of_experts(0, 12, 2, 1))
 
 

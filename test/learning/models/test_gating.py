@@ -44,5 +44,5 @@ def test_units_of_the_context_do_not_matter():
 
 
 def test_two_networks_are_no_gating():
-    with pytest.raises(DistributionError, match="one network"):
+    with pytest.raises(DistributionError, match="a single network"):
         NeuralGating(random_network(7, 2, 1, 3))

@@ -137,7 +137,7 @@ def test_contexts_of_a_wrong_size_are_refused(shape):
     for ask in (model, model.sample):
         with pytest.raises(DistributionError, match="axis of 2"):
             ask(torch.zeros(shape))
-        with pytest.raises(DistributionError, match="must be numbers"):
+        with pytest.raises(DistributionError, match="must be an array of numbers"):
             ask("here")
 
 

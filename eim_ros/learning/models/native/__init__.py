@@ -1,4 +1,4 @@
-"""Compiled modules of the distributions, for the instruction set of this processor."""
+"""Compiled functions for the models, built for the instruction set of this processor."""
 
 from __future__ import annotations
 

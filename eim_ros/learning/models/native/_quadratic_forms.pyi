@@ -1,6 +1,7 @@
-"""Quadratic forms at few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`).
+"""Quadratic forms for a few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`).
 
-Also EM (`gaussian_em.hpp`), k-means (`k_means.hpp`), and sums over tables of probabilities (`softmax.hpp`).
+The module also contains EM (`gaussian_em.hpp`), k-means (`k_means.hpp`), and sums over tables of probabilities
+(`softmax.hpp`).
 """
 
 import numpy as np
@@ -40,7 +41,7 @@ class SelectedForms:
     def improve_states(
         self, joint: FloatArray, states: IntArray, neighbours: IntArray, random: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray, float, int]:
-        """Do one partial E-step; see `learning/em/truncated.py` for the method and the arguments.
+        """Do one partial E-step. The method and the arguments are explained in `learning/em/truncated.py`.
 
         Returns
         -------
@@ -73,21 +74,21 @@ def em_step(
         Cholesky factors of the covariances.
     units : array (n_dims,)
     floor : float
-        Smallest variance of a component in any direction, after division of each coordinate by its unit. If it is
+        Minimum variance of a component in any direction, after division of each coordinate by its unit. If it is
         negative, components may be singular.
 
     Returns
     -------
     tuple, or None
-        The mean log-likelihood of the old mixture [nat], and the new log weights, means and factors. None if a new
-        component has no weight, is singular or is below the floor, or if the log-likelihood is not finite.
+        The mean log-likelihood of the old mixture [nat], and the new log weights, means and factors. The result is None
+        if a new component has no weight, is singular or is below the floor, or if the log-likelihood is not finite.
     """
 
 def k_means(points: FloatArray, weight: FloatArray | None, uniform: FloatArray, n_iterations: int) -> IntArray:
     """Cluster points (n_dims, n) by k-means; return the cluster of each point, (n,).
 
-    `weight` (n,) holds the weights of the points. `uniform` (n_clusters,) holds numbers from [0, 1), which choose the
-    first centers. There are at most `n_iterations` of Lloyd's iterations.
+    `weight` (n,) contains the weights of the points. `uniform` (n_clusters,) contains numbers from [0, 1), which choose
+    the first centers. `n_iterations` is the maximum number of Lloyd's iterations.
     """
 
 def softmax_lagrangian(
@@ -95,7 +96,7 @@ def softmax_lagrangian(
 ) -> tuple[float, FloatArray]:
     """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
 
-    Here log q = log softmax(design parameters'). The gradient in the parameters has their shape.
+    Here log q = log softmax(design parameters'). The gradient with respect to the parameters has their shape.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-// Python module for quadratic forms at few components per point, for EM and k-means, and for sums over tables of
-// probabilities. Arrays are validated once, here, and the GIL is released during the computation. Arguments are never
-// modified; arrays that are not row-major are copied.
+// Python module for quadratic forms with a few components per point, for EM and k-means, and for sums over tables of
+// probabilities. Arrays are validated here and nowhere else. The GIL is released during the computation. Arguments are
+// never modified, and arrays that are not row-major are copied.
 #include <pybind11/stl.h>
 
 #include "k_means.hpp"
@@ -18,7 +18,7 @@ using Indices = RowByRow<std::int64_t>;
 
 constexpr Index kMostCoordinates = 10000;
 
-// Returns the array, or a row-major copy of it.
+// Returns the array after checking its dtype and shape, or a row-major copy of it.
 template <class T>
 RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
@@ -200,7 +200,7 @@ Indices k_means(const py::array& points_, const std::optional<py::array>& weight
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
-    py::class_<Forms>(module, "SelectedForms", py::module_local())  // each instruction set has its own class
+    py::class_<Forms>(module, "SelectedForms", py::module_local())  // because each instruction set has its own class
         .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
         .def("values", values, py::arg("joint"), py::arg("index"))
         .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))

@@ -1,4 +1,4 @@
-// The exponential of packs.
+// The exponential function for packs of numbers.
 #pragma once
 
 #include <bit>
@@ -8,16 +8,17 @@
 
 namespace eim {
 
-// exp(x), exact up to rounding, if it is neither subnormal nor infinite: 2^n times a polynomial of x - n log 2.
+// Returns exp(x) as 2^n times a polynomial of x - n log 2. The result is exact up to rounding, unless it is subnormal
+// or infinite.
 template <class V>
 inline V exponential(V x) {
     constexpr bool kDouble = std::is_same_v<Scalar<V>, double>;
     using Integer = std::conditional_t<kDouble, std::int64_t, std::int32_t>;
     typedef Integer Bits __attribute__((vector_size(sizeof(V))));
     using S = Scalar<V>;
-    const V shifted = x * S(1.4426950408889634) + kRounder<S>;  // its lowest bits are n
+    const V shifted = x * S(1.4426950408889634) + kRounder<S>;  // its lowest bits contain n
     const V n = shifted - kRounder<S>;
-    // log 2 in two parts; the first one times n is exact
+    // log 2 in two parts, of which the first one times n is exact
     constexpr S kHigh = kDouble ? S(0.693147180369123816490) : S(0.693359375);
     constexpr S kLow = kDouble ? S(1.90821492927058770002e-10) : S(-2.12194440054690583e-4);
     const V y = (x - n * kHigh) - n * kLow;

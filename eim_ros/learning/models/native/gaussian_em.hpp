@@ -1,9 +1,9 @@
 // One iteration of EM for a Gaussian mixture in a single pass over the points (see learning/em/em.py).
 //
 // A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). Its log joint density is
-// log w - log|L| - d/2 log 2 pi - |z|^2/2. The moments of z, weighted by responsibilities, give the new component: with
-// their mean u and covariance C C', its mean is m + L u and its factor is L C. These moments are of order one for any
-// position and scale of the component, so nothing cancels.
+// log w - log|L| - d/2 log 2 pi - |z|^2/2. The mean u and the covariance C C' of z, weighted by responsibilities, give
+// the new component: its mean is m + L u and its factor is L C. These moments are of order one for any position and
+// scale of the component, so no digits are lost by cancellation.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace eim {
 
-inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; far below rounding
+inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; far below rounding errors
 inline constexpr double kNoise = 1e-13;           // a variance below this share of the second moment is rounding error
 
 // Points in columns (n_dims, n), with their weights or nullptr.
@@ -27,7 +27,7 @@ struct Columns {
     Index n, n_dims;
 };
 
-// A number for each point of a block; the points behind the last one are zero.
+// One number for each point of a block. The entries behind the last point are zero.
 struct Block {
     static constexpr Index kPacks = 4, kPoints = kPacks * kLanes<Pack>;
     Pack packs[kPacks]{};
@@ -46,7 +46,7 @@ struct Gaussians {
 };
 
 // Replaces the lower triangle of a matrix (d, d) by its Cholesky factor. Returns whether all pivots exceed `least`. If
-// `singular` is allowed, the other pivots become zero.
+// `singular` is true, pivots that do not exceed it become zero instead.
 inline bool factorise(double* matrix, Index d, double least, bool singular = false) {
     for (Index a = 0; a < d; ++a) {
         for (Index b = 0; b <= a; ++b) {
@@ -85,9 +85,9 @@ class GaussianEM {
         }
     }
 
-    // Fills the updated mixture and returns the mean log-likelihood of the old one. Returns nothing if a component has
-    // no weight or is singular, or if its least variance is below `floor` after division of each coordinate by its
-    // unit. Any variance is accepted if `floor` is negative, even zero.
+    // Fills the updated mixture and returns the mean log-likelihood of the old mixture. Returns nothing if a component
+    // has no weight or is singular, or if its smallest variance is below `floor` after division of each coordinate by
+    // its unit. If `floor` is negative, any variance is accepted, even zero.
     std::optional<double> run(const double* units, double floor, const Gaussians<double>& updated) {
         double log_likelihood = 0.0, total = 0.0;
         for (Index first = 0; first < points_.n; first += Block::kPoints) {
@@ -113,7 +113,7 @@ class GaussianEM {
         return ones;
     }
 
-    // Fills whitened_ and the unnormalised shares_ of a block. Returns the sums of these shares.
+    // Fills whitened_ and the unnormalised shares_ for a block. Returns the sums of these shares.
     Block expect(Index first, const Block& weight, double& log_likelihood) {
         Block largest(-std::numeric_limits<double>::infinity()), normaliser;
         for (Index c = 0; c < k_; ++c) {
@@ -166,7 +166,7 @@ class GaussianEM {
         }
     }
 
-    // Fills the mean and the factor of a component, and its weight instead of the log.
+    // Fills the mean and the factor of a component. Instead of the log weight, it fills the weight.
     bool update(Index c, const double* units, double floor, const Gaussians<double>& updated) const {
         const Pack* sum_of = sums_.data() + c * n_sums();
         const double count = sum(*sum_of++), *old = old_.factors + c * d_ * d_;
@@ -204,7 +204,7 @@ class GaussianEM {
     const Gaussians<const double> old_;
     std::vector<double> constants_, reciprocals_;  // log joint densities at the means; 1 / diagonals of the factors
     std::vector<Pack> sums_;
-    std::vector<Block> whitened_, shares_;  // (k, d) and (k,), of the points of a block
+    std::vector<Block> whitened_, shares_;  // (k, d) and (k,), for the points of a block
 };
 
 }  // namespace eim

@@ -9,8 +9,9 @@ class KMeans {
    public:
     KMeans(const Columns& points, Index k) : points_(points), k_(k), d_(points.n_dims), centers_(k * d_) {}
 
-    // Draws points one after the other, with probabilities proportional to their weight times the squared distance to
-    // the nearest center so far. `uniform` (k,) holds a number from [0, 1) for each draw.
+    // Draws points as first centers, one after the other. The probability of a point is proportional to its weight
+    // times the squared distance to the nearest center so far. `uniform` (k,) contains a number from [0, 1) for each
+    // draw.
     void seed(const double* uniform) {
         std::vector<double> squared(points_.n, 1.0), cumulative(points_.n), distance(points_.n);
         for (Index c = 0; c < k_; ++c) {
@@ -30,7 +31,7 @@ class KMeans {
         }
     }
 
-    // Fills the cluster of each point (n,), after at most `n_iterations` updates of the centers.
+    // Fills the clusters of the points (n,), after at most `n_iterations` updates of the centers.
     void run(Index n_iterations, std::int64_t* labels) {
         std::fill_n(labels, points_.n, -1);
         for (Index i = 0; assign(labels) && i < n_iterations; ++i) move_centers(labels);
@@ -70,7 +71,7 @@ class KMeans {
         return changed;
     }
 
-    // Moves each center to the mean of its cluster; the center of an empty cluster stays.
+    // Moves each center to the mean of its cluster. The center of an empty cluster does not move.
     void move_centers(const std::int64_t* labels) {
         std::vector<double> counts(k_), sums(k_ * d_);
         for (Index i = 0; i < points_.n; ++i) {

@@ -1,10 +1,10 @@
 // Partial truncated E-step, which improves K(n) using the neighbours of its members (see learning/em/truncated.py).
 //
 // The candidates of a point n are the states in K(n), the neighbour lists g_c of these states, and a few random
-// components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities weight the
-// expected products for the M-step. Points are visited in the order of their first state c, so that shared data stays
-// in cache. The new g_c holds the components with the greatest log joint density relative to c, averaged over the
-// points of c at which they were evaluated.
+// components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities are the
+// weights of the expected products for the M-step. Points are visited in the order of their first state c, so that
+// shared data stays in the cache. The new g_c contains the components with the greatest log joint density relative to
+// c, averaged over the points of c at which they were evaluated.
 #pragma once
 
 #include "numerics/portable.hpp"
@@ -35,9 +35,9 @@ struct SearchInput {
 };
 
 struct SearchResult {
-    std::int64_t *states, *neighbours;  // shapes as in the input; neighbours starts with the old lists
+    std::int64_t *states, *neighbours;  // shapes as in the input; neighbours initially contains the old lists
     double* products;                   // (n_components, n_products), expected products
-    double free_energy = 0.0;           // sum over points of log sum over K(n) of joint densities
+    double free_energy = 0.0;           // sum over the points n of the log of the sum over K(n) of joint densities
     std::int64_t n_evaluations = 0;     // number of evaluated joint densities
 };
 
@@ -71,8 +71,8 @@ class NeighbourhoodSearch {
     static constexpr Index kNone = -1;
 
     struct Met {                                   // a component as a candidate
-        Index point = kNone, first_state = kNone;  // point and state at which it was last a candidate
-        double deficit = 0.0, count = 0.0;         // over points of that state: sum of its log joint minus the state's
+        Index point = kNone, first_state = kNone;  // point and first state for which it was last a candidate
+        double deficit = 0.0, count = 0.0;         // over points of this state: sum of log joint minus the state's
     };
 
     // Points of c are order[begins[c]:begins[c + 1]].
@@ -85,7 +85,7 @@ class NeighbourhoodSearch {
         for (Index i = 0; i < states.n_rows; ++i) order[next[*states.row(i)]++] = i;
     }
 
-    // Lists K(n) first, in its order, then each other candidate once. Returns the number of candidates.
+    // Lists K(n) first, in the same order, and then each other candidate once. Returns the number of candidates.
     Index list_candidates(Index i) {
         const Lists &states = input_.states, &neighbours = input_.neighbours, &random = input_.random;
         const std::int64_t* own = states.row(i);
@@ -97,7 +97,7 @@ class NeighbourhoodSearch {
         }
         const auto add = [&](const std::int64_t* list, Index n_listed) {
             for (Index k = 0; k < n_listed; ++k) {
-                candidates[n] = list[k];  // without a branch: the next entry overwrites a duplicate
+                candidates[n] = list[k];  // avoids a branch: the next entry overwrites a duplicate
                 n += met_[list[k]].point != i;
                 met_[list[k]].point = i;
             }

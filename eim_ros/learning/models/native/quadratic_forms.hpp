@@ -1,12 +1,12 @@
-// Log joint densities of linear experts at few components per point: values, log of their sum, and gradients.
+// Log joint densities of linear experts for a few components per point: values, the log of their sum, and gradients.
 //
 // With e = [x, y, 1] for a point [x, y], the log joint density of component c is linear in the products e_a e_b with
 // a <= b:
 //
 //     log q(x, c|y) + A(y) = sum_p coefficients[c, p] products[p].
 //
-// For a narrow component these terms would cancel, so l_c'e - 1/2 |R_c e|^2 is evaluated instead
-// (see learning/models/quadratic_form.py).
+// For a narrow component, these terms would cancel, so l_c'e - 1/2 |R_c e|^2 is evaluated instead (see
+// learning/models/quadratic_form.py).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace eim {
 
 using Pack = WideDouble;
 
-inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are ignored; far below rounding
+inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are ignored; far below rounding errors
 inline constexpr double kDistant = 46.0;      // [nat], -log(kLeastShare)
 
 // Rows of numbers in packs. Each row is padded with zeros, so loops over it need no remainder.
@@ -48,7 +48,7 @@ struct Forms {
     static constexpr Index kWide = -1;
     Index n_components, n_dims, width, n_products;  // dimensions of x and of [x, y]
     PackedRows coefficients;                        // (n_components, n_products)
-    std::vector<Index> place;                       // row in residuals and linear; kWide if not narrow
+    std::vector<Index> place;                       // row in residuals and linear, or kWide if not narrow
     std::vector<double> residuals, linear;          // R (n_narrow, n_dims, width + 1), l (n_narrow, width + 1)
 
     Forms(Index n_components, Index n_dims, Index width)
@@ -82,7 +82,7 @@ struct Point {
     }
 };
 
-// row'e
+// Returns row'e.
 inline double affine(const double* row, const double* joint, Index width) {
     double sum = row[width];
     for (Index k = 0; k < width; ++k) sum += row[k] * joint[k];
@@ -98,7 +98,7 @@ inline double narrow_value(const Forms& forms, Index narrow, const double* joint
     return value;
 }
 
-// Evaluates M components at a time; their sums are independent, so the processor can overlap them.
+// Evaluates M components at a time. Their sums are independent, so the processor can compute them in parallel.
 template <int M>
 inline void wide_values(const Forms& forms, const Point& point, const std::int64_t* components, double* values) {
     const Pack *products = point.products.row(0), *rows[M];
@@ -131,7 +131,7 @@ inline void selected_values(const Forms& forms, const double* joint, const Lists
     }
 }
 
-// Returns log sum_g exp(values_g); NaN if any value is NaN.
+// Returns log sum_g exp(values_g), or NaN if any value is NaN.
 inline double log_sum_exp(const double* values, Index n) {
     double largest = -std::numeric_limits<double>::infinity(), total = 0.0;
     for (Index g = 0; g < n; ++g) largest = values[g] > largest ? values[g] : largest;
@@ -153,7 +153,7 @@ inline void selected_log_sums(const Forms& forms, const double* joint, const Lis
     }
 }
 
-// Adds share times the gradient l - R'R e in x of a narrow form to score (n_dims,).
+// Adds share times the gradient l - R'R e of a narrow form with respect to x to score (n_dims,).
 inline void add_narrow_score(const Forms& forms, Index narrow, const double* joint, double share, double* score) {
     const double* slope = forms.linear_row(narrow);
     for (Index a = 0; a < forms.n_dims; ++a) score[a] += share * slope[a];
@@ -164,10 +164,10 @@ inline void add_narrow_score(const Forms& forms, Index narrow, const double* joi
     }
 }
 
-// Adds the gradient in x of the form with these coefficients to score (n_dims,).
+// Adds the gradient of the form with these coefficients with respect to x to score (n_dims,).
 inline void add_score(const Forms& forms, const double* coefficient, const double* joint, double* score) {
     for (Index a = 0; a < forms.n_dims; ++a) {
-        score[a] += *coefficient * joint[a];  // the square counts twice: once here, once below
+        score[a] += *coefficient * joint[a];  // the square counts twice: once here and once below
         double along = 0.0;
         for (Index b = a; b < forms.width; ++b) along += coefficient[b - a] * joint[b];
         for (Index b = a + 1; b < forms.n_dims; ++b) score[b] += coefficient[b - a] * joint[a];
@@ -176,7 +176,8 @@ inline void add_score(const Forms& forms, const double* coefficient, const doubl
     }
 }
 
-// Fills scores (n, n_dims) with gradients in x of the forms in index (n, G), averaged with shares (n, G).
+// Fills scores (n, n_dims) with the gradients of the forms in index (n, G) with respect to x, averaged with shares
+// (n, G).
 //
 // The averaged coefficients define a form, so only one gradient is computed per point.
 inline void selected_scores(const Forms& forms, const double* joint, const Lists& index, const double* shares,

@@ -12,9 +12,9 @@
 
 namespace eim {
 
-inline constexpr double kLeastLog = -700.0;  // [nat], smaller logs of probabilities count as this; exp is still normal
+inline constexpr double kLeastLog = -700.0;  // [nat], minimum log probability, whose exp is still a normal number
 
-// Logits of a row, their softmax, and the log of their sum of exponentials.
+// Logits of a row, their softmax, and the log of the sum of their exponentials.
 struct SoftmaxRow {
     Index n;
     PackedRows rows;  // logits, probabilities
@@ -25,7 +25,7 @@ struct SoftmaxRow {
     const Pack* logit_packs() const { return rows.row(0); }
     const Pack* probabilities() const { return rows.row(1); }
 
-    // Computes the probabilities of the logits. Those of the padding are zero.
+    // Computes the probabilities of the logits. The probabilities of the padding are zero.
     void normalise() {
         const double largest = *std::max_element(logits(), logits() + n);
         Pack *probability = rows.row(1), total{};
@@ -40,7 +40,7 @@ struct SoftmaxRow {
 };
 
 // Returns the mean over rows of sum_z q(z) (fixed(z) - slope log q(z)) with log q = log softmax(design parameters'),
-// and fills its gradient in the parameters (k, p). The design is (n, p), the table `fixed` (n, k).
+// and fills its gradient with respect to the parameters (k, p). The design is (n, p), the table `fixed` (n, k).
 inline double softmax_lagrangian(const double* design, Index n, Index p, const double* parameters, Index k,
                                  const double* fixed, double slope, double* gradient) {
     SoftmaxRow row(k);
@@ -79,7 +79,7 @@ inline double softmax_lagrangian(const double* design, Index n, Index p, const d
 // Means over the rows of a tilted table q ~ exp(value), value = (a old + reward) / s.
 struct TiltedMoments {
     double entropy = 0.0, cross_entropy = 0.0;                          // of q, and -E_q[old] [nat]
-    double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old under q
+    double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old, under q
 };
 
 // The tables `old` and `reward` are (n, k) and finite.
