@@ -2,13 +2,13 @@
 
 An exact E-step would sum over 2^H states. Instead, each point n keeps a set K(n) of C' states, and its posterior is
 zero elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n) is a lower bound of the
-log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by others with a greater joint probability;
-the M-step is defined by the model.
+log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by others with a greater joint probability.
+The model defines the M-step.
 
 The E-step suggests new states in three ways. Random variations change one or two causes of a state in K(n). Approximate
-marginal sampling draws each cause independently, with the mean of its probabilities under K(n) and under the prior. If
-requested, a selection function chooses the most relevant causes of a point, and suggests their sparse combinations.
-The C' states with the greatest joint probabilities are kept.
+marginal sampling draws each cause independently. Its probability is the mean of the probabilities under K(n) and under
+the prior. If requested, a selection function chooses the most relevant causes of a point, and suggests combinations of
+few of them. The C' states with the greatest joint probabilities are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from eim_ros.learning.discrete.causes import MultipleCauseModel, sparsest_states
 from eim_ros.learning.learner import checked_seed, configuration, generator_from
 from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 
-CHUNK_ELEMENTS = 2_000_000  # states times causes or dimensions per block
+CHUNK_ELEMENTS = 2_000_000  # number of states times number of causes or dimensions, per block
 SWAPS = 0.5  # share of the variations that change two causes
 ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
 
@@ -39,7 +39,7 @@ ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
 class SearchedStates:
     """Result of a truncated E-step."""
 
-    # (n_samples, n_states, n_causes) of bool, the new K(n), without duplicates, the most probable state first
+    # (n_samples, n_states, n_causes) of bool, the new K(n) without duplicates, starting with the most probable state
     states: Tensor
     log_joint: Tensor  # (n_samples, n_states), log p(s, y) of each state [nat]
     n_evaluations: int  # number of evaluated joint probabilities
@@ -61,12 +61,12 @@ def search_states(
     states: Tensor,  # (n_samples, n_states, n_causes) of bool, K(n), without duplicates
     generator: torch.Generator,
     *,
-    # suggestions of each kind, per point and round
+    # number of suggestions of each kind, per point and round
     n_variations: int,
     n_draws: int,
-    # Number of rounds. The suggestions of a round are based on the states kept in the previous round.
+    # number of rounds, each of which is based on the states that the previous round kept
     n_rounds: int = 1,
-    # suggestions of the first round that depend only on the samples, such as `selected_states`
+    # function that maps samples to further suggestions for the first round, for example `selected_states`
     construct: Callable[[Tensor], Tensor] | None = None,
 ) -> SearchedStates:
     """Improve K(n) by a truncated E-step."""
@@ -96,11 +96,11 @@ def search_states(
 
 
 def selected_states(model: MultipleCauseModel, sample: Tensor, n_selected: int, sparsity: int) -> Tensor:
-    """Return all states with at most `sparsity` causes, all of them among the most relevant causes I(n) (eq. 41).
+    """Return all states with at most `sparsity` active causes, all from the most relevant causes I(n) (eq. 41).
 
-    The selection function of a cause h is the joint probability of the state in which only h is active. It approximates
-    the marginal posterior of h if few causes are active. The result (n, n_states, n_causes) of bool has
-    sum_{i <= gamma} binomial(H', i) states for each of the samples (n, n_dims).
+    The selection function of a cause h is the joint probability of the state in which only h is active. If few causes
+    are active, it approximates the marginal posterior of h. The result (n, n_states, n_causes) of bool has sum_{i <=
+    gamma} binomial(H', i) states for each of the samples (n, n_dims).
     """
     n_causes = len(model.prior)
     single = torch.eye(n_causes, dtype=torch.bool).expand(len(sample), -1, -1)
@@ -114,7 +114,7 @@ def selected_states(model: MultipleCauseModel, sample: Tensor, n_selected: int, 
 def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
     """Return states of K(n) with one or two causes changed.
 
-    Half of the states are chosen by their posterior, half uniformly.
+    Half of the states are chosen with their posterior probabilities, and the other half uniformly.
     """
     n_rows, n_states, n_causes = states.shape
     even = torch.full_like(shares, 1.0 / n_states)
@@ -128,7 +128,7 @@ def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generat
 
 
 def _draws(model: MultipleCauseModel, states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Draw each cause independently, with the mean of its probabilities under K(n) and the prior."""
+    """Draw each cause independently, with the mean of its probabilities under K(n) and under the prior."""
     marginal = 0.5 * ((states.to(shares) * shares.unsqueeze(-1)).sum(1) + model.prior)
     uniform = torch.rand(len(states), n, states.shape[2], generator=generator, dtype=shares.dtype)
     return uniform < marginal.unsqueeze(1)
@@ -147,10 +147,10 @@ def _best(states: Tensor, log_joint: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _keys(states: Tensor) -> Tensor:
-    """Return an integer code for each state: its bits, or a random 64-bit code for more than 62 causes.
+    """Return an integer code for each state, which consists of its bits if there are at most 62 causes.
 
-    If two states share a code, the later one is dropped. It never belongs to the old K(n), so only a suggestion is
-    lost.
+    With more causes, the code is a sum of random 64-bit numbers. If two states have the same code, the later one is
+    dropped. The later state never belongs to the old K(n), so only a suggestion is lost.
     """
     n_causes = states.shape[2]
     if n_causes <= 62:
@@ -172,25 +172,33 @@ class MultipleCauseEMConfig(Settings):
     100
     """
 
-    n_iterations: int = option(200, "upper bound on iterations", minimum=0)
+    n_iterations: int = option(200, "maximum number of iterations", minimum=0)
     tolerance: float = option(
         1e-4,
-        "stop when the mean free energy rises by less than this within patience iterations",
+        "stop when the mean free energy rises by less than this over the last patience iterations",
         unit="nat",
         minimum=0.0,
     )
-    patience: int = option(10, "iterations over which the rise of the free energy is measured", minimum=1)
-    n_states: int = option(30, "largest number C' of states with positive probability per point", minimum=1)
-    n_variations: int = option(20, "new states per point with one or two causes of a state in K(n) changed", minimum=0)
-    n_draws: int = option(10, "new states per point drawn with the mean probabilities of the causes in K(n)", minimum=0)
+    patience: int = option(10, "number of iterations over which the rise of the free energy is measured", minimum=1)
+    n_states: int = option(30, "maximum number C' of states with positive probability per point", minimum=1)
+    n_variations: int = option(
+        20, "number of new states per point in which one or two causes of a state in K(n) are changed", minimum=0
+    )
+    n_draws: int = option(
+        10, "number of new states per point that are drawn with the mean probabilities of the causes in K(n)", minimum=0
+    )
     n_selected: int = option(
         0,
-        "causes per point whose sparse combinations are suggested, chosen by a selection function; 0: none",
+        "number of causes per point that a selection function chooses to suggest combinations of them; 0: none",
         minimum=0,
     )
-    sparsity: int = option(2, "largest number of causes in these combinations", minimum=1)
-    initial_rounds: int = option(10, "rounds of suggestions in the first E-step", minimum=1)
-    trial_iterations: int = option(50, "iterations after which the best of several starts is chosen", minimum=1)
+    sparsity: int = option(
+        2, "maximum number of active causes in the combinations of the selection function", minimum=1
+    )
+    initial_rounds: int = option(10, "number of rounds of suggestions in the first E-step", minimum=1)
+    trial_iterations: int = option(
+        50, "number of iterations after which the best of several starts is chosen", minimum=1
+    )
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,7 @@ class MultipleCauseState(Generic[ModelT]):
     model: ModelT
     iteration: int
     states: Tensor  # (n_samples, n_states, n_causes) of bool, K(n) from the last E-step
-    generator: torch.Generator  # advanced in place by each step
+    generator: torch.Generator  # source of randomness, which each step advances in place
 
     @property
     def kept(self) -> ModelT:
@@ -217,13 +225,13 @@ class MultipleCauseEM:
     ----------
     config : MultipleCauseEMConfig
     seed : int
-        Seed for all randomness, unless `fit` gets a generator.
+        Seed of fits that are not given a generator.
     settings
         Settings by keyword, which override those of `config`.
 
     Examples
     --------
-    Find two causes of four outputs, from observations without their causes:
+    Find two causes of four outputs from observations alone:
 
     >>> import torch
     >>> from eim_ros.learning import MultipleCauseEM
@@ -251,7 +259,7 @@ class MultipleCauseEM:
         *,
         run: RunOptions = RunOptions(),
     ) -> LoopResult[MultipleCauseState[ModelT]]:
-        """Fit a model to samples, on the CPU.
+        """Fit a model to samples on the CPU.
 
         Parameters
         ----------
@@ -260,31 +268,37 @@ class MultipleCauseEM:
             Initial model, for example from `BinarySparseCoding.start` or `NoisyOr.start`. If several are given, the fit
             continues with the one that has the highest free energy after `trial_iterations`.
         generator : torch.Generator, optional
-            Randomness of the suggestions. By default it comes from the learner's seed.
+            Source of randomness for the suggestions. By default, it has the learner's seed.
         run : RunOptions
             Callbacks and checkpoints.
 
         Returns
         -------
         LoopResult
-            `state.model` is the model. For each E-step the history holds the mean `free_energy` [nat] and the number of
-            `joint_evaluations` per point.
+            `state.model` is the model. For each E-step, the history contains the mean `free_energy` [nat] and the
+            number of `joint_evaluations` per point.
 
         Raises
         ------
         DataError
-            If samples are empty, have a wrong shape, are not finite, or cannot be generated by the model.
+            If the samples are empty, have a wrong shape, are not finite, or cannot be generated by the model.
         DistributionError
-            If an initial model is not a model of causes, or has other dimensions than the samples.
+            If an initial model is not a model of causes, or differs from the samples in its dimensions.
         """
         data = checked_data(sample)
         if data.conditional:
-            raise DataError("a model of causes takes samples alone, a matrix (n, d), got a pair with contexts")
+            raise DataError(
+                "a model of causes needs samples alone, a matrix (n, d), got a pair of contexts and samples"
+            )
         starts = [_checked_start(start) for start in (initial if isinstance(initial, Sequence) else [initial])]
         for start in starts:
             if start.n_dims != data.sample.shape[1]:
                 sizes = (start.n_dims, data.sample.shape[1])
-                raise DistributionError(f"the start has {sizes[0]} dimensions, but the data have {sizes[1]}", sizes)
+                raise DistributionError(
+                    f"the start has {sizes[0]} dimensions, but the data have {sizes[1]}; give a start with the "
+                    "dimensions of the data",
+                    sizes,
+                )
             start.check(data.sample)
         generator = generator_from(generator, self.seed, only_on_cpu="MultipleCauseEM")
         seed = int(torch.randint(2**62, (1,), generator=generator))
@@ -293,11 +307,11 @@ class MultipleCauseEM:
 
 
 def _checked_start(model: ModelT) -> ModelT:
-    """Return the model in double precision; raise `DistributionError` if it is not a model of causes."""
+    """Return the model in double precision, or raise `DistributionError` if it is not a model of causes."""
     if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
         raise DistributionError(
-            "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
-            f"such models, got {model!r}",
+            "the start must be a model of causes, for example from BinarySparseCoding.start or NoisyOr.start, or a "
+            f"list of such models, got {model!r}",
             model,
         )
     tensors = model.tensors().items()
@@ -306,7 +320,7 @@ def _checked_start(model: ModelT) -> ModelT:
 
 @dataclass(frozen=True)
 class _Fitting(Generic[ModelT]):
-    """Truncated EM on one data set, as an `Algorithm`."""
+    """Truncated EM for one data set, in the form of an `Algorithm`."""
 
     config: MultipleCauseEMConfig
     sample: Tensor
@@ -318,7 +332,10 @@ class _Fitting(Generic[ModelT]):
         """
         states = [self._state(start, seed + index) for index, start in enumerate(starts)]
         if not states:
-            raise DistributionError("give at least one start, such as BinarySparseCoding.start makes", len(starts))
+            raise DistributionError(
+                "the list of starts is empty; give at least one start, for example from BinarySparseCoding.start",
+                len(starts),
+            )
         if len(states) == 1:
             return states[0]
         n_iterations = self.config.trial_iterations

@@ -2,14 +2,15 @@
 
     p(s, y) = prod_h pi_h^s_h (1 - pi_h)^(1 - s_h) p(y | s),    s in {0, 1}^H
 
-A model consists of its joint distribution and its M-step. The protocol `MultipleCauseModel` lists the methods that
+A model is defined by its joint distribution and its M-step. The protocol `MultipleCauseModel` lists the methods that
 `MultipleCauseEM` needs. Three models are provided:
 
-- Binary sparse coding adds up the weights of all active causes, plus Gaussian noise (Henniges et al. 2010):
-  p(y | s) = N(y; W s, sigma^2 I).
-- Noisy-OR lets each active cause switch on each binary output independently (Singliar and Hauskrecht 2006):
-  p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h. The leak b switches on outputs without any cause.
-- A sigmoid belief network lets each active cause switch each binary output on or off (Saul et al. 1996):
+- Binary sparse coding: the output is the sum of the weights of all active causes, plus Gaussian noise (Henniges et al.
+  2010), p(y | s) = N(y; W s, sigma^2 I).
+- Noisy-OR: each active cause independently switches on each binary output with some probability (Singliar and
+  Hauskrecht 2006), p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h. The leak b is the probability that an output is
+  switched on without any cause.
+- Sigmoid belief network: each active cause makes each binary output more or less probable (Saul et al. 1996),
   p(y_d = 1 | s) = 1 / (1 + exp{-(W s + b)_d}).
 """
 
@@ -31,13 +32,13 @@ from eim_ros.learning.models.gaussian import checked_shape
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
-START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
+LEAST_PRIOR = 1e-4  # minimum distance of the probability of a cause from 0 and 1
+START_SCATTER, START_NOISE = 0.25, 2.0  # initial scatter of the weights and noise, in standard deviations of the data
 LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
 PLAIN = ("n_updates", "shared_prior")  # fields that are not tensors
-LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
-START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
-CHUNK_ELEMENTS = 1_000_000  # probabilities per block
+LEAST_WEIGHT = 1e-6  # minimum distance of weights and leaks from 0 and 1
+START_RATE = 0.01  # minimum distance of the initial rate of an output without any cause from 0 and 1
+CHUNK_ELEMENTS = 1_000_000  # number of probabilities per block
 
 
 @runtime_checkable
@@ -52,7 +53,7 @@ class MultipleCauseModel(Protocol):
         """Probability pi of each cause, (n_causes,)."""
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
-        """Return log p(s, y) [nat] of samples (n, n_dims), each with its own states (n, n_states, n_causes)."""
+        """Return log p(s, y) [nat], (n, n_states), of samples (n, n_dims) and their states (n, n_states, n_causes)."""
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
         """Return the model after an M-step.
@@ -61,24 +62,25 @@ class MultipleCauseModel(Protocol):
         """
 
     def check(self, sample: Tensor) -> None:
-        """Raise `DataError` for samples that the model cannot generate."""
+        """Raise `DataError` if the model cannot generate these samples."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
-        """Build the model from named parameters; the inverse of `tensors`."""
+        """Build the model from the named parameters that `tensors` returns."""
 
 
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
     """Validate samples (n_samples, n_dims) and a number of causes, and return the samples as a float64 tensor.
 
-    Samples that are not a matrix of finite numbers, and less than one cause or more than samples, raise `DataError`.
+    `DataError` is raised if the samples are not a matrix of finite numbers, or if there is no cause or more causes than
+    samples.
     """
     data = checked_data(sample)
     if data.conditional:
-        raise DataError("a start takes only samples, a matrix (n, d), got a pair with contexts")
+        raise DataError("a start needs samples alone, a matrix (n, d), got a pair of contexts and samples")
     if checked_whole(n_causes, 1, "the number of causes", DataError) > len(data):
         raise DataError(f"{n_causes} causes need at least as many samples, got {len(data)}", n_causes)
     return data.sample
@@ -91,12 +93,12 @@ def log_prior(prior: Tensor, states: Tensor) -> Tensor:
 
 
 def sparsest_states(n_causes: int, n_states: int) -> Tensor:
-    """Return distinct states with as few causes as possible, the empty one first, (n_states, n_causes) of bool."""
+    """Return the states with the fewest active causes, the empty state first, (n_states, n_causes) of bool."""
     states = torch.zeros(1, n_causes, dtype=torch.bool)
     layer = states
     while len(states) < n_states and len(layer):
         following = []
-        for state in layer:  # only causes after the last active one are added, so no state repeats
+        for state in layer:  # only causes after the last active one are added, so that no state occurs twice
             last = int(state.nonzero().max()) if state.any() else -1
             flips = torch.eye(n_causes, dtype=torch.bool)[last + 1 :]
             following.append(state | flips)
@@ -108,7 +110,7 @@ def sparsest_states(n_causes: int, n_states: int) -> Tensor:
 
 
 class _Causes:
-    """Parts shared by the models, which have weights (n_dims, n_causes) and a prior (n_causes,)."""
+    """Base class of the models, which have weights (n_dims, n_causes) and a prior (n_causes,)."""
 
     if TYPE_CHECKING:
         weights: Tensor
@@ -117,7 +119,8 @@ class _Causes:
         def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]: ...
 
     def __post_init__(self) -> None:
-        # contiguous like the tensors of a restored model, so that both round in the same way
+        # The tensors of a restored model are contiguous. Contiguous weights make the results of both models bitwise
+        # equal.
         object.__setattr__(self, "weights", self.weights.contiguous())
 
     @property
@@ -138,7 +141,7 @@ class _Causes:
 
 
 class _BinaryOutputs(_Causes, ABC):
-    """Parts shared by the models of samples of zeros and ones."""
+    """Base class of the models whose samples consist of zeros and ones."""
 
     if TYPE_CHECKING:
         n_updates: int
@@ -147,15 +150,15 @@ class _BinaryOutputs(_Causes, ABC):
         sizes = (tuple(of_outputs.shape), tuple(self.prior.shape))
         if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
             raise DistributionError(
-                f"weights (n_dims, n_causes), {name} (n_dims,) and prior (n_causes,) disagree: "
-                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
+                f"weights (n_dims, n_causes), {name} (n_dims,) and prior (n_causes,) must have equal n_dims and "
+                f"n_causes, got shapes {tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
                 sizes,
             )
 
     @classmethod
     @abstractmethod
     def _started(cls, chosen: Tensor, noise: Tensor, mean: Tensor, prior: Tensor) -> Self:
-        """Return an initial model from a sample and uniform noise for each cause, both (n_dims, n_causes)."""
+        """Return an initial model, given a sample and uniform noise for each cause, both (n_dims, n_causes)."""
 
     @abstractmethod
     def _probabilities(self, states: Tensor) -> Tensor:
@@ -165,8 +168,8 @@ class _BinaryOutputs(_Causes, ABC):
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
         """Return an initial model in which each cause tends to switch on the outputs of a random sample.
 
-        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
-        observation.
+        Samples (n_samples, n_dims) must consist of zeros and ones. `active` is the approximate number of active causes
+        per observation.
         """
         sample = data_of_causes(sample, n_causes)
         _check_binary(sample)
@@ -184,7 +187,7 @@ class _BinaryOutputs(_Causes, ABC):
         return (uniform[:, len(self.prior) :] < on).to(self.prior), states
 
     def check(self, sample: Tensor) -> None:
-        """Raise `DataError` unless all samples are 0 or 1."""
+        """Raise `DataError` if a sample contains other values than 0 and 1."""
         _check_binary(sample)
 
 
@@ -208,7 +211,7 @@ class BinarySparseCoding(_Causes):
 
     Examples
     --------
-    The first cause adds to the first output, the second cause to the second one:
+    Let the first cause increase the first output, and the second cause the second output:
 
     >>> import torch
     >>> from eim_ros.learning.discrete import BinarySparseCoding
@@ -227,8 +230,8 @@ class BinarySparseCoding(_Causes):
     def __post_init__(self) -> None:
         if self.weights.dim() != 2 or self.prior.shape != self.weights.shape[1:]:
             raise DistributionError(
-                f"weights (n_dims, n_causes) and prior (n_causes,) disagree: {tuple(self.weights.shape)} and "
-                f"{tuple(self.prior.shape)}",
+                "weights (n_dims, n_causes) and prior (n_causes,) must have equal n_causes, got shapes "
+                f"{tuple(self.weights.shape)} and {tuple(self.prior.shape)}",
                 tuple(self.prior.shape),
             )
         if not bool(torch.isfinite(self.weights).all()):
@@ -236,7 +239,9 @@ class BinarySparseCoding(_Causes):
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
         if not bool(self.deviation > 0.0):
-            raise DistributionError(f"the noise must be positive, got {self.deviation}", self.deviation)
+            raise DistributionError(
+                f"the standard deviation of the noise must be positive, got {float(self.deviation)}", self.deviation
+            )
         super().__post_init__()
 
     @classmethod
@@ -250,7 +255,10 @@ class BinarySparseCoding(_Causes):
         sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
         if not float(variance) > 0.0:
-            raise DataError("all samples are the same: there is nothing for causes to explain", float(variance))
+            raise DataError(
+                "all samples are equal, so causes cannot explain any differences; give samples that vary",
+                float(variance),
+            )
         scatter = torch.randn(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
         scatter = START_SCATTER * sample.std(0, correction=0).unsqueeze(-1) * scatter
         return cls(
@@ -270,8 +278,9 @@ class BinarySparseCoding(_Causes):
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
         """Do the M-step in closed form.
 
-        W = sum y <s>' (sum <s s'>)^-1; sigma and the prior follow from the residuals and the mean of s. Weights of
-        causes that never occur, or occur only together, are not determined. The solution closest to the old W is used.
+        W = sum y <s>' (sum <s s'>)^-1. The residuals give sigma, and the mean of s gives the prior. The weights of
+        causes that never occur, or occur only together, are not determined, so the solution closest to the old W is
+        used.
         """
         states = states.to(sample)
         weighted = states * shares.unsqueeze(-1)
@@ -301,7 +310,7 @@ class BinarySparseCoding(_Causes):
         return states.to(self.prior) @ self.weights.T + self.deviation * noise, states
 
     def check(self, sample: Tensor) -> None:
-        """Accept all samples, since the model can generate any real numbers."""
+        """Do nothing, since the model can generate any real numbers."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +330,7 @@ class NoisyOr(_BinaryOutputs):
 
     Examples
     --------
-    The first cause mostly switches on the first output, the second cause the second one:
+    Let the first cause mostly switch on the first output, and the second cause the second output:
 
     >>> import torch
     >>> from eim_ros.learning.discrete import NoisyOr
@@ -340,7 +349,7 @@ class NoisyOr(_BinaryOutputs):
         self._check_shapes("leak", self.leak)
         for name, values in (("weights", self.weights), ("leak", self.leak), ("prior", self.prior)):
             if not bool((values > 0.0).all() and (values < 1.0).all()):
-                raise DistributionError(f"{name} must lie between 0 and 1, both excluded", values)
+                raise DistributionError(f"all values of {name} must lie between 0 and 1, both excluded", values)
         super().__post_init__()
 
     @classmethod
@@ -355,10 +364,10 @@ class NoisyOr(_BinaryOutputs):
         return log_prior(self.prior, states) + (value * on + (1.0 - value) * off).sum(-1)
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
-        """Do the M-step by a few EM updates, whose hidden variables are the outputs that each cause has switched on.
+        """Do the M-step by a few EM updates. Their hidden variables are the outputs that each cause has switched on.
 
-        If output d is on, cause h has switched it on with probability W_dh s_h / p(y_d = 1 | s). The new W_dh is the
-        mean of this probability over the data with s_h = 1. No update decreases the expected log-likelihood.
+        If output d is on, cause h has switched it on with the probability W_dh s_h / p(y_d = 1 | s). The new W_dh is
+        the mean of this probability over the data with s_h = 1. No update decreases the expected log-likelihood.
         """
         states = states.to(sample)
         occurrence = (states * shares.unsqueeze(-1)).sum((0, 1))
@@ -408,7 +417,7 @@ class SigmoidBeliefNetwork(_BinaryOutputs):
 
     Examples
     --------
-    The first cause switches on the first output and switches off the second one:
+    Let a single cause switch on the first output and switch off the second output:
 
     >>> import torch
     >>> from eim_ros.learning.discrete import SigmoidBeliefNetwork
@@ -426,7 +435,7 @@ class SigmoidBeliefNetwork(_BinaryOutputs):
     def __post_init__(self) -> None:
         self._check_shapes("bias", self.bias)
         if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.bias).all()):
-            raise DistributionError("weights and bias must be finite", self.weights)
+            raise DistributionError("the weights and the bias must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
         super().__post_init__()
@@ -475,7 +484,7 @@ def _check_binary(sample: Tensor) -> None:
     wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
     if len(wrong):
         raise DataError(
-            f"this model explains zeros and ones; row {int(wrong[0])} has other values: compare them with a "
-            "threshold, or take BinarySparseCoding",
+            f"this model needs samples of zeros and ones, but row {int(wrong[0])} has other values; compare the "
+            "samples with a threshold, or use BinarySparseCoding",
             int(wrong[0]),
         )

@@ -1,13 +1,13 @@
 """EM for mixtures of any exponential family: exact, hard or truncated (Luecke 2016, algorithm 2).
 
-The E-step computes the responsibilities gamma_k(x_n). If truncated, only the C' most probable components of a point
+The E-step computes the responsibilities gamma_k(x_n). In truncated EM, only the C' most probable components of a point
 have positive responsibilities (Prop. 7). The M-step is
 
     A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k.
 
-A conjugate prior keeps components inside the domain of the family. It acts like `prior_count` additional points per
-component, whose statistics equal the mean of the data. The objective is the free energy plus the log prior; it never
-decreases.
+A conjugate prior keeps components inside the domain of the family. It has the effect of `prior_count` additional points
+per component, whose statistics equal the mean of the data. The objective is the free energy plus the log prior, and it
+never decreases.
 """
 
 from __future__ import annotations
@@ -46,13 +46,19 @@ class ExponentialEMConfig(Settings):
     """
 
     n_components: int = option(10, "number of components", minimum=1)
-    n_iterations: int = option(200, "upper bound on iterations", minimum=0)
-    tolerance: float = option(1e-6, "stop when the mean objective rises by less than this", unit="nat", minimum=0.0)
+    n_iterations: int = option(200, "maximum number of iterations", minimum=0)
+    tolerance: float = option(
+        1e-6, "stop when an iteration raises the mean objective by less than this", unit="nat", minimum=0.0
+    )
     prior_count: float = option(
-        0.1, "weight of the prior, as a number of average points per component; 0: maximum likelihood", minimum=0.0
+        0.1,
+        "weight of the prior, as the equivalent number of average points per component; 0: maximum likelihood",
+        minimum=0.0,
     )
     n_states: int | None = option(
-        None, "number C' of components with positive responsibility per point; 1: hard EM; none: exact EM", minimum=1
+        None,
+        "number C' of components with a positive responsibility per point; 1: hard EM; none: all components (exact EM)",
+        minimum=1,
     )
 
 
@@ -77,16 +83,16 @@ class ExponentialEM:
     Parameters
     ----------
     family : ExponentialFamily
-        `PoissonFamily`, `CategoricalFamily` or a custom family; anything else raises `DistributionError`.
+        `PoissonFamily`, `CategoricalFamily` or a custom family. Other objects raise `DistributionError`.
     config : ExponentialEMConfig
     seed : int
-        Seed for all randomness, unless `fit` gets a generator.
+        Seed of fits that are not given a generator.
     settings
         Settings by keyword, which override those of `config`.
 
     Examples
     --------
-    Counts from two Poisson distributions:
+    Fit counts from two Poisson distributions:
 
     >>> import torch
     >>> from eim_ros.learning import ExponentialEM
@@ -125,9 +131,10 @@ class ExponentialEM:
         ----------
         sample : Tensor (n_samples, n_dims)
         initial : ExponentialMixture, optional
-            Initial mixture with any number of components. By default, k-means on the standardised statistics is used.
+            Initial mixture with any number of components. By default, it is built from k-means clusters of the
+            standardised statistics.
         generator : torch.Generator, optional
-            Randomness of the initialisation. By default it comes from the learner's seed.
+            Source of randomness for the initialisation. By default, it has the learner's seed.
         run : RunOptions
             Callbacks and checkpoints.
 
@@ -135,21 +142,25 @@ class ExponentialEM:
         -------
         LoopResult
             `state.model` is the mixture. Without a prior, a component may leave the domain of the family. The previous
-            mixture is then returned with the status NON_FINITE. For each E-step the history holds the mean
-            `free_energy` [nat] and the `objective`. The free energy is the log-likelihood if nothing is truncated. The
-            objective includes the log prior.
+            mixture is then returned with the status NON_FINITE. For each E-step, the history contains the mean
+            `free_energy` [nat] and the `objective`, which includes the log prior. Without truncation, the free energy
+            is the log-likelihood.
 
         Raises
         ------
         DataError
-            If there are fewer samples than components. Also if samples are empty, not finite, outside the support of
-            the family, or so uniform that parameters of a component are not finite.
+            If there are fewer samples than components, if the samples are empty, not finite or outside the support of
+            the family, or if they vary so little that parameters of a component would not be finite.
         DistributionError
-            If the initial mixture has the wrong type, another family, other dimensions than the samples, or NaN.
+            If the initial mixture has the wrong type, another family, another number of statistics than the samples, or
+            NaN.
         """
         data = checked_data(sample)
         if data.conditional:
-            raise DataError("a mixture of an exponential family takes samples alone, a matrix (n, d), got a pair")
+            raise DataError(
+                "a mixture of an exponential family needs samples alone, a matrix (n, d), got a pair of contexts and "
+                "samples"
+            )
         generator = generator_from(generator, self.seed, only_on_cpu="ExponentialEM")
         statistics, log_base = self.family.statistics(data.sample), self.family.log_base(data.sample)
         if initial is None:
@@ -167,18 +178,25 @@ class ExponentialEM:
         expect(initial, ExponentialMixture, "the start", DistributionError)
         mine, its = self.family, initial.family
         if type(its) is not type(mine) or (dataclasses.is_dataclass(type(mine)) and its != mine):
-            raise DistributionError(f"the start is of the family {its}, but the learner is of {mine}", its)
+            raise DistributionError(
+                f"the family of the start is {its}, but the learner has the family {mine}; give a start of the same "
+                "family",
+                its,
+            )
         if initial.natural.shape[1] != n_statistics:
             sizes = (initial.natural.shape[1], n_statistics)
-            raise DistributionError(f"the start has {sizes[0]} statistics, but the data have {sizes[1]}", sizes)
+            raise DistributionError(f"the start must have {sizes[1]} statistics, like the data, got {sizes[0]}", sizes)
         if bool(torch.isnan(initial.natural).any() or torch.isnan(initial.log_weights).any()):
-            raise DistributionError("the start has parameters that are not numbers", initial)
+            raise DistributionError(
+                "the start has parameters that are NaN; give a start with valid parameters", initial
+            )
         return ExponentialMixture(self.family, initial.log_weights.double(), initial.natural.double())
 
     def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
         """Initialise the components from k-means clusters.
 
-        Average points are added to each cluster, so that no component gives zero probability to values that it lacks.
+        Average points are added to each cluster, so that a component does not give zero probability to values that do
+        not occur in its cluster.
         """
         n = self.config.n_components
         if n > len(statistics):
@@ -188,8 +206,8 @@ class ExponentialEM:
         if not bool(torch.isfinite(natural).all()):
             bad = int((~torch.isfinite(natural)).nonzero()[0])
             raise DataError(
-                f"statistic {bad} of the data is at the edge of the family (a count that is always 0, a level that "
-                "never occurs, a constant): leave it out",
+                f"statistic {bad} of the data is at the edge of the family, for example because a count is always 0, "
+                "a level never occurs, or a value is constant; leave it out",
                 bad,
             )
         blank = statistics[:, :0]
@@ -200,7 +218,7 @@ class ExponentialEM:
 
 @dataclass(frozen=True)
 class _Fitting:
-    """EM on the statistics T (n, n_statistics) and B (n,) of one data set, as an `Algorithm`."""
+    """EM for the statistics T (n, n_statistics) and B (n,) of one data set, in the form of an `Algorithm`."""
 
     family: ExponentialFamily
     config: ExponentialEMConfig
@@ -214,7 +232,11 @@ class _Fitting:
             log_joint = torch.full_like(log_joint, -torch.inf).scatter_(-1, kept.indices, kept.values)
         free_energy = float(log_joint.logsumexp(-1).mean())
         if not math.isfinite(free_energy):
-            raise DistributionError("the start is so far from some of the data that they have no density", state.model)
+            raise DistributionError(
+                "some of the data have zero density under the start, because it is too far from them; give another "
+                "start, or none",
+                state.model,
+            )
         record = {"free_energy": free_energy, "objective": free_energy + self._log_prior(state.model)}
         model = _maximised(self.family, self.statistics, torch.softmax(log_joint, -1), self.config.prior_count)
         return ExponentialEMState(model, state.iteration + 1), record
@@ -235,7 +257,7 @@ class _Fitting:
 
 
 def _maximised(family: ExponentialFamily, statistics: Tensor, shares: Tensor, count: float) -> ExponentialMixture:
-    """Return components from the mean statistics, given shares (n, n_components) and `count` average points each."""
+    """Return the components for shares (n, n_components) of the points, with `count` average points added to each."""
     total = shares.sum(0) + count
     means = (shares.T @ statistics + count * statistics.mean(0)) / total.unsqueeze(-1)
     return ExponentialMixture.from_means(family, total.log(), means)

@@ -1,10 +1,10 @@
 """Mixtures of any exponential family: sum_k w_k exp(eta_k' T(x) - A(eta_k) + B(x)).
 
 A custom family needs about twenty lines to satisfy the protocol `ExponentialFamily`; see `PoissonFamily`.
-`ExponentialEM` fits its mixtures by averaging statistics, because the mean statistics E[T(x)] = A'(eta) determine eta.
+`ExponentialEM` fits the mixtures by averaging statistics, because the mean statistics E[T(x)] = A'(eta) determine eta.
 Two families are provided:
 
-- Independent categorical variables: p(x) = prod_d theta_{d, x_d}, each with its own number of levels.
+- Independent categorical variables, each with its own number of levels: p(x) = prod_d theta_{d, x_d}
 - Independent Poisson counts: p(x) = prod_d lambda_d^x_d exp(-lambda_d) / x_d!
 """
 
@@ -23,11 +23,11 @@ from eim_ros.learning.models.gaussian import checked_shape, tensor_fields
 
 @runtime_checkable
 class ExponentialFamily(Protocol):
-    """Densities exp(eta' T(x) - A(eta) + B(x)), batched.
+    """Family of densities exp(eta' T(x) - A(eta) + B(x)), for batches of parameters.
 
     Examples
     --------
-    A custom family, the exponential distribution with density r exp(-r x):
+    Define a custom family, the exponential distribution with the density r exp(-r x):
 
     >>> import torch
     >>> from eim_ros.learning.discrete import ExponentialEM
@@ -46,19 +46,19 @@ class ExponentialFamily(Protocol):
     """
 
     def statistics(self, sample: Tensor) -> Tensor:
-        """Return T of samples (n, n_dims), (n, n_statistics); raise `DataError` for samples outside the support."""
+        """Return T of samples (n, n_dims), (n, n_statistics). Samples outside the support raise `DataError`."""
 
     def log_base(self, sample: Tensor) -> Tensor:
         """Return B of samples (n, n_dims) [nat], (n,)."""
 
     def natural(self, mean: Tensor) -> Tensor:
-        """Return eta for mean statistics (..., n_statistics), with the same shape; the inverse of A'."""
+        """Return eta for mean statistics (..., n_statistics), with the same shape. This is the inverse of A'."""
 
     def log_normaliser(self, natural: Tensor) -> Tensor:
         """Return A of natural parameters (..., n_statistics) [nat], (...)."""
 
     def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw one sample for each row of natural parameters (n, n_statistics), (n, n_dims)."""
+        """Draw one sample for each row of natural parameters (n, n_statistics). The result is (n, n_dims)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ExponentialMixture:
     ----------
     family : ExponentialFamily
     log_weights : Tensor (n_components,)
-        Log of the mixture weights; normalised on construction.
+        Logs of the mixture weights. The constructor normalises them.
     natural : Tensor (n_components, n_statistics)
         eta of the components.
 
@@ -91,15 +91,15 @@ class ExponentialMixture:
         tensor_fields(self, "log_weights", "natural")
         if self.natural.dim() != 2 or self.log_weights.shape != self.natural.shape[:1] or not len(self.natural):
             raise DistributionError(
-                "log_weights (k,) and natural parameters (k, n_statistics) of at least one component disagree: "
-                f"{tuple(self.log_weights.shape)} and {tuple(self.natural.shape)}",
+                "log_weights (k,) and natural parameters (k, n_statistics) must have an equal, positive k, got "
+                f"shapes {tuple(self.log_weights.shape)} and {tuple(self.natural.shape)}",
                 tuple(self.natural.shape),
             )
         object.__setattr__(self, "log_weights", torch.log_softmax(self.log_weights, 0))
 
     @classmethod
     def from_means(cls, family: ExponentialFamily, log_weights: Tensor, means: Tensor) -> ExponentialMixture:
-        """Build a mixture from mean statistics (n_components, n_statistics): rates, probabilities, or moments."""
+        """Build a mixture from mean statistics (n_components, n_statistics), such as rates or probabilities."""
         return cls(family, log_weights, family.natural(means))
 
     @property
@@ -109,15 +109,19 @@ class ExponentialMixture:
     def log_joint(self, sample: Tensor) -> Tensor:
         """Return log w_k p(x | k) [nat], (n, n_components), of samples (n, n_dims)."""
         if sample.dim() != 2:
-            raise DistributionError(f"samples must be a matrix (n, d), got {tuple(sample.shape)}", tuple(sample.shape))
+            raise DistributionError(
+                f"samples must be a matrix (n, d), got shape {tuple(sample.shape)}", tuple(sample.shape)
+            )
         statistics = self.family.statistics(sample)
         if statistics.shape[1] != self.natural.shape[1]:
             sizes = (self.natural.shape[1], statistics.shape[1])
-            raise DistributionError(f"the mixture has {sizes[0]} statistics, but the samples have {sizes[1]}", sizes)
+            raise DistributionError(
+                f"the samples must have {sizes[0]} statistics, like the mixture, got {sizes[1]}", sizes
+            )
         return self.log_joint_of(statistics, self.family.log_base(sample))
 
     def log_joint_of(self, statistics: Tensor, log_base: Tensor) -> Tensor:
-        """Compute `log_joint` from T (n, n_statistics) and B (n,) of samples, by one matrix product."""
+        """Compute `log_joint` from T (n, n_statistics) and B (n,) of the samples by one matrix product."""
         offsets = self.log_weights - self.family.log_normaliser(self.natural)
         return torch.addmm(offsets, statistics, self.natural.T) + log_base.unsqueeze(-1)
 
@@ -153,11 +157,11 @@ class CategoricalFamily:
     Attributes
     ----------
     n_levels : tuple of int
-        Number of levels of each variable. There is one indicator statistic per level, ordered by variable.
+        Number of levels of each variable. There is one indicator statistic for each level, ordered by variable.
 
     Examples
     --------
-    A variable with two levels and one with three. Draws are levels:
+    Compute the probability of levels 0 and 2 of two variables with two and three levels:
 
     >>> import torch
     >>> from eim_ros.learning.discrete import CategoricalFamily, ExponentialMixture
@@ -174,7 +178,8 @@ class CategoricalFamily:
             levels = tuple(operator.index(n) for n in self.n_levels)
         except TypeError as error:
             raise DistributionError(
-                f"give the number of levels of each variable, as in CategoricalFamily((2, 3)), got {self.n_levels!r}",
+                "n_levels must be the number of levels of each variable, as in CategoricalFamily((2, 3)), got "
+                f"{self.n_levels!r}",
                 self.n_levels,
             ) from error
         if not levels or min(levels) < 1:
@@ -183,12 +188,16 @@ class CategoricalFamily:
 
     def statistics(self, sample: Tensor) -> Tensor:
         if sample.shape[-1] != len(self.n_levels):
-            raise DataError(f"expected {len(self.n_levels)} variables, got {sample.shape[-1]}", sample.shape[-1])
+            raise DataError(
+                f"the samples must have {len(self.n_levels)} columns, one for each variable, got {sample.shape[-1]}",
+                sample.shape[-1],
+            )
         levels = sample.new_tensor(self.n_levels)
         wrong = ((sample < 0.0) | (sample >= levels) | (sample != sample.round())).any(-1).nonzero().flatten()
         if len(wrong):
             raise DataError(
-                f"levels are whole numbers from 0 to below {self.n_levels}; row {int(wrong[0])} has other values",
+                f"the levels of each variable must be integers from 0 to below {self.n_levels}, but row "
+                f"{int(wrong[0])} has other values",
                 int(wrong[0]),
             )
         columns = [
@@ -217,7 +226,7 @@ class PoissonFamily:
 
     Examples
     --------
-    A mixture of two rates:
+    Compute responsibilities in a mixture of two rates:
 
     >>> import torch
     >>> from eim_ros.learning.discrete import ExponentialMixture, PoissonFamily
@@ -230,7 +239,8 @@ class PoissonFamily:
         wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()
         if len(wrong):
             raise DataError(
-                f"counts are 0, 1, 2, ...; row {int(wrong[0])} has other values, which need another family",
+                f"counts must be 0, 1, 2, ..., but row {int(wrong[0])} has other values; use another family for "
+                "these data",
                 int(wrong[0]),
             )
         return sample

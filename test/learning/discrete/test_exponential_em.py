@@ -221,7 +221,7 @@ def test_start_that_does_not_fit_is_refused(family, sample, start, words):
         (lambda: ExponentialMixture(PoissonFamily(), torch.zeros(2), torch.ones(3, 1)), "disagree"),
         (lambda: CategoricalFamily(()), "at least one level"),
         (lambda: CategoricalFamily(3), r"as in CategoricalFamily\(\(2, 3\)\), got 3"),
-        (lambda: ExponentialMixture(PoissonFamily(), torch.zeros(0), torch.zeros(0, 2)), "of at least one component"),
+        (lambda: ExponentialMixture(PoissonFamily(), torch.zeros(0), torch.zeros(0, 2)), "an equal, positive k"),
         (lambda: POISSON.log_prob(torch.ones(5, 1).double()), "the mixture has 2 statistics, but the samples have 1"),
         (lambda: POISSON.log_prob(torch.ones(2).double()), r"a matrix \(n, d\), got \(2,\)"),
     ],

@@ -249,5 +249,7 @@ def test_start_of_other_dimensions_is_refused():
 
 @pytest.mark.parametrize("initial", [None, 3, "noisy-OR", BinarySparseCoding, [None]])
 def test_start_that_is_no_model_is_refused(initial):
-    with pytest.raises(DistributionError, match="the start must be a model of causes, as BinarySparseCoding.start"):
+    with pytest.raises(
+        DistributionError, match="the start must be a model of causes, for example from BinarySparseCoding.start"
+    ):
         MultipleCauseEM().fit(torch.zeros(5, 4), initial)

@@ -229,5 +229,5 @@ def test_number_of_samples_is_a_count(model):
 
 
 def test_start_of_sparse_coding_needs_samples_that_differ():
-    with pytest.raises(DataError, match="nothing for causes to explain"):
+    with pytest.raises(DataError, match="causes cannot explain any differences"):
         BinarySparseCoding.start(torch.ones(9, 4).double(), 2, generator_of(0))
