@@ -103,7 +103,7 @@ def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
         (3.0, "must be a density"),
         (lambda sample: sample, "one number per sample"),
         (lambda sample: sample.sum(), "one number per sample"),
-        (lambda sample: sample[:, 0] * torch.nan, "finite at none"),
+        (lambda sample: sample[:, 0] * torch.nan, "not finite at any"),
     ],
 )
 def test_bad_target_is_refused_with_the_reason(target, reason):

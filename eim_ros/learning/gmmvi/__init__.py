@@ -1,4 +1,4 @@
-"""Variational inference with Gaussian mixtures by natural gradients, composed of seven interchangeable modules."""
+"""Variational inference with Gaussian mixtures by natural gradients, built from seven interchangeable modules."""
 
 from typing import TYPE_CHECKING
 

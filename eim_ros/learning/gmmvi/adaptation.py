@@ -1,14 +1,14 @@
 """Adaptation of the number of components in GMMVI (Arenz et al. 2020), with the records of each component.
 
 `AdaptiveComponents` adds one component at a time where the demand is greatest (`learning/adaptation.py`), deletes
-useless ones, and splits components that fit badly. A component N(mu, Sigma) with weight w and Sigma = L L' becomes two
-components with weight w/2:
+useless components, and splits components that fit badly. A split replaces a component N(mu, Sigma) with weight w and
+Sigma = L L' by two components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
-Together they have the mean and covariance of the original component. The model hardly changes, so the split does no
-harm at first, and the term log q drives the halves apart. The unit vector u is the axis of the component's `Misfit`.
-Modes far from all components are found only by additions.
+Together, they have the mean and covariance of the original component. The model hardly changes, so the split does no
+harm at first, and the term log q then drives the halves apart. The unit vector u is the axis of the component's
+`Misfit`. Splits cannot find modes far from all components; only additions can.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir
 from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-FIRST_WEIGHT = 1e-29  # weight of a new component; it grows if the component is useful
-LEAST_WEIGHT = 1e-6  # smaller weights are negligible
+FIRST_WEIGHT = 1e-29  # weight of a new component, which grows if the component is useful
+LEAST_WEIGHT = 1e-6  # smaller weights count as negligible
 MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
-N_EXPLORING = 12  # number of first additions that may choose samples that have climbed the target
+N_EXPLORING = 12  # number of early additions whose candidates include samples that have ascended the target
 
 
 @dataclass(frozen=True)
 class ComponentRecords:
-    """Memory of GMMVI for each component."""
+    """What GMMVI remembers of each component between iterations."""
 
     step: Tensor  # (n_components,), step size of the last update
     n_updates: Tensor  # (n_components,), number of updates so far
@@ -43,19 +43,19 @@ class ComponentRecords:
 
     @classmethod
     def first(cls, like: Tensor, window: int, step: float, ridge: float) -> ComponentRecords:
-        """Return the records before the first iteration, for a number of components equal to the length of `like`."""
+        """Return the records before the first iteration, with one component for each entry of `like`."""
         one = like.new_ones(len(like))
         return cls(step * one, torch.zeros_like(one), ridge * one, ComponentHistory.blank(like, window))
 
     @property
     def gain(self) -> Tensor:
-        """Increase of each reward in the last iteration [nat], (n_components,); NaN if it is not known."""
+        """Increase of each reward in the last iteration [nat], (n_components,), or NaN if it is not known."""
         return self.history.rewards[-1] - self.history.rewards[-2]
 
     def updated(self, step: Tensor, moved: Tensor, least_ridge: float, largest_ridge: float) -> ComponentRecords:
         """Return the records after an update, given the step sizes and a mask of the components that moved.
 
-        The ridge of a component is halved if it moved, otherwise it grows tenfold, within the bounds.
+        If a component moved, its ridge is halved, otherwise it is multiplied by ten. The ridges stay within the bounds.
         """
         ridge = torch.where(moved, 0.5 * self.ridge, 10.0 * self.ridge).clamp(least_ridge, largest_ridge)
         return ComponentRecords(step, self.n_updates + 1.0, ridge, self.history)
@@ -78,7 +78,7 @@ class ComponentRecords:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> ComponentRecords:
-        """Build the records from named tensors; the inverse of `tensors`."""
+        """Rebuild the records from the named tensors that `tensors` returned."""
         history = ComponentHistory(tensors["rewards"], tensors["log_weights"])
         return cls(tensors["step"], tensors["n_updates"], tensors["ridge"], history)
 
@@ -94,13 +94,13 @@ class Mixture:
 
     @property
     def model(self) -> MixtureOfExperts:
-        """Mixture as a distribution; without contexts it is a mixture of experts with `n_context` 0."""
+        """Mixture as a distribution. Without contexts, it is a mixture of experts with `n_context` 0."""
         return self.components.model(self.log_weights)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Return the log density [nat], (n_samples,), of rows (n_samples, width), given their contexts.
+        """Return the log density [nat], (n_samples,), of rows (n_samples, width) given their contexts.
 
-        Rows are defined in `gmmvi/components.py`.
+        The docstring of `gmmvi/components.py` defines rows.
         """
         return mixture_log_prob(self.components, self.log_weights, sample)
 
@@ -118,12 +118,12 @@ class Candidates:
     """Candidates for the means of new components."""
 
     reservoir: Reservoir  # samples from all iterations
-    prior: Evaluated | None = None  # new samples of the initial mixture; some may have climbed the target
+    prior: Evaluated | None = None  # new samples of the initial mixture, some of which may have ascended the target
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return samples (n, width) and their log targets (n,) [nat].
 
-        At most `n_samples` of them are from earlier iterations. The samples of the initial mixture are all included.
+        At most `n_samples` of them are from earlier iterations. All samples of the initial mixture are included.
         """
         sample, log_target = self.reservoir.drawn(n_samples, generator)
         if self.prior is None:
@@ -140,16 +140,16 @@ class ComponentAdaptation(Protocol):
 
     @property
     def n_candidates(self) -> int:
-        """Number of earlier samples that the rule chooses from."""
+        """Number of earlier samples among which the rule chooses."""
 
     def n_prior(self, n_components: int, iteration: int) -> int:
         """Return the number of new samples of the initial mixture that the rule needs at the end of an iteration."""
 
     def n_climbing(self, n_components: int, iteration: int) -> int:
-        """Return the number of further samples of the initial mixture, which climb the target before they are used."""
+        """Return the number of further samples of the initial mixture that ascend the target before they are used."""
 
     def n_refined(self, n_components: int, iteration: int) -> int:
-        """Return the largest number of components that are split because of their misfit."""
+        """Return the maximum number of components that are split because of their misfit."""
 
     def __call__(
         self,
@@ -169,33 +169,35 @@ class ComponentAdaptation(Protocol):
 
 @dataclass(frozen=True)
 class AdaptiveComponents:
-    """Rule that adds components where the target exceeds the model, and deletes useless ones (A).
+    """Rule that adds components where the target exceeds the model, and deletes useless components (letter A).
 
     Every `add_every` iterations, one component is added at the candidate x with the greatest
 
         log p~(x)/T - max{log q(x), max_candidates log q - Delta}
 
-    where Delta takes the values of `DELTAS` in turn. The covariance of the new component is isotropic. Its entropy is
-    drawn uniformly between the weighted mean entropy of the components and the mean entropy of the initial components.
+    where Delta takes the values of `DELTAS` in turn. The covariance of the new component is isotropic. The entropy of
+    the new component is drawn uniformly between the weighted mean entropy of the components and the mean entropy of the
+    initial components.
 
     Candidates are samples from earlier iterations. If `n_prior_candidates` is positive, new samples of the initial
-    mixture are candidates too. They are the only candidates in regions that no component has reached.
+    mixture are candidates too. In regions that no component has reached, they are the only candidates.
 
-    If `n_climbing` is positive, further samples of the initial mixture are candidates after they have climbed the
-    target (`climbed`). This concerns the first twelve additions and every sixth later one. The others refine the model,
-    because the highest peak of a density may have little mass, as in a funnel.
+    If `n_climbing` is positive, further samples of the initial mixture ascend the target (`climbed`) and are then
+    candidates too. This is done for the first twelve additions and for every sixth later one. The other additions
+    refine the model instead, because the highest peak of a density may have little mass, as in a funnel.
 
-    With each addition, the `n_refined` components that can raise the ELBO most are split in two as well, along the axis
-    of their `Misfit`. Half the size of the misfit, times the weight, estimates the gain. Nothing is split for a gain of
-    `least_refinement` or less, so a target that is a mixture has no superfluous components.
+    With each addition, the `n_refined` components that can raise the ELBO most are split in two along the axis of their
+    `Misfit`. The gain is estimated by half the size of the misfit, multiplied by the weight. Components with a gain of
+    `least_refinement` or less are not split, so that a target that is a mixture does not lead to superfluous
+    components.
 
-    Deletion looks at the last `delete_after` iterations, and at the iterations before them that the smoothing with a
-    Gaussian kernel needs. A component is deleted if two conditions hold in this window:
+    Deletion depends on a window of iterations: the last `delete_after` iterations, and the earlier iterations that the
+    smoothing with a Gaussian kernel needs. A component is deleted if two conditions are true in this window:
 
     - Neither its weight nor its deserved weight was above 1e-6.
-    - Its smoothed log deserved weight has closed at most 0.4 of its gap to the greatest one.
+    - Its smoothed log deserved weight has closed at most 0.4 of the gap to the greatest one.
 
-    With a fixed number of components (E) there are neither additions nor splits nor deletions.
+    If the number of components is fixed (letter E), there are no additions, splits or deletions.
     """
 
     config: ComponentAdaptationConfig
@@ -214,7 +216,7 @@ class AdaptiveComponents:
         return max(2, delete_after + len(smoothing_kernel(delete_after)))
 
     def n_climbing(self, n_components: int, iteration: int) -> int:
-        number = iteration // max(1, self.config.add_every)  # of the addition, from 1
+        number = iteration // max(1, self.config.add_every)  # number of the addition, counted from 1
         explores = number <= N_EXPLORING or number % len(DELTAS) == 0
         return self.config.n_climbing if explores and self._adds(n_components, iteration) else 0
 
@@ -222,7 +224,8 @@ class AdaptiveComponents:
         return self.config.n_prior_candidates if self._adds(n_components, iteration) else 0
 
     def n_refined(self, n_components: int, iteration: int) -> int:
-        number = min(self.config.n_refined, self.config.max_components - n_components - 1)  # an addition follows
+        # one place is left for the addition that follows
+        number = min(self.config.n_refined, self.config.max_components - n_components - 1)
         return number if self._adds(n_components, iteration) else 0
 
     def __call__(
@@ -245,7 +248,7 @@ class AdaptiveComponents:
         return mixture
 
     def _unless_fixed(self, n_iterations: int) -> int:
-        """Return a number of iterations, or 0, which means never, if the number of components is fixed."""
+        """Return the given number of iterations, or 0 (never) if the number of components is fixed."""
         return 0 if self.config.rule == "fixed" else n_iterations
 
     def _adds(self, n_components: int, iteration: int) -> bool:
@@ -254,7 +257,7 @@ class AdaptiveComponents:
         return regular and n_components < self.config.max_components
 
     def useless(self, history: ComponentHistory) -> Tensor:
-        """Return which components are useless, (n_components,) of bool; at least one is not."""
+        """Return which components are useless, (n_components,) of bool. At least one component is always useful."""
         known = torch.isfinite(history.rewards).all(0)
         deserved = torch.log_softmax(history.rewards.nan_to_num(-torch.inf), -1)
         greatest = torch.maximum(history.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
@@ -283,9 +286,9 @@ class AdaptiveComponents:
         )
 
     def _refined(self, mixture: Mixture, misfit: Misfit, n_components: int) -> Mixture:
-        """Split at most `n_components` components, those that can raise the ELBO most, along the axes of their misfit.
+        """Split at most `n_components` components along the axes of their misfit.
 
-        The halves have unknown (NaN) rewards.
+        The components that can raise the ELBO most are chosen. The rewards of the halves are unknown (NaN).
         """
         gain = 0.5 * mixture.log_weights.exp() * misfit.size
         n_split = min(n_components, int((gain > self.config.least_refinement).sum()))
@@ -304,9 +307,10 @@ class AdaptiveComponents:
 
 
 def smoothing_kernel(delete_after: int) -> Tensor:
-    """Return the weights of a Gaussian kernel that smooths rewards over iterations, (width,); they sum to one.
+    """Return the weights of a Gaussian kernel that smooths rewards over iterations, (width,).
 
-    Its standard deviation is delete_after/8, and its width is about two thirds of `delete_after`.
+    The weights sum to one. The standard deviation is delete_after/8, and the width is about two thirds of
+    `delete_after`.
     """
     half = max(1, delete_after // 3)
     place = torch.arange(-half, half, dtype=torch.float64)

@@ -1,14 +1,14 @@
 """Search for maxima of the target, which become candidates for new components.
 
-A new component is placed where the target exceeds the model most. In many dimensions no random sample is near a mode,
-so that all samples look alike, and several components reach the same mode. Samples that have climbed the log density
-first show which modes the model lacks. This costs a small fraction of the evaluations that a superfluous component
-takes.
+A new component is placed where the target exceeds the model most. In many dimensions, random samples are not near a
+mode, so that all samples look alike, and several components reach the same mode. Samples that first ascend the log
+density show which modes the model lacks. The ascent needs only a small fraction of the evaluations that a superfluous
+component needs.
 
-`climbed` is L-BFGS (Nocedal and Wright 2006, algorithm 7.4) for many starting points at once, with a line search that
+`climbed` runs L-BFGS (Nocedal and Wright 2006, algorithm 7.4) for many starting points at once, with a line search that
 only shortens steps.
 
-A high maximum can be so narrow that it has no mass: the highest density of Neal's funnel is there. `log_masses` are the
+A high maximum can be so narrow that it has hardly any mass, as at the tip of Neal's funnel. `log_masses` computes the
 integrals of Laplace approximations, which show whether a component at a maximum could improve the ELBO.
 """
 
@@ -22,25 +22,26 @@ from torch import Tensor
 from eim_ros.learning.gmmvi.samples import Evaluated
 from eim_ros.learning.target import TargetDensity
 
-N_ROUNDS = 150  # largest number of evaluations per sample; half of them suffice for most
-MEMORY = 8  # pairs of steps and changes of the gradient that approximate the Hessian
-SUFFICIENT = 1e-4  # a step must raise the log density by this share of the linear prediction
-SHORTENING = 0.25  # factor of a step that does not suffice
-LEAST_RISE = 1e-6  # [nat]; a sample whose predicted gain is less has arrived
-SAME_MAXIMUM = 1e-3  # maximum difference of samples that reached the same maximum, [nat] and relative distance
-NEWTON_GAIN = 1.0  # [nat]
-DIFFERENCE = 1e-5  # distance of the points whose gradients give the Hessian, relative to the coordinates
-NEAR = 0.01  # maximum distance of these points in standard deviations of the Laplace approximation
+N_ROUNDS = 150  # maximum number of evaluations per sample; most samples need at most half of them
+MEMORY = 8  # number of steps, with their changes of the gradient, that approximate the Hessian
+SUFFICIENT = 1e-4  # minimum rise of the log density in a step, as a share of the linear prediction
+SHORTENING = 0.25  # factor by which an insufficient step is shortened
+LEAST_RISE = 1e-6  # [nat], a sample with a smaller predicted rise has reached its maximum
+# Samples have reached the same maximum if their log densities [nat] and their relative positions differ by less.
+SAME_MAXIMUM = 1e-3
+NEWTON_GAIN = 1.0  # [nat], maximum predicted gain of a Newton step at a maximum
+DIFFERENCE = 1e-5  # distance between points for finite differences of the gradient, relative to the coordinates
+NEAR = 0.01  # maximum distance between these points, in standard deviations of the Laplace approximation
 
 
 def maxima(
     target: TargetDensity,  # target with a gradient
     context: Tensor,  # (n_samples, n_context)
     sample: Tensor,  # (n_samples, n_dims)
-    # Log of the smallest mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
+    # Log of the minimum mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
     least_mass: float,
 ) -> tuple[Evaluated, int]:
-    """Return maxima above samples that have enough mass, each only once, and the number of evaluations."""
+    """Return the different maxima with sufficient mass that samples reach, and the number of evaluations."""
     top, value, n_evaluations = climbed(target, context, sample)
     if least_mass > -math.inf:
         index = torch.isfinite(value).nonzero().flatten()
@@ -55,16 +56,16 @@ def maxima(
 
 
 def most_evaluations(n_dims: int) -> int:
-    """Return the largest number of evaluations that `maxima` takes per sample."""
+    """Return the maximum number of evaluations that `maxima` needs per sample."""
     return N_ROUNDS + 2 * n_dims + 1
 
 
 def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Move samples (n, n_dims) uphill towards maxima of the log density, each at its context (n, n_context).
+    """Move samples (n, n_dims) with contexts (n, n_context) uphill towards maxima of the log density.
 
-    Steps to points where the target is not finite are shortened. Return the best points, and the log densities (n,)
-    there [nat], which are not finite for a sample that began outside the support. Also return the number of evaluations
-    of the target, at most `N_ROUNDS` per sample.
+    Steps to points where the target is not finite are shortened. The results are the best points, their log densities
+    (n,) [nat], and the number of evaluations of the target, which is at most `N_ROUNDS` per sample. If a sample began
+    outside the support, its log density is not finite.
     """
     value, gradient = target.log_prob_and_gradient(context, sample)
     n_evaluations = len(sample)
@@ -74,7 +75,7 @@ def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Ten
     active = torch.isfinite(value) & torch.isfinite(gradient).all(-1)
     for _ in range(N_ROUNDS - 1):
         slope = (gradient * direction).sum(-1)
-        active = active & (length * slope > LEAST_RISE)  # False for NaN
+        active = active & (length * slope > LEAST_RISE)  # a comparison with NaN is False
         index = active.nonzero().flatten()
         if not len(index):
             break
@@ -98,12 +99,13 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
     """Return the logs of the integrals of Laplace approximations at samples, and the number of evaluations.
 
     The approximation at a maximum with value f and Hessian -H of the log density is exp(f) sqrt((2 pi)^d / det H) times
-    a normal density. A sample is not a maximum if H is not positive definite or a Newton step would gain more than
-    `NEWTON_GAIN`. It has no mass.
+    a normal density. A sample does not count as a maximum, and has no mass, if H is not positive definite or a Newton
+    step would gain more than `NEWTON_GAIN`.
 
-    H is computed from differences of gradients, at points that are nearer if the density is narrow. That takes at most
-    2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples (n, n_dims) that are no
-    maxima, and infinity where a difference is not finite, as at a bound of the support. Contexts are (n, n_context).
+    H is computed from finite differences of gradients. The points of these differences are nearer if the density is
+    narrow. This takes at most 2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples
+    (n, n_dims) that are not maxima, and infinity if a difference is not finite, as at a bound of the support. The
+    contexts have the shape (n, n_context).
     """
     n_dims, n_evaluations = sample.shape[1], len(sample)
     value, gradient = target.log_prob_and_gradient(context, sample)
@@ -132,10 +134,11 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
 
 
 def _direction(gradient: Tensor, steps: Tensor, changes: Tensor) -> Tensor:
-    """Return the product of the inverse Hessian of -log p~ and the gradients (n, n_dims), by the two-loop recursion.
+    """Return the product of the inverse Hessian of -log p~ and the gradients (n, n_dims) by the two-loop recursion.
 
-    The memory (MEMORY, n, n_dims) holds the newest pairs last. Pairs without positive curvature are ignored. If the
-    newest pair has none, the direction is the gradient, twice as long as the last step.
+    The newest pairs are the last ones in the memory (MEMORY, n, n_dims). Pairs without positive curvature are ignored.
+    If the newest pair does not have positive curvature, the direction is that of the gradient, and its length is twice
+    that of the last step.
     """
     products = (steps * changes).sum(-1, keepdim=True)
     is_curved = products > 1e-12 * steps.norm(dim=-1, keepdim=True) * changes.norm(dim=-1, keepdim=True)

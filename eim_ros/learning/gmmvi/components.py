@@ -6,9 +6,10 @@ U diag(lambda) U', every update (`updates.py`) consists of one number a and one 
 
     Sigma <- L U diag(1/a) U' L',   mu <- mu + L U m
 
-`gaussians.py` has full and diagonal covariances; a diagonal one has a diagonal curvature and U = I. `experts.py` has
-linear experts, whose means are linear in features of the context. Samples are then rows [x, y] of a sample and its
-context, the slope is a matrix, and m has one column per feature. A mixture without contexts has one feature, 1.
+`gaussians.py` contains components with full and with diagonal covariances. A diagonal covariance has a diagonal
+curvature and U = I. `experts.py` contains linear experts, whose means are linear in features of the context. Their
+samples are rows [x, y] of a sample and its context, the slope is a matrix, and m has one column per feature. A mixture
+without contexts has a single feature, the constant 1.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-CHUNK_ELEMENTS = 262_144  # densities per block, small enough to stay in cache
+CHUNK_ELEMENTS = 262_144  # number of densities per block, which fit into the cache
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
-LARGEST_ENTRY = 1e30  # far above the entropy, and its square is far from an overflow
-LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
+LARGEST_ENTRY = 1e30  # far above any entropy, and its square is far from overflowing
+LEAST_LOG_WEIGHT = -69.07  # log of the minimum weight 1e-30, from which a component can recover
 ComponentsT = TypeVar("ComponentsT", bound="Components")
-RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
-ENOUGH = 2.0  # effective samples required per unknown of a regression
-ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits
+RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; it affects only directions without data
+ENOUGH = 2.0  # number of effective samples that a regression needs per unknown
+# Minimum standard deviation relative to the mean. Below it, samples have fewer than six significant digits.
+ROUNDING = 1e-10
 
 
 class LogDensities(Protocol):
@@ -72,7 +74,7 @@ class HasDensities(Protocol):
 
 
 class Snapshot(HasDensities, Protocol):
-    """Past densities of components, stored because their samples may be reused."""
+    """Past densities of components, which are stored because their samples may be reused."""
 
     def take(self: SnapshotT, index: Tensor) -> SnapshotT:
         """Return a subset of the components by their indices (n,) in ascending order, with unchanged densities."""
@@ -105,13 +107,13 @@ def _log_density_chunks(components: HasDensities, sample: Tensor) -> Iterator[Te
 class NaturalGradient:
     """Natural gradient of E[R] for every component, in the component's own coordinates."""
 
-    # (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances: Gamma, symmetric, possibly
-    # indefinite
+    # Gamma, (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances. It is symmetric and may
+    # be indefinite.
     curvature: Tensor
     slope: Tensor  # (n_components, n_dims, n_features), gamma
 
     def where(self, chosen: Tensor, other: NaturalGradient) -> NaturalGradient:
-        """Return these gradients for the components in the mask `chosen` (n_components,), and the others elsewhere."""
+        """Return these gradients for the components in the mask `chosen` (n_components,), and `other` for the rest."""
         pairs = ((self.curvature, other.curvature), (self.slope, other.slope))
         curvature, slope = (torch.where(chosen.reshape(-1, *[1] * (one.dim() - 1)), one, two) for one, two in pairs)
         return NaturalGradient(curvature, slope)
@@ -121,14 +123,15 @@ class NaturalGradient:
 class Spectrum:
     """Natural gradient in the eigenbasis of its curvature."""
 
-    curvature: Tensor  # (n_components, n_dims), lambda, the eigenvalues of Gamma
-    slope: Tensor  # (n_components, n_dims, n_features), U' gamma
-    basis: Tensor | None = None  # (n_components, n_dims, n_dims), U; None for the identity
+    curvature: Tensor  # lambda, (n_components, n_dims), the eigenvalues of Gamma
+    slope: Tensor  # U' gamma, (n_components, n_dims, n_features)
+    basis: Tensor | None = None  # U, (n_components, n_dims, n_dims), or None for the identity
 
     def bounded(self) -> Spectrum:
-        """Return the same directions with entries of at most 1e30, so that squares and multipliers do not overflow.
+        """Return the same directions with entries of at most 1e30, so that their squares do not overflow.
 
-        An update within a trust region then depends on the direction only, because the entropy is negligible.
+        For such large entries, the entropy is negligible, and an update within a trust region depends only on the
+        direction.
         """
         largest = torch.maximum(self.curvature.abs().amax(-1), self.slope.abs().amax((-2, -1)))
         scale = (LARGEST_ENTRY / largest).clamp_max(1.0)  # NaN for components without a gradient
@@ -137,11 +140,11 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Covariance F of the part of grad R that is not linear, for every component, in the component's own coordinates.
+    """Covariance F of the non-linear part of grad R for every component, in the component's own coordinates.
 
-    F is zero if R is quadratic around a component; updates follow R there, without a split. If a component has
+    F is zero if R is quadratic around a component, so that updates can follow R without a split. If a component has
     converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Half of this variance is
-    the KL that remains, to second order in R.
+    the remaining KL, up to second order in R.
     """
 
     size: Tensor  # (n_components,), trace of F
@@ -150,27 +153,27 @@ class Misfit:
 
 @dataclass(frozen=True)
 class WeightStep:
-    """Step log w' = old log w + reward R + constant."""
+    """Step of the log weights, log w' = old log w + reward R + constant."""
 
     reward: Tensor  # (), factor of the rewards
     old: float = 1.0  # factor of the old log weights
 
     def followed(self, log_weights: Tensor, reward: Tensor) -> Tensor:
-        """Return the new log weights, given the old ones and rewards, both (..., n_components)."""
+        """Return the new log weights, given the old log weights and rewards, both (..., n_components)."""
         return normalised(self.old * log_weights + self.reward * reward)
 
 
 def normalised(log_weights: Tensor) -> Tensor:
-    """Normalise log weights so that the weights sum to one and, up to rounding, none is below the minimum."""
+    """Normalise log weights so that the weights sum to one and, up to rounding, are not below the minimum."""
     log_weights = torch.log_softmax(log_weights, -1).clamp_min(LEAST_LOG_WEIGHT)
     return torch.log_softmax(log_weights, -1)
 
 
 class Components(Protocol):
-    """Gaussian components of one kind; immutable.
+    """Immutable Gaussian components of one kind.
 
-    Samples are rows of width n_dims + n_context, the coordinates of the sample first. Densities are relative to the
-    density of the contexts, log q(o|y)/q(o) + log N(x|o, y); see `ContextGate`.
+    Samples are rows of width n_dims + n_context, which begin with the coordinates of the sample. Densities are relative
+    to the density of the contexts, log q(o|y)/q(o) + log N(x|o, y); see `ContextGate`.
     """
 
     @property
@@ -200,20 +203,20 @@ class Components(Protocol):
         """Return the prepared log densities and scores."""
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw `counts` (n_components,) samples from the components.
+        """Draw samples from the components, whose numbers are `counts` (n_components,).
 
-        Return the samples (n, width) and their components (n,).
+        The result contains the samples (n, width) and their components (n,).
         """
 
     def whiten(self, sample: Tensor) -> Tensor:
-        """Return rows (n_components, n_samples, width) as own coordinates y and features u of the context."""
+        """Convert rows (n_components, n_samples, width) to own coordinates y and features u of the context."""
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
-        """Return the products x_a g_b that determine a curvature, (n_samples, n_products), of rows (n_samples, ...)."""
+        """Return the products x_a g_b of rows, which determine a curvature, (n_samples, n_products)."""
 
     def stein_gradient(
         self,
-        offset: Tensor,  # (width,), origin of the samples; the products are those of x - offset
+        offset: Tensor,  # (width,), origin of the samples, so that the products are those of x - offset
         moment: Tensor,  # (n_components, n_products), mean of `products(x - offset, grad R)` under every component
         slope: Tensor,  # (n_components, n_dims), mean of grad R
     ) -> NaturalGradient:
@@ -222,7 +225,7 @@ class Components(Protocol):
     def regressed_gradient(
         self,
         offset: Tensor,  # (width,), origin of the samples
-        # each (n_components, n_products), means of `products` of x - offset and grad R, and of x - offset with itself
+        # means of `products` of x - offset with grad R and with itself, (n_components, n_products) each
         moments: tuple[Tensor, Tensor],
         mean: Tensor,  # (n_components, width), mean of x - offset
         slope: Tensor,  # (n_components, n_dims), mean of grad R
@@ -231,21 +234,21 @@ class Components(Protocol):
 
     def misfit(
         self,
-        # also the mean of `products` of grad R with itself
+        # moments of `regressed_gradient`, followed by the mean of `products` of grad R with itself
         moments: tuple[Tensor, Tensor, Tensor],
         mean: Tensor,  # (n_components, width), mean of x - offset
         slope: Tensor,  # (n_components, n_dims), mean of grad R
         effective_samples: Tensor,  # (n_components,)
     ) -> Misfit:
-        """Compute the misfit, which is zero with fewer than `ENOUGH` effective samples per dimension."""
+        """Compute the misfit. It is zero if there are fewer than `ENOUGH` effective samples per dimension."""
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:
-        """Return the products y_a y_b, a <= b, of a quadratic function, (..., n_products), for y (..., width)."""
+        """Return the products y_a y_b with a <= b, (..., n_products), for y (..., width)."""
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         """Compute the natural gradient of a quadratic function.
 
-        `coefficients` (n_components, ...) belong to the quadratic features, `slope` to y.
+        `coefficients` (n_components, ...) are those of the quadratic features, and `slope` contains those of y.
         """
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
@@ -254,17 +257,17 @@ class Components(Protocol):
     def moved(
         self: ComponentsT, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[ComponentsT, Tensor]:
-        """Apply the update a, m (see the top of this file); return the components and a mask of the moved ones.
+        """Apply the update a, m, which the top of this file defines. Return the components and a mask.
 
-        A component is left unchanged if its step is not accepted, or if its new parameters are not finite or lost in
-        rounding. The mask has the shape (n_components,).
+        The mask (n_components,) is true for components that moved. A component is left unchanged if its step is not
+        accepted, if its new parameters are not finite, or if rounding errors would dominate its samples.
         """
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
         """Return a subset of the components by their indices (n,), with unchanged densities."""
 
     def snapshot(self) -> Snapshot:
-        """Return the current densities, to be stored."""
+        """Return the current densities in a form that can be stored."""
 
     def at(self: ComponentsT, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ComponentsT]:
         """Return the log weights log q(o) and the components at other contexts (n_contexts, n_context)."""
@@ -287,24 +290,24 @@ class Components(Protocol):
     def reweighted(
         self: ComponentsT, log_weights: Tensor, reward: Tensor, step: WeightStep
     ) -> tuple[Tensor, ComponentsT]:
-        """Take a step of the weights along rewards (n_components, n_features); return log weights and components."""
+        """Take a step of the weights along rewards (n_components, n_features). Return log weights and components."""
 
     def without(self: ComponentsT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ComponentsT]:
-        """Keep only the components with the indices `kept` (n,); return log weights and components."""
+        """Keep only the components with the indices `kept` (n,). Return log weights and components."""
 
     def with_addition(
         self: ComponentsT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ComponentsT]:
-        """Append a component with covariance `variance` I at a row (width,); return log weights and components."""
+        """Append a component with covariance `variance` I at a row (width,). Return log weights and components."""
 
     def with_halves(
         self: ComponentsT, log_weights: Tensor, whole: Tensor, split: Tensor, share: float, axis: Tensor
     ) -> tuple[Tensor, ComponentsT]:
-        """Split the components `split` in two and append them to the components `whole`; both are given by indices.
+        """Split the components with the indices `split` in two, and append the halves to the components `whole`.
 
-        The halves have the means mu +- sqrt(share) L u. The unit vectors u are the rows of `axis` (n_split, n_dims).
-        Together the halves keep the mean and covariance of the component. All first halves come before all second
-        halves.
+        The halves have the means mu +- sqrt(share) L u, where the unit vectors u are the rows of `axis` (n_split,
+        n_dims). Together, the halves keep the mean and covariance of the component. All first halves come before all
+        second halves.
         """
 
     def tensors(self) -> dict[str, Tensor]:
@@ -313,7 +316,7 @@ class Components(Protocol):
 
 @dataclass(frozen=True)
 class ConstantWeights(ABC):
-    """Base class of components of a mixture without contexts, whose fields have a row for each component."""
+    """Base class of components without contexts. Each field has a row for each component."""
 
     means: Tensor  # (n_components, n_dims)
 
@@ -333,7 +336,7 @@ class ConstantWeights(ABC):
 
     @abstractmethod
     def halved(self, share: float, axis: Tensor) -> tuple[Tensor, Self]:
-        """Return offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
+        """Return the offsets (n_components, n_dims) of the halves from the means, and the narrower components."""
 
     @property
     def n_components(self) -> int:
@@ -395,9 +398,10 @@ class ConstantWeights(ABC):
 
 
 class FullCovariances(ABC):
-    """Parts shared by components with full covariances, as a mixin for kinds of `Components`.
+    """Mixin class with the methods that all components with full covariances share.
 
-    Rows [x, y] become [v, u] in a component's own coordinates, so that the slope has a column for 1 and each of u.
+    In a component's own coordinates, rows [x, y] become [v, u]. The slope has one column for the constant 1 and one for
+    each feature in u.
     """
 
     if TYPE_CHECKING:
@@ -405,7 +409,7 @@ class FullCovariances(ABC):
         @property
         def scale_trils(self) -> Tensor: ...
 
-    ridge: ClassVar[float] = RIDGE  # of the regression of grad R
+    ridge: ClassVar[float] = RIDGE  # ridge of the regression of grad R
 
     @property
     @abstractmethod
@@ -462,7 +466,7 @@ class FullCovariances(ABC):
         return _gradient(slopes, slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes)
 
     def _own_covariances(self, cross: Tensor, square: Tensor, mean: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the covariances of [v, u] with L' grad R and with itself, from the moments of `regressed_gradient`."""
+        """Return the covariances of [v, u] with L' grad R and with itself; see `regressed_gradient`."""
         width, column, row = mean.shape[-1], mean.unsqueeze(-1), slope.unsqueeze(-2)
         of_gradient = self.to_own @ (cross.reshape(-1, width, slope.shape[-1]) - column * row) @ self.scale_trils
         return of_gradient, self.to_own @ (square.reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
@@ -477,7 +481,7 @@ class FullCovariances(ABC):
         return NaturalGradient(-whole[:, :n_dims, :n_dims], on_features)
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        """Return the curvatures and slopes in the eigenbasis; the eigenvalues of a non-finite curvature are NaN."""
+        """Return the natural gradient in the eigenbasis. The eigenvalues of a non-finite curvature are NaN."""
         finite = torch.isfinite(gradient.curvature).all(-1).all(-1)
         eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], gradient.curvature, 0.0))
         return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ gradient.slope, basis)
@@ -488,7 +492,7 @@ class FullCovariances(ABC):
 
 
 def _gradient(own: Tensor, intercept: Tensor) -> NaturalGradient:
-    """Return the gradient from E[[v, u] grad' L], (n_components, width, n_dims), and E[grad' L], (..., 1, n_dims)."""
+    """Return the gradient, given E[[v, u] grad' L], (n_components, width, n_dims), and E[grad' L], (..., 1, n_dims)."""
     hessian, on_features = own.split([own.shape[-1], own.shape[-2] - own.shape[-1]], -2)
     return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
 
@@ -500,7 +504,7 @@ def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> T
 
 
 def unpadded(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first `counts` rows of each component, (n, width), and the component of each row.
+    """Return the first `counts` rows of each component, (n, width), and the component of each row, (n,).
 
     `rows` have the shape (n_components, largest count, width).
     """
@@ -511,10 +515,10 @@ def unpadded(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def representable(means: Tensor, scales: Tensor) -> Tensor:
-    """Return a mask (n_components,) of the components that are wide enough to be sampled without loss to rounding.
+    """Return a mask (n_components,) of the components that are wide enough to be sampled accurately.
 
-    A component is too narrow if its width is tiny relative to its distance from zero. Its samples would have almost no
-    density under the component itself, and the ELBO would be unbounded. Means and scales have the shape (n_components,
-    n_dims). The scales are the diagonals of the Cholesky factors.
+    A component is too narrow if its width is tiny relative to its distance from zero. Because of rounding, its samples
+    would have almost no density under the component itself, and the ELBO would be unbounded. Means and scales have the
+    shape (n_components, n_dims). The scales are the diagonals of the Cholesky factors.
     """
     return (scales > ROUNDING * means.abs()).all(-1)

@@ -1,13 +1,13 @@
-"""Linear experts with a softmax gating as components: x = W y + w + L v, with weight q(o|y).
+"""Components that are linear experts with a softmax gating: x = W y + w + L v with weight q(o|y).
 
 The mean of a component is K f, with a matrix K and the features f = [1, u] of its contexts (`ContextGate`). The noise v
 is N(0, I), and E[f f'] is the identity. The natural gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L
 and the slope L' E[gradient R f']. The rules of a mixture apply, with a row of K for each coordinate of the mean. In
-terms of the precision Q and the matrix K of an expert this is (compare thesis 4.2.2)
+terms of the precision Q and the matrix K of an expert, the direct update is (compare thesis 4.2.2)
 
     Q' = Q + beta G,    (Q K)' = Q K + beta (G K + E[gradient R f'] E[f f']^-1),    G = -E[hessian R]
 
-The reward of a component is regressed on its features too. The logits of the gating then move along the natural
+The reward of a component is also regressed on the features. The logits of the gating then move along the natural
 gradient of the gating (`with_common_rest`). Log densities are relative to the density of the contexts: log q(o|y)/q(o)
 + log N(x|o, y).
 """
@@ -43,15 +43,16 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.learning.models.standardisation import Standardisation
 
-BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
-SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
+BATCH = ("experts", "own", "whole")  # names of the parts of a batch in a checkpoint
+# ridge of the slopes of rewards, multiplied by the number of features and divided by the effective sample size
+SCARCITY = 3.0
 
 
 class ExpertDensities:
-    """Log densities of the experts and their scores in the samples.
+    """Log densities of the experts, and their gradients with respect to the samples.
 
-    With many components they are one matrix product with the products of the coordinates; otherwise they are computed
-    from the whitened residuals.
+    For many components, they are computed by one matrix product with the products of the coordinates. For few
+    components, they are computed from the whitened residuals.
     """
 
     def __init__(self, experts: LinearExperts, gate: ContextGate) -> None:
@@ -107,9 +108,9 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`."""
+    """Densities of experts from several iterations, each with its gating at that time, as a `Snapshot`."""
 
-    # for each iteration: the experts, V and v - log q(o) of their gates as a gating, and the complete gating
+    # For each iteration: the experts, a gating with their V and v - log q(o), and the complete gating.
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]
 
     @classmethod
@@ -133,7 +134,7 @@ class PastExperts:
         return torch.cat(parts, -1)
 
     def take(self, index: Tensor) -> PastExperts:
-        """Return a subset of the components by their indices (n,), ascending."""
+        """Return a subset of the components by their indices (n,) in ascending order."""
         batches, first = [], 0
         for experts, own, whole in self.batches:
             mine = index[(index >= first) & (index < first + experts.n_components)] - first
@@ -155,7 +156,7 @@ class PastExperts:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> PastExperts:
-        """Build the snapshot from named parameters; the inverse of `tensors`."""
+        """Rebuild the snapshot from the named parameters that `tensors` returned."""
         n_batches = 1 + max((int(name.split(".")[0]) for name in tensors), default=-1)
         parts = [{part: tensors_of(f"{n}.{part}.", tensors) for part in BATCH} for n in range(n_batches)]
         return cls(
@@ -168,7 +169,7 @@ class PastExperts:
 
 @dataclass(frozen=True)
 class ExpertComponents(FullCovariances):
-    """Linear experts with a softmax gating as `Components`; log weights are log q(o), given by the gate."""
+    """Linear experts with a softmax gating as `Components`. The log weights are log q(o), which the gate determines."""
 
     experts: LinearExperts
     gate: ContextGate
@@ -247,7 +248,7 @@ class ExpertComponents(FullCovariances):
         return self.gate.log_probs
 
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
-        """Regress R on the features by least squares, with a ridge on the slopes; then apply `with_common_rest`."""
+        """Regress R on the features by least squares with a ridge on the slopes, and then apply `with_common_rest`."""
         middle, n_context = self.gate.context.mean(0), self.n_context
         local, column = sample[:, self.n_dims :] - middle, value.unsqueeze(-1)
         means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
@@ -282,10 +283,10 @@ class ExpertComponents(FullCovariances):
     def with_addition(
         self, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ExpertComponents]:
-        """Append an expert; see `Components.with_addition`.
+        """Append an expert, as described in `Components.with_addition`.
 
-        It gets the slope of the component that is most likely at the row, and the gate weights of the component that is
-        most probable in its context.
+        The new expert gets the slope of the component that is most likely at the row, and the gate weights of the
+        component that is most probable in the row's context.
         """
         sample, context = place[: self.n_dims], place[self.n_dims :]
         log_gate = self.gate.gating(context.unsqueeze(0))[0]
@@ -323,7 +324,7 @@ class ExpertComponents(FullCovariances):
         return {**self.experts.tensors(), "gate_weights": self.gate.weights, "gate_biases": self.gate.biases}
 
     def _gated(self, weights: Tensor, biases: Tensor, experts: LinearExperts) -> tuple[Tensor, ExpertComponents]:
-        """Replace the gating, and centre its logits; no component gets less than the minimum weight."""
+        """Replace the gating and centre its logits. Weights below the minimum weight are raised to it."""
         biases = biases - torch.logsumexp(biases, 0)
         gate = ContextGate(weights - weights.mean(0), biases, self.gate.context)
         lacking = (LEAST_LOG_WEIGHT - gate.log_mass).clamp_min(0.0)

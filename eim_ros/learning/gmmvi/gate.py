@@ -2,12 +2,12 @@
 
     q(o|y) = softmax(V y + v)_o,   q(o) = E_y q(o|y),   p(y|o) = p(y) q(o|y)/q(o)
 
-Here p(y) is uniform over the given contexts. A mixture of experts is thus a mixture of densities of contexts and
-samples, q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y). The update rules of a mixture therefore apply. Relative to p(y), the
-log density of a component is log q(o|y)/q(o) + log N(x|o, y).
+Here p(y) is uniform over the given contexts. A mixture of experts is thus a mixture of joint densities of contexts and
+samples, q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y), so the update rules of a mixture apply. Relative to p(y), the log
+density of a component is log q(o|y)/q(o) + log N(x|o, y).
 
-Linear functions of the context use a component's own features [1, u] with y = m_o + T_o u. Here m_o and T_o T_o' are
-the mean and covariance of p(y|o), so the second moments of the features under p(y|o) are the identity.
+Linear functions of the context use the features [1, u] of each component, with y = m_o + T_o u. Here m_o and T_o T_o'
+are the mean and covariance of p(y|o), so the matrix of second moments of the features under p(y|o) is the identity.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from torch import Tensor
 
 from eim_ros.learning.models.linear import SoftmaxGating
 
-CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
-RIDGE = 1e-6  # relative to the variances of the contexts; needed for constant columns and single contexts
+CHUNK_ELEMENTS = 262_144  # number of probabilities per block, which fit into the cache
+RIDGE = 1e-6  # relative to the variances of the contexts; it is needed for constant columns and single contexts
 N_CONTEXTS = 2000  # approximate number of contexts at which the Fisher matrix is evaluated
-DAMPING = 0.01  # added to the Fisher matrix, in units of a component's probability
+DAMPING = 0.01  # damping of the Fisher matrix, in units of a component's probability
 N_STEPS = 10  # number of steps of conjugate gradients
 
 
 @dataclass(frozen=True)
 class ContextGate:
-    """Some or all components of a softmax gating, with the contexts of an iteration."""
+    """All components of a softmax gating, or some of them, with the contexts of an iteration."""
 
     weights: Tensor  # (n_components, n_context), V
     biases: Tensor  # (n_components,), v
     context: Tensor  # (n_contexts, n_context)
-    whole: SoftmaxGating | None = None  # gating with all components, if these are only some of them
+    whole: SoftmaxGating | None = None  # gating with all components, if this object contains only some of them
 
     @property
     def n_context(self) -> int:
@@ -49,19 +49,19 @@ class ContextGate:
 
     @cached_property
     def log_probs(self) -> Tensor:
-        """log q(o|y) at the contexts [nat], (n_contexts, n_components)."""
+        """Values log q(o|y) at the contexts [nat], (n_contexts, n_components)."""
         if self.whole is None:
             return SoftmaxGating(self.weights, self.biases)(self.context)
         return self._logits(self.context) - log_normaliser(self.whole, self.context).unsqueeze(-1)
 
     @cached_property
     def log_mass(self) -> Tensor:
-        """log q(o) [nat], (n_components,)."""
+        """Values log q(o) [nat], (n_components,)."""
         return torch.logsumexp(self.log_probs, 0) - math.log(len(self.context))
 
     @cached_property
     def shares(self) -> Tensor:
-        """p(y|o) of the contexts, (n_contexts, n_components)."""
+        """Probabilities p(y|o) of the contexts, (n_contexts, n_components)."""
         return torch.softmax(self.log_probs, 0)
 
     @cached_property
@@ -103,7 +103,7 @@ class ContextGate:
         return torch.cat([weights, intercept - (weights * center).sum(-1, keepdim=True)], -1)
 
     def moments(self, ratios: Tensor, context: Tensor, values: Tensor) -> Tensor:
-        """Return sums over contexts of values times q(o|y)/q(o) times the features, (n_components, n_context + 1).
+        """Return the sums of values times q(o|y)/q(o) times features over the contexts, (n_components, n_context + 1).
 
         The ratios q(o|y)/q(o) have the shape (n_samples, n_components) and belong to contexts (n_samples, n_context).
         The values have the shape of the ratios, or (n_samples, 1) if all components share them.
@@ -157,7 +157,7 @@ def log_normaliser(gating: SoftmaxGating, context: Tensor) -> Tensor:
 
 def with_common_rest(
     gate: ContextGate,
-    fitted: Tensor,  # (n_components, n_context + 1), r, coefficients of the features of each component
+    fitted: Tensor,  # r, (n_components, n_context + 1), coefficients of the features of each component
     context: Tensor,  # (n_samples, n_context), contexts of the samples
     value: Tensor,  # (n_samples,), R [nat] at the samples
     share: Tensor,  # (n_samples,), weights of the samples for the mixture
@@ -167,8 +167,8 @@ def with_common_rest(
 ) -> Tensor:
     """Compute the natural gradient rho of the gating from linear fits r of the rewards.
 
-    The gradient of E_y sum_o q(o|y) R_o(y) in the coefficients of the features f_o, and the Fisher matrix times
-    coefficients rho, both divided by q(o), are
+    The gradient g of E_y sum_o q(o|y) R_o(y) with respect to the coefficients of the features f_o, and the product of
+    the Fisher matrix F with coefficients rho, both divided by q(o), are
 
         g_o = E_o[(R_o(y) - R(y)) f_o],                   R(y) = sum_o q(o|y) R_o(y)
         (F rho)_o = E_o[(rho_o'f_o - rho(y)) f_o],        rho(y) = sum_o q(o|y) rho_o'f_o
@@ -177,8 +177,8 @@ def with_common_rest(
 
         rho = r + d,    F d = -E_o[n(y) f_o],    n(y) = sum_o q(o|y) (R_o(y) - r_o'f_o(y)).
 
-    The residual n contains what linear functions cannot represent, for example contexts that are hard for all
-    components. Without d, each component would take its own linear part of this residual as an advantage. The system
+    The residual n contains what linear functions cannot represent, for example that some contexts are hard for all
+    components. Without d, each component would treat its own linear part of this residual as an advantage. The system
     for d is solved by conjugate gradients, which need only products of F with vectors.
     """
     probs = gate.log_prob(context).exp()  # q(o|y)/q(o)
@@ -188,7 +188,8 @@ def with_common_rest(
     rest = share * (value - mean)
     rest = rest - share * (rest.sum() / share.sum())
     right = gate.moments(probs, context, rest.unsqueeze(-1))
-    damping = DAMPING + fitted.shape[1] / n_effective.unsqueeze(-1)  # damps components with few effective samples
+    # more damping for components with few effective samples
+    damping = DAMPING + fitted.shape[1] / n_effective.unsqueeze(-1)
     every = max(1, len(gate.context) // N_CONTEXTS)
     places, ratios = gate.context[::every], gate.log_probs[::every].exp() / mass.squeeze(-1)
 
@@ -202,7 +203,7 @@ def with_common_rest(
 
 
 def _conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor, mass: Tensor, n_steps: int) -> Tensor:
-    """Solve product(d) = right, where the product is symmetric in the metric of the masses (n_components, 1)."""
+    """Solve product(d) = right for d, where the product is symmetric in the metric of the masses (n_components, 1)."""
     solution, residual = torch.zeros_like(right), right
     direction, size = residual, (mass * residual.square()).sum()
     for _ in range(n_steps):

@@ -1,6 +1,6 @@
 """Gaussian components of a mixture without contexts.
 
-Full covariances are parameterised by lower Cholesky factors, diagonal ones by standard deviations.
+Full covariances are parameterised by lower Cholesky factors, and diagonal covariances by standard deviations.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from eim_ros.learning.models.gaussian import LOG_TWO_PI, log_normaliser
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 
-# Products of the coordinates are faster if there are at least as many components as dimensions, within these limits.
+# Products of the coordinates are faster than residuals if there are at least as many components as dimensions, at least
+# this many components, and at most this many dimensions.
 FEW_COMPONENTS = 6
 MANY_DIMS = 64
 
 
 @dataclass(frozen=True)
 class FullComponents(ConstantWeights, FullCovariances):
-    """Components with full covariances; see `Components`."""
+    """Components with full covariances, which satisfy the Protocol `Components`."""
 
     scale_trils: Tensor  # (n_components, n_dims, n_dims)
 
@@ -84,20 +85,21 @@ class FullComponents(ConstantWeights, FullCovariances):
 def moved_by(
     scale_trils: Tensor, spectrum: Spectrum, precision: Tensor, shift: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return new Cholesky factors, steps (n_components, n_dims, n_features) of the means, and a mask of usable ones."""
+    """Return new Cholesky factors, steps of the means, and a mask of the components with a usable update."""
     assert spectrum.basis is not None
     stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
     factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
-    factors = factors.contiguous()  # as a checkpoint restores them, because products depend on the layout
+    # a checkpoint restores contiguous tensors, and the layout changes how products are rounded
+    factors = factors.contiguous()
     step = scale_trils @ (spectrum.basis @ shift)
     finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
     return factors, step, (info == 0) & finite
 
 
 def halved(scale_trils: Tensor, share: float, axis: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the offsets (n_components, n_dims) of the halves of components, and their Cholesky factors.
+    """Return the offsets (n_components, n_dims) of the halves of components, and the Cholesky factors of the halves.
 
-    The two halves of a component have the means mu + offset and mu - offset. See `Components.with_halves`.
+    The two halves of a component have the means mu + offset and mu - offset; see `Components.with_halves`.
     """
     identity = torch.eye(axis.shape[-1], dtype=axis.dtype, device=axis.device)
     narrowed = identity - share * axis.unsqueeze(-1) * axis.unsqueeze(-2)
@@ -106,7 +108,7 @@ def halved(scale_trils: Tensor, share: float, axis: Tensor) -> tuple[Tensor, Ten
 
 
 class _Forms:
-    """Densities as one matrix product with the products of the coordinates; see `QuadraticForms`."""
+    """Densities, computed by one matrix product with the products of the coordinates (`QuadraticForms`)."""
 
     def __init__(self, components: FullComponents) -> None:
         self._center = components.means.mean(0)  # avoids cancellation far from the origin
@@ -128,7 +130,7 @@ class _Forms:
 
 
 class _Residuals:
-    """Densities from the whitened residuals, for few components or many dimensions."""
+    """Densities, computed from the whitened residuals, for few components or many dimensions."""
 
     def __init__(self, components: FullComponents) -> None:
         self._rows = components.whitening.flatten(0, 1)
@@ -156,7 +158,7 @@ class _Residuals:
 
 @dataclass(frozen=True)
 class DiagonalComponents(ConstantWeights):
-    """Components with diagonal covariances; see `Components`."""
+    """Components with diagonal covariances, which satisfy the Protocol `Components`."""
 
     scales: Tensor  # (n_components, n_dims), standard deviations, > 0
 
@@ -230,7 +232,7 @@ class DiagonalComponents(ConstantWeights):
 
 
 class _Densities:
-    """Densities as one matrix product with the samples and their squares, centred at the mean of the components."""
+    """Densities, computed by one matrix product with the centred samples and their squares."""
 
     def __init__(self, components: DiagonalComponents) -> None:
         self._center = components.means.mean(0)

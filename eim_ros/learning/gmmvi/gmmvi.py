@@ -1,7 +1,7 @@
-"""Gaussian mixture variational inference by natural gradients: VIPS, iBayes-GMM and all combinations of their parts.
+"""Variational inference with Gaussian mixtures by natural gradients: VIPS, iBayes-GMM and combinations of their parts.
 
-The ELBO E_q[log p~ - log q] of a Gaussian mixture q is maximised by natural-gradient steps. The components and the
-weights are all updated independently. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
+Natural-gradient steps maximise the ELBO E_q[log p~ - log q] of a Gaussian mixture q. All components and the weights are
+updated independently of each other. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
 natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
 
 With contexts y, the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is averaged over
@@ -29,9 +29,10 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.target import Target, TargetDensity, n_dims_of, target_density
 
-N_CHECKED = 200  # samples at which the target is checked before a fit
-WIDTHS = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the climbing samples if the scale of the target is not known
-N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
+N_CHECKED = 200  # number of samples at which the target is checked before a fit
+# factors by which ascending samples are scaled if the scale of the target is not known
+WIDTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+N_COMPONENTS = 10  # default number, if neither the settings nor the target specify one
 
 
 class GMMVI(Learner[GMMVIConfig, GMMVIState]):
@@ -40,14 +41,14 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density, not necessarily normalised, of samples (n, n_dims). If `fit` is given contexts (n, n_context), it
-        is a function of contexts and samples. A target without a method `score` is differentiated automatically if
-        gradients are needed. A target with a method `minibatch(generator)` is replaced in each iteration by the result
-        of that method. A target with a method `at(iteration)` is annealed; see `target_density`.
+        Log density of samples (n, n_dims), which need not be normalised. If `fit` is given contexts (n, n_context), the
+        target is a function of contexts and samples. A target without a method `score` is differentiated automatically
+        if gradients are needed. If the target has a method `minibatch(generator)`, each iteration uses the result of
+        this method instead. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
         If omitted, all settings have their default values.
     modules : Modules, optional
-        Custom modules; by default those chosen in the settings.
+        Custom modules. By default, the settings choose the modules.
     n_dims : int, optional
         Dimension of the samples, if the target is a function and `fit` is not given a start.
     seed : int
@@ -60,11 +61,12 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     The data of `fit` are None for a mixture, or contexts (n, n_context) for a mixture of experts. All contexts are
     equally likely.
 
-    An initial model of a conditional fit may be a Gaussian mixture; its components then start independent of the
-    contexts. Diagonal covariances are taken from the variances of the initial model. Without an initial model, `fit`
-    calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise it calls
-    `random_start` with `n_dims`, which a target may also have as an attribute `n_dims` or `event_shape`. The scale of
-    the target is then unknown, so some samples climb from up to a hundred times farther away than the start.
+    The initial model of a conditional fit may be a Gaussian mixture, whose components then do not depend on the
+    contexts at first. If covariances are diagonal, they start from the variances of the initial model. Without an
+    initial model, `fit` calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`.
+    Otherwise, it calls `random_start` with `n_dims`, which may also be an attribute `n_dims` or `event_shape` of the
+    target. The scale of the target is then unknown, so some samples ascend from points that are up to a hundred times
+    farther away than the start.
 
     The status of the result is
 
@@ -75,9 +77,9 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     The history contains these values for each iteration, computed before its update:
 
     - `elbo` and `elbo_standard_error`: the objective E[log p] + T H(q) [nat].
-    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It replaces `elbo` if the
-      target is not finite at some samples.
-    - `outside`: the probability of these samples, if there are any.
+    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It is recorded instead of
+      `elbo` if the target is not finite at some samples.
+    - `outside`: the probability that the target is not finite at a sample, if there are such samples.
     - `evaluations`: number of evaluations of the target.
     - `n_components`, `added` and `deleted`: numbers of components.
     - `updated`: fraction of the components whose update was accepted.
@@ -85,12 +87,15 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     `fit` raises these errors:
 
     - `ConfigurationError` if the maximum number of evaluations is too small for one iteration, or if diagonal
-      covariances are requested for experts. The constructor raises it if the target has another dimension than
-      `n_dims`.
-    - `DataError` if the contexts are not a matrix of finite numbers, or do not have the columns of the initial model.
-    - `DistributionError` if the initial model is not a mixture, is not linear, or has other dimensions than the target.
+      covariances are requested for experts. The constructor raises it if `n_dims` differs from the dimension of the
+      target.
+    - `DataError` if the contexts are not a matrix of finite numbers, or differ from the initial model in the number of
+      columns.
+    - `DistributionError` if the initial model is not a mixture, is not linear, or differs from the target in its
+      dimensions.
     - `DistributionError` if the target returns a shape other than (n,), is NaN or plus infinity at samples of the
-      initial model, or is finite at none of them. Also if it cannot be differentiated but gradients are needed.
+      initial model, or is not finite at any of them. This error is also raised if the target cannot be differentiated
+      although gradients are needed.
 
     Examples
     --------
@@ -103,7 +108,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     >>> sorted(round(mean) for mean in result.means.flatten().tolist())
     [-2, 2]
 
-    A function needs the number of dimensions:
+    If the target is a function, give the number of dimensions:
 
     >>> result = GMMVI(lambda x: -0.5 * ((x - 1.0) ** 2).sum(-1), n_dims=2, n_components=1, **fixed).fit()
     >>> [round(mean, 3) for mean in result.means[0].tolist()]
@@ -129,7 +134,9 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         known = n_dims_of(target)
         self.n_dims = known if n_dims is None else checked_whole(n_dims, 1, "n_dims")
         if known is not None and self.n_dims != known:
-            raise ConfigurationError(f"n_dims is {n_dims}, but the target has {known} dimensions", n_dims)
+            raise ConfigurationError(
+                f"n_dims is {n_dims}, but the target has {known} dimensions; leave n_dims out", n_dims
+            )
         self.modules = modules or Modules.of(self.config)
 
     def prepare(
@@ -144,8 +151,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         if algorithm.exhausted(state):
             needed = self.modules.samples.n_new(first.n_components)
             raise ConfigurationError(
-                f"max_evaluations {self.config.max_evaluations} is less than the {needed} evaluations of one "
-                "iteration; raise it, or lower n_samples or n_components",
+                f"max_evaluations is {self.config.max_evaluations}, but one iteration needs {needed} evaluations; "
+                "raise max_evaluations, or lower n_samples or n_components",
                 self.config.max_evaluations,
             )
         _check(target, first, places, differentiable=self.modules.natural_gradient.needs_gradient)
@@ -165,20 +172,27 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
                 raise DistributionError(
-                    "the dimension of the target is not known: give it, as in GMMVI(target, n_dims=2), or a start, "
-                    f"as in fit(start=random_start(n_dims=2, n_components={config.n_components or N_COMPONENTS}))",
+                    "the dimension of the target is not known; give it, as in GMMVI(target, n_dims=2), or give a "
+                    "start, as in fit(start=random_start(n_dims=2, "
+                    f"n_components={config.n_components or N_COMPONENTS}))",
                     self.target,
                 )
         if not isinstance(initial, MixtureOfExperts):
             expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
-            raise DistributionError(f"the start has {initial.n_dims} dimensions, but the target has {n_dims}", n_dims)
+            raise DistributionError(
+                f"the start has {initial.n_dims} dimensions, but the target has {n_dims}; give a start with the "
+                "dimensions of the target",
+                n_dims,
+            )
         model = initial if isinstance(initial, MixtureOfExperts) else MixtureOfExperts.from_mixture(initial)
         model = model.to(dtype=torch.float64, device=generator.device)
         if model.n_context == n_context:
             return model
         if isinstance(initial, MixtureOfExperts):
-            raise DataError(f"the start has {model.n_context} context columns, but {n_context} are given", n_context)
+            raise DataError(
+                f"the start needs contexts with {model.n_context} columns, got {n_context} columns", n_context
+            )
         return _independent_of(model, n_context)
 
     def _first_state(self, start: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> GMMVIState:
@@ -210,7 +224,7 @@ def random_start(
     scale: float | Tensor = 1.0,
     generator: torch.Generator | None = None,
 ) -> GaussianMixture:
-    """Return components of equal weight and equal diagonal covariance, with means drawn from N(0, spread^2).
+    """Return a mixture of components with equal weights and covariances, and means drawn from N(0, spread^2).
 
     Parameters
     ----------
@@ -247,22 +261,23 @@ def _independent_of(model: MixtureOfExperts, n_context: int) -> MixtureOfExperts
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
-    """Reject a target that is not finite at the start, or that has no gradient although one is needed."""
-    fixed = torch.Generator(device=start.device).manual_seed(0)  # does not advance the generator of the fit
+    """Raise `DistributionError` if the target is not finite at the start, or lacks a gradient that is needed."""
+    # a separate generator, so that the check does not change the fit
+    fixed = torch.Generator(device=start.device).manual_seed(0)
     context = context[torch.randint(len(context), (N_CHECKED,), generator=fixed, device=fixed.device)]
     sample = start.sample(context, fixed)
     log_prob = target.log_prob(context, sample)
     wrong = log_prob.isnan() | (log_prob == torch.inf)
     if bool(wrong.any()):
         raise DistributionError(
-            f"the target's log density is NaN or plus infinity at {int(wrong.sum())} of {N_CHECKED} samples of the "
-            "start; it must be a number, or minus infinity where the density is zero",
+            f"the log density of the target is NaN or plus infinity at {int(wrong.sum())} of {N_CHECKED} samples of "
+            "the start; return a number, or minus infinity where the density is zero",
             sample[wrong][0],
         )
     if not bool(torch.isfinite(log_prob).any()):
         raise DistributionError(
-            f"the target's log density is finite at none of {N_CHECKED} samples of the start; give one that overlaps "
-            "with the target's support"
+            f"the log density of the target is not finite at any of {N_CHECKED} samples of the start; give a start "
+            "that overlaps with the support of the target"
         )
     if differentiable:
         target.gradient(context[:1], sample[:1])

@@ -1,13 +1,13 @@
 """Rewards, importance weights, and estimates of the natural gradients of E[R] (Arenz et al. 2023, section 3.2).
 
-The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background z(x) = sum_c (n_c/N) N(x; c), where
+The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background density z(x) = sum_c (n_c/N) N(x; c). Here
 component c, of this or an earlier iteration, drew n_c of the N samples. For component o, a sample has the importance
-weight N(x|o)/z(x), self-normalised by default. All densities of samples under components are computed once, because
-model, background and importance weights are sums and ratios of the same exponentials.
+weight N(x|o)/z(x), which is self-normalised by default. The model, the background and the importance weights are sums
+and ratios of the same exponentials, so all densities of samples under components are computed only once.
 
 Examples
 --------
-Estimate natural gradients in three ways; only `More` works without a gradient of the target:
+Estimate natural gradients in three ways. Only `More` works without a gradient of the target:
 
 >>> import torch
 >>> from dataclasses import replace
@@ -39,26 +39,29 @@ from eim_ros.learning.gmmvi.samples import Selection
 from eim_ros.learning.gmmvi.weights import ImportanceWeights, OwnWeights, SampleWeights, WeightBlock, column_sums
 from eim_ros.learning.target import with_floor
 
-LEAST_LOG_DENSITY = -300.0  # relative to the greatest density at a sample; exp is slow where it underflows
-LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below it, they are recomputed in logs
-MANY_COMPONENTS = 128  # with at least this many components, those far from a block of samples are skipped
-N_NEIGHBOURS = 32  # number of consecutive samples in such a block
-GRADIENT_CHUNK_ELEMENTS = 4_194_304  # size of the feature matrix of a regression, per block
-MOST_COEFFICIENTS = 16_384  # maximum for a quadratic function; about six matrices of 2 GiB each exist at a time
+# relative to the greatest density at a sample; high enough that exp does not underflow, which would be slow
+LEAST_LOG_DENSITY = -300.0
+LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below this value, they are recomputed from their logs
+MANY_COMPONENTS = 128  # with at least this many components, components far from a block of samples are skipped
+N_NEIGHBOURS = 32  # number of consecutive samples in a block
+GRADIENT_CHUNK_ELEMENTS = 4_194_304  # number of entries of the feature matrix of a regression, per block
+# maximum number of coefficients of a quadratic function, for which about six matrices of 2 GiB exist at a time
+MOST_COEFFICIENTS = 16_384
 
 
 @dataclass(frozen=True)
 class LogRatio:
-    """R at the samples of an iteration."""
+    """Values and gradients of R at the samples of an iteration, with the weights of the samples."""
 
     sample: Tensor  # (n_samples, width)
-    value: Tensor  # (n_samples,), R [nat]; a finite value replaces it where the target is not finite, see `log_ratio`
-    gradient: Tensor | None  # (n_samples, n_dims), gradient of R; zero where the target or its gradient is not finite
-    finite: Tensor  # (n_samples,) of bool, whether the target is finite, and its gradient if there is one
+    value: Tensor  # (n_samples,), R [nat]; where the target is not finite, a finite value replaces it, see `log_ratio`
+    # (n_samples, n_dims), gradient of R, which is zero where the target or its gradient is not finite
+    gradient: Tensor | None
+    finite: Tensor  # (n_samples,) of bool, whether the target and its gradient, if there is one, are finite
     weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:
-        """Return E_o[R|y] [nat] as coefficients of the features, (n_components, n_features); E_o[R] comes first."""
+        """Return E_o[R|y] [nat] as coefficients of the features, (n_components, n_features), starting with E_o[R]."""
         return components.reward(self.sample, self.value, self.weights)
 
     def moment(self, components: Components, one: Tensor, two: Tensor) -> Tensor:
@@ -70,7 +73,7 @@ class LogRatio:
         return self.weights.means(lambda rows: components.products(one[rows], two[rows]), n_products)
 
     def misfit(self, components: Components) -> Misfit:
-        """Return the part of grad R that is not linear, which shows where a component should be split."""
+        """Return the non-linear part of grad R, which shows where a component should be split."""
         assert self.gradient is not None
         local, gradient = self.sample - components.center, self.gradient
         pairs = (local, gradient), (local, local), (gradient, gradient)
@@ -89,14 +92,14 @@ def log_ratio(
     log_weights: Tensor,  # (n_components,)
     selection: Selection,
     temperature: float,  # T, weight of the entropy relative to the log density of the target
-    # where the target is not finite, its log density is at least this much below the least finite one [nat]
+    # Where the target is not finite, its log density is set to at least this much below the smallest finite one [nat].
     outside_penalty: float,
     *,
-    # whether importance weights are divided by their sum, instead of the number of samples
+    # whether importance weights are divided by their sum instead of the number of samples
     self_normalised: bool = True,
     own_samples: bool = False,  # whether each component uses only the new samples that it drew itself
 ) -> LogRatio:
-    """Compute R and the importance weights, and the gradient of R if the gradient of the target is known."""
+    """Compute R, the importance weights, and the gradient of R if the gradient of the target is known."""
     sample, gradient = selection.sample, selection.gradient
     log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
     n_samples = len(sample)
@@ -154,9 +157,9 @@ def _evaluate(
 
 
 def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """Yield blocks of (n_samples, n_components) without negligible components: first row, log densities, components.
+    """Yield blocks of rows without negligible components, as first row, log densities and components.
 
-    The components are None if a block contains all of them.
+    `relative` has the shape (n_samples, n_components). The components are None if a block contains all of them.
     """
     if relative.shape[1] < MANY_COMPONENTS:
         yield 0, relative, None
@@ -178,15 +181,15 @@ class GradientEstimator(Protocol):
         """Whether the rule needs the gradient of the target."""
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
-        """Estimate the natural gradients; those that cannot be estimated are NaN.
+        """Estimate the natural gradients. Gradients that cannot be estimated are NaN.
 
-        Rules with a regression on values use the ridges (n_components,).
+        Rules that fit a regression to values use the ridges (n_components,).
         """
 
 
 @dataclass(frozen=True)
 class Stein:
-    """First-order estimate by Stein's lemma (S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
+    """First-order estimate by Stein's lemma (letter S): g = E[grad R], E[hessian R] = sym(P E[(x - mu) grad R'])."""
 
     needs_gradient = True
 
@@ -200,10 +203,11 @@ class Stein:
 
 @dataclass(frozen=True)
 class Regression:
-    """First-order estimate by a linear least-squares fit to grad R at the samples (L, not in Arenz et al. 2023).
+    """First-order estimate by a linear least-squares fit to grad R at the samples (letter L).
 
-    The noise of Stein's estimate depends on the number of samples only. The noise of this fit comes from its residuals,
-    so it is exact if R is quadratic. Components with too few samples use Stein's lemma.
+    This estimate is not in Arenz et al. (2023). The noise of Stein's estimate depends only on the number of samples.
+    The noise of this fit comes from its residuals, so the fit is exact if R is quadratic. For components with too few
+    samples, Stein's lemma is used.
     """
 
     needs_gradient = True
@@ -225,11 +229,12 @@ class Regression:
 
 @dataclass(frozen=True)
 class More:
-    """Zero-order estimate by a quadratic fit to the values of R with weighted ridge regression (Z).
+    """Zero-order estimate by a quadratic fit to the values of R with weighted ridge regression (letter Z).
 
-    This is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x - mu);
-    the constant is not penalised. Samples with negligible weight for a component are omitted from its regression. The
-    number of features is limited to 16384, which allows 179 dimensions, or 8191 with diagonal covariances.
+    This is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x - mu).
+    The ridge does not penalise the constant. Samples with a negligible weight for a component are omitted from its
+    regression. The number of features is limited to 16384, which allows 179 dimensions, or 8191 dimensions with
+    diagonal covariances.
     """
 
     needs_gradient = False
@@ -250,15 +255,15 @@ class More:
 def _n_features(components: Components, sample: Tensor) -> int:
     """Return the number of coefficients of a quadratic function.
 
-    Raise `ConfigurationError` if the matrices of the regression would not fit into memory.
+    If the matrices of the regression would not fit into memory, `ConfigurationError` is raised.
     """
     width = sample.shape[-1]
     n_features = components.quadratic_features(sample).shape[-1] + width + 1
     if n_features > MOST_COEFFICIENTS:
         raise ConfigurationError(
-            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression "
-            f"would take {48e-9 * n_features**2:.0f} GB; give the target a gradient and take natural_gradient='stein', "
-            "or take covariance='diagonal'",
+            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression would "
+            f"need {48e-9 * n_features**2:.0f} GB of memory; give the target a gradient and set "
+            "natural_gradient='stein', or set covariance='diagonal'",
             width,
         )
     return n_features
@@ -267,14 +272,14 @@ def _n_features(components: Components, sample: Tensor) -> int:
 def _regressed(
     components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
 ) -> NaturalGradient:
-    """Fit values (k, n) at samples (k, n, width) by weighted ridge regression, for k components at once."""
+    """Fit values (k, n) at samples (k, n, width) by weighted ridge regression for k components at once."""
     whitened = components.whiten(sample)
     features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
     weighted = features * weights.unsqueeze(-1)
     gram = weighted.mT @ features
     penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
     penalty[:, -1] = 0.0
-    # The constant is not penalised, so centring does not change the fit, but it avoids cancellation.
+    # The constant is not penalised, so centring does not change the fit. It avoids cancellation.
     center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
     moment = weighted.mT @ (value - center).unsqueeze(-1)
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))

@@ -2,11 +2,11 @@
 
     R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
 
-For mixtures of experts these are log densities given the context, and expectations include the contexts
+For mixtures of experts, these are log densities given the context, and expectations include the contexts
 (`ExpertComponents`). All rules of an iteration use the same samples and the densities of the same mixture.
 
 A target that is not finite everywhere, for example because of hard bounds, has no gradient outside its support.
-Components that reach outside follow the values of R instead, which penalise samples there.
+Components that reach outside the support follow the values of R instead, which penalise samples there.
 """
 
 from __future__ import annotations
@@ -67,18 +67,19 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
-SHARE_OF_CLIMB = 0.01  # maximum share of bounded evaluations that samples take to climb before an addition
-# -log of the share of the mass below which a maximum is not a candidate [nat]. Half a nat per dimension is added,
-# because the Laplace approximation of a t distribution with two degrees of freedom lacks 0.45.
+SHARE_OF_CLIMB = 0.01  # maximum share of max_evaluations that one group of ascending samples may use
+# A maximum is not a candidate if the log of its share of the mass is below minus this value [nat]. Half a nat per
+# dimension is added, because the Laplace approximation underestimates the log mass of a t distribution with two degrees
+# of freedom by about 0.45 nat per dimension.
 NEGLIGIBLE_MASS = 10.0
-NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
-REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
+NOTICED = 1e-6  # a component follows values of R if a greater share of its samples is outside the support of the target
+REGIONS = ("trust-region", "entropy-bounded")  # kinds of updates whose step size is a bound on the KL
 
 
 def natural_gradient(
     estimator: GradientEstimator, components: Components, ratio: LogRatio, ridge: Tensor
 ) -> NaturalGradient:
-    """Estimate the natural gradients; components that reach outside the support of the target use values of R."""
+    """Estimate the natural gradients, from values of R for components that reach outside the support of the target."""
     gradient = estimator(components, ratio, ridge)
     if not estimator.needs_gradient or bool(ratio.finite.all()):
         return gradient
@@ -89,7 +90,7 @@ def natural_gradient(
 
 @dataclass(frozen=True)
 class Modules:
-    """One choice for each of the seven modules; custom objects that satisfy the Protocols can replace them.
+    """One choice for each of the seven modules. Custom objects that satisfy the Protocols can replace them.
 
     Examples
     --------
@@ -155,13 +156,13 @@ def _step_size(config: ComponentStepConfig, default: float) -> StepSize:
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
     """Return the log weights and components of a linear model at contexts (n_contexts, n_context).
 
-    The contexts have no columns for a mixture. The covariance is "full", or "diagonal" for components without contexts,
-    which keeps only the variances.
+    For a mixture, the contexts have no columns. The covariance is "full" or "diagonal". The latter keeps only the
+    variances, and is available only for components without contexts.
     """
     gating, experts = linear_parts(model)
     if model.n_context > 0:
         if covariance == "diagonal":
-            raise ConfigurationError("mixtures with contexts need full covariances", covariance)
+            raise ConfigurationError("mixtures with contexts need full covariances; set covariance to full", covariance)
         components = ExpertComponents(experts, ContextGate(gating.weights, gating.biases, context))
         return components.gate.log_mass, components
     log_weights = gating(context[:1])[0]
@@ -181,7 +182,7 @@ def restored(components: dict[str, Tensor], earlier: dict[str, Tensor], context:
 
 @dataclass(frozen=True)
 class GMMVIState:
-    """State of `GMMVI`; each step modifies the generator and the reservoir of the database in place.
+    """State of `GMMVI`. Each step modifies the generator and the reservoir of the database in place.
 
     Attributes
     ----------
@@ -190,7 +191,7 @@ class GMMVIState:
     weight_step : Tensor (1,)
         Step size of the last update of the weights.
     elbo : Tensor (2,)
-        E_q[R] [nat] of the last two iterations, the newest last; NaN if there are none yet.
+        E_q[R] [nat] of the last two iterations, the newest last. NaN means that there was no such iteration yet.
     first_entropy : float
         Mean entropy of the initial components [nat].
     evaluations, last_evaluations : int
@@ -241,9 +242,10 @@ class GMMVIState:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Inference for one target, as an `Algorithm`; the contexts (n, n_context) have no columns for a mixture.
+    """GMMVI for one target, in the form of an `Algorithm`.
 
-    `widths` are factors of the samples that climb. They are all 1 unless the initial model is only a guess.
+    The contexts (n, n_context) have no columns for a mixture. `widths` are the factors by which ascending samples are
+    scaled. They are all 1 unless the initial model is only a guess.
     """
 
     config: GMMVIConfig
@@ -293,10 +295,10 @@ class Iteration:
     def _updated(
         self, mixture: Mixture, ratio: LogRatio, state: GMMVIState
     ) -> tuple[GMMVIState, Misfit | None, Tensor, Tensor]:
-        """Update the components of the mixture and its weights.
+        """Update the components and the weights of the mixture.
 
-        Return the state with the new mixture, the misfit of the old components if some may be split, a mask of the
-        components that moved, and the rewards of the old ones, both (n_components,).
+        The results are the state with the new mixture, the misfit of the old components if some may be split, a mask
+        (n_components,) of the components that moved, and the rewards (n_components,) of the old components.
         """
         config, modules, components, log_weights = self.config, self.modules, mixture.components, mixture.log_weights
         rewards = ratio.reward(components)
@@ -323,7 +325,7 @@ class Iteration:
         return dataclasses.replace(state, mixture=mixture, weight_step=weight_step, elbo=elbo), misfit, moved, reward
 
     def _adapted(self, state: GMMVIState, target: TargetDensity, misfit: Misfit | None) -> tuple[Mixture, int]:
-        """Add and delete components after an iteration; return the mixture and the iteration's evaluations."""
+        """Add and delete components after an iteration. Return the mixture and the number of evaluations."""
         n_before, generator = state.evaluations + state.last_evaluations, state.generator
         prior, n_from_start = self._from_start(
             target, state.mixture.components.n_components, state.iteration, n_before, float(state.elbo[1]), generator
@@ -368,16 +370,18 @@ class Iteration:
         window, sizes = self.config.plateau_window, history.column("n_components")
         adaptation = self.config.adaptation
         if window > 0 and sizes and adaptation.grows and sizes[-1] < adaptation.max_components:
-            window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))  # twice this tries each Delta
+            # two windows are long enough to try each Delta
+            window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))
             if adaptation.n_climbing > 0 and len(sizes) < window + N_EXPLORING * adaptation.add_every:
-                return False  # candidates that climbed may find modes even after a plateau
+                return False  # ascending candidates may find modes even after a plateau
         return on_plateau(history, window, restricted=True)
 
     def exhausted(self, state: GMMVIState) -> bool:
         """Return whether another iteration could exceed the maximum number of evaluations of the target."""
         bound, rule = self.config.max_evaluations, self.modules.samples
         needed = rule.n_new(state.mixture.components.n_components)
-        if len(state.database.recent):  # reuse saves evaluations; the last iteration shows how many are needed
+        # reused samples save evaluations, so the number of the last iteration is a better estimate
+        if len(state.database.recent):
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
@@ -391,11 +395,12 @@ class Iteration:
         elbo: float,
         generator: torch.Generator,
     ) -> tuple[Evaluated | None, int]:
-        """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested.
+        """Draw and evaluate the requested samples from the initial model, as candidates for an addition.
 
-        The last ones climb the target. If the number of evaluations is bounded, their number is reduced until a climb
-        takes at most `SHARE_OF_CLIMB` of the bound. `n_before` is the number of evaluations so far, `elbo` the current
-        bound of the log evidence [nat]. Return the candidates, and the number of their evaluations.
+        The last part of the samples ascends the target. If the number of evaluations is limited, fewer samples ascend,
+        so that their ascent takes at most `SHARE_OF_CLIMB` of the limit. `n_before` is the number of evaluations so
+        far, and `elbo` is the current lower bound of the log evidence [nat]. The results are the candidates and the
+        number of evaluations.
         """
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
         n_climbing = self.modules.adaptation.n_climbing(n_components, iteration)
@@ -413,13 +418,13 @@ class Iteration:
         context = self.context[place]
         sample = self.start.sample(context, generator)
         parts, n_evaluations = [], n_prior
-        if n_prior > 0:  # distributions of torch refuse to evaluate no samples
+        if n_prior > 0:  # distributions of torch cannot evaluate an empty batch
             drawn = torch.cat([sample[:n_prior], context[:n_prior]], -1)
             parts.append(Evaluated(drawn, target.log_prob(context[:n_prior], sample[:n_prior]), None))
         if n_climbing > 0:
             widths = sample.new_tensor(self.widths)[torch.arange(n_climbing) % len(self.widths)]
             sample[n_prior:] *= widths.unsqueeze(-1)
-            # `elbo` is a bound of the mean over all contexts
+            # `elbo` bounds only the mean over all contexts, so it is used only if there is a single context
             least_mass = elbo - NEGLIGIBLE_MASS - 0.5 * sample.shape[1] if len(self.context) == 1 else -math.inf
             tops, n_of_climb = maxima(target, context[n_prior:], sample[n_prior:], least_mass)
             parts.append(tops)

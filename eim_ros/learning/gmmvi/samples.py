@@ -1,10 +1,11 @@
-"""Samples of an iteration, drawn or reused, and the bounded memory of earlier samples.
+"""Samples of an iteration, which are drawn or reused, and a memory of earlier samples with limited size.
 
-An iteration first takes the newest samples of earlier iterations, with importance weights. It then draws new ones to
-reach the desired effective sample size, from the mixture or from each component (Arenz et al. 2023, section 3.1).
+An iteration first reuses the newest samples of earlier iterations, with importance weights. It then draws new samples
+from the mixture or from each component, until the desired effective sample size is reached (Arenz et al. 2023, section
+3.1).
 
-`SampleDatabase` stores two sets of samples. The newest ones may be reused, so the components that drew them are stored
-too. A uniformly random subset of all samples so far provides candidates for the means of new components.
+`SampleDatabase` stores two sets of samples. The newest samples may be reused, so the components that drew them are
+stored too. A uniformly random subset of all samples so far provides candidates for the means of new components.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Evaluated:
         return Evaluated(self.sample[first:], self.log_target[first:], gradient)
 
     def joined(self, other: Evaluated) -> Evaluated:
-        """Return the samples of both, those of `self` first."""
+        """Return the samples of both objects, those of `self` first."""
         gradient = None
         if self.gradient is not None and other.gradient is not None:
             gradient = torch.cat([self.gradient, other.gradient])
@@ -50,11 +51,12 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Selection(Evaluated):
-    """Samples of one iteration: the reused ones, followed by the new ones."""
+    """Samples of one iteration: the reused samples, followed by the new samples."""
 
     counts: Tensor  # (n_components,), number of new samples from each component
     component: Tensor  # (n_new,) of int64, component that drew each new sample
-    # (n_samples,), log of the contribution of earlier components to the background density; None if nothing is reused
+    # (n_samples,), log of the contribution of earlier components to the background density, or None without reused
+    # samples
     log_earlier: Tensor | None
 
     @property
@@ -64,20 +66,20 @@ class Selection(Evaluated):
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Uniformly random subset of all samples so far, with bounded size.
+    """Uniformly random subset of all samples so far, with limited size.
 
     Its tensors are modified in place, so only the newest state may be used.
     """
 
     sample: Tensor  # (size, width)
     log_target: Tensor  # (size,)
-    n_seen: int = 0  # Number of samples so far. If it is less than the size, the remaining rows are not yet filled.
+    n_seen: int = 0  # number of samples so far; if it is less than the size, the remaining rows are not filled yet
 
     def __len__(self) -> int:
         return min(self.n_seen, len(self.sample))
 
     def remembered(self, new: Evaluated, generator: torch.Generator) -> Reservoir:
-        """Add new samples; each replaces an old one with probability size/n_seen (Vitter's algorithm R)."""
+        """Add new samples. Each replaces an old sample with probability size/n_seen (Vitter's algorithm R)."""
         size = len(self.sample)
         n_room = min(len(new), max(0, size - self.n_seen))
         self._write(slice(self.n_seen, self.n_seen + n_room), new, slice(0, n_room))
@@ -88,11 +90,11 @@ class Reservoir:
             kept = (place < size).nonzero().flatten()
             slot, member = torch.unique(place[kept], return_inverse=True)
             last = torch.zeros_like(slot).scatter_reduce(0, member, kept, "amax", include_self=False)
-            self._write(slot, new, n_room + last)  # the later of two samples for one slot
+            self._write(slot, new, n_room + last)  # if two samples have the same slot, the later one is stored
         return dataclasses.replace(self, n_seen=self.n_seen + len(new))
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw at most `n_samples` of the stored samples; return samples and log targets."""
+        """Draw at most `n_samples` of the stored samples. Return the samples and their log targets."""
         filled = len(self)
         if n_samples >= filled:
             return self.sample[:filled], self.log_target[:filled]
@@ -150,7 +152,7 @@ class Evaluate(Protocol):
     """Callable that evaluates the target."""
 
     def __call__(self, sample: Tensor) -> Evaluated:
-        """Return the samples (n_samples, width) with their log densities, and gradients if required."""
+        """Return the samples (n_samples, width) with their log densities, and with gradients if they are needed."""
 
 
 class SampleSelection(Protocol):
@@ -170,7 +172,7 @@ class SampleSelection(Protocol):
         evaluate: Evaluate,
         generator: torch.Generator,
     ) -> Selection:
-        """Select samples, and evaluate the target at the new ones."""
+        """Select samples, and evaluate the target at the new samples."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +209,10 @@ class _Samples(ABC):
 
 
 class MixtureSamples(_Samples):
-    """Samples from the mixture (P).
+    """Rule that draws samples from the mixture (letter P).
 
-    The number of new samples is max(1, n_samples - effective sample size of the reused ones for the mixture).
+    The number of new samples is `n_samples` minus the effective sample size of the reused samples for the mixture, but
+    at least 1.
 
     Attributes
     ----------
@@ -220,7 +223,7 @@ class MixtureSamples(_Samples):
 
     Examples
     --------
-    The number of samples of a mixture does not grow with its components:
+    The number of samples from a mixture does not grow with the number of its components:
 
     >>> from eim_ros.learning.gmmvi import ComponentSamples, MixtureSamples
     >>> MixtureSamples(100).n_new(n_components=10), ComponentSamples(100).n_new(n_components=10)
@@ -240,9 +243,10 @@ class MixtureSamples(_Samples):
 
 
 class ComponentSamples(_Samples):
-    """Samples from each component (M).
+    """Rule that draws samples from each component (letter M).
 
-    The number of new samples is max(1, n_samples - effective sample size of the reused ones for the component).
+    The number of new samples of a component is `n_samples` minus the effective sample size of the reused samples for
+    this component, but at least 1.
 
     Attributes
     ----------
@@ -271,7 +275,7 @@ class ComponentSamples(_Samples):
 
 
 def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
-    """Return the log density, (n_samples,), of the mixture that the reused samples were drawn from."""
+    """Return the log density, (n_samples,), of the mixture from which the reused samples were drawn."""
     counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
     log_fractions = (counts.to(sample) / len(database.origin)).log()
     return mixture_log_prob(database.earlier, log_fractions, sample)

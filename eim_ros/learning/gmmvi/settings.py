@@ -29,13 +29,13 @@ OWN_LETTERS = {
 }
 
 ALGORITHMS = {
-    "LAMTRON": "SAMTRON with gradients by least squares: fewer samples, finer results",
-    "LEMBFBX": "the updates of known-density EIM: fixed step sizes, and bounds on the loss of entropy",
+    "LAMTRON": "SAMTRON with gradients by least squares, which needs fewer samples and gives more precise results",
+    "LEMBFBX": "the updates of EIM for a known density: fixed step sizes, and bounds on the loss of entropy",
     "SAMTRON": "the best algorithm of Arenz et al. 2023",
     "SAMTROX": "SAMTRON with a fixed step size of the weights",
     "SAMTRUX": "SAMTRON with direct updates of the weights",
     "SAMYRON": "SAMTRON with the improved Bayesian learning rule",
-    "SEPTRUX": "trust regions for a fixed number of components, samples of the mixture",
+    "SEPTRUX": "trust regions with samples of the mixture, for a fixed number of components",
     "SEPYRUX": "SEPYFUX with adaptive step sizes",
     "ZAMTRUX": "VIPS (Arenz et al. 2020), without gradients of the target",
     "SEPYFUX": "iBayes-GMM (Lin et al. 2020)",
@@ -47,19 +47,25 @@ class ComponentStepConfig(Settings):
     """Settings of the update of the components."""
 
     update: str = option(
-        "trust-region", "kind of update", choices=("direct", "iblr", "trust-region", "entropy-bounded")
+        "trust-region",
+        "kind of update of the components",
+        choices=("direct", "iblr", "trust-region", "entropy-bounded"),
     )
-    size: str = option("adaptive", "step sizes", choices=("fixed", "decaying", "adaptive"))
+    size: str = option("adaptive", "kind of step sizes", choices=("fixed", "decaying", "adaptive"))
     first: float | None = option(
         None,
-        "step size of a component's first update: a KL bound [nat] or a factor; none: 0.1 or 0.01, respectively",
+        "step size of the first update of a component, which is a KL bound [nat] or a factor; none: a KL bound of "
+        "0.1 or a factor of 0.01",
         minimum=0.0,
     )
-    smallest: float = option(1e-3, "smallest adaptive step size", minimum=0.0)
-    largest: float = option(1.0, "largest adaptive step size", minimum=0.0)
-    decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
+    smallest: float = option(1e-3, "minimum of adaptive step sizes", minimum=0.0)
+    largest: float = option(1.0, "maximum of adaptive step sizes", minimum=0.0)
+    decay_exponent: float = option(0.55, "exponent a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
     entropy_loss_bound: float = option(
-        0.05, "entropy-bounded: largest loss of a component's entropy per iteration", unit="nat", minimum=0.0
+        0.05,
+        "maximum loss of entropy of a component per iteration, for the update entropy-bounded",
+        unit="nat",
+        minimum=0.0,
     )
 
 
@@ -67,20 +73,28 @@ class ComponentStepConfig(Settings):
 class WeightStepConfig(ComponentStepConfig):
     """Settings of the update of the weights."""
 
-    update: str = option("trust-region", "kind of update", choices=("direct", "trust-region", "entropy-bounded"))
-    first: float | None = option(
-        None, "step size of the first update: a KL bound [nat] or a factor; none: 0.1 or 1, respectively", minimum=0.0
+    update: str = option(
+        "trust-region", "kind of update of the weights", choices=("direct", "trust-region", "entropy-bounded")
     )
-    smallest: float = option(1e-5, "smallest adaptive step size", minimum=0.0)
-    largest: float = option(4.0, "largest adaptive step size", minimum=0.0)
+    first: float | None = option(
+        None,
+        "step size of the first update, which is a KL bound [nat] or a factor; none: a KL bound of 0.1 or a "
+        "factor of 1",
+        minimum=0.0,
+    )
+    smallest: float = option(1e-5, "minimum of adaptive step sizes", minimum=0.0)
+    largest: float = option(4.0, "maximum of adaptive step sizes", minimum=0.0)
     entropy_loss_bound: float = option(
-        0.05, "entropy-bounded: largest loss of the weights' entropy per iteration", unit="nat", minimum=0.0
+        0.05,
+        "maximum loss of entropy of the weights per iteration, for the update entropy-bounded",
+        unit="nat",
+        minimum=0.0,
     )
 
 
 @dataclass(frozen=True)
 class RandomStartConfig(Settings):
-    """Settings of a random initial mixture, used if none is given and the target suggests none."""
+    """Settings of a random initial mixture, which is used if no start is given and the target does not suggest one."""
 
     spread: float = option(1.0, "standard deviation of the means", minimum=0.0)
     scale: float = option(1.0, "standard deviation of each component", minimum=1e-12)
@@ -88,31 +102,38 @@ class RandomStartConfig(Settings):
 
 @dataclass(frozen=True)
 class ComponentAdaptationConfig(Settings):
-    """Settings of the number of components."""
+    """Settings that control how components are added, split and deleted."""
 
-    rule: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
-    add_every: int = option(20, "iterations between additions of a component; 0: never add", minimum=0)
-    delete_after: int = option(
-        50, "iterations without use or progress after which a component is deleted; 0: never delete", minimum=0
+    rule: str = option(
+        "adaptive", "whether the number of components is fixed or adapted", choices=("fixed", "adaptive")
     )
-    max_components: int = option(1000, "largest number of components", minimum=1)
+    add_every: int = option(20, "number of iterations between additions of a component; 0: never add", minimum=0)
+    delete_after: int = option(
+        50,
+        "number of iterations without use or progress after which a component is deleted; 0: never delete",
+        minimum=0,
+    )
+    max_components: int = option(1000, "maximum number of components", minimum=1)
     n_refined: int = option(
         1,
-        "largest number of components that are split along with an addition, those that fit worst; none without "
-        "gradients",
+        "maximum number of components that are split with each addition; the components with the worst fit are "
+        "chosen; none are split without gradients",
         minimum=0,
     )
     least_refinement: float = option(
-        2e-3, "estimated gain of the ELBO that a component must exceed to be split", unit="nat", minimum=0.0
+        2e-3, "minimum estimated gain of the ELBO for which a component is split", unit="nat", minimum=0.0
     )
-    n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
+    n_candidates: int = option(
+        20_000, "number of samples of earlier iterations among which an addition chooses", minimum=0
+    )
     n_prior_candidates: int = option(
-        0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
+        0, "number of samples of the start that each addition evaluates as further candidates", minimum=0
     )
     n_climbing: int = option(
         100,
-        "samples of the start that climb the target, with up to 150 evaluations each; early additions, and every "
-        "sixth later one, choose from them too. Fewer if max_evaluations is low, and none without gradients",
+        "number of samples of the start that ascend the target with up to 150 evaluations each; they are further "
+        "candidates of early additions and of every sixth later one. If max_evaluations is low, fewer samples "
+        "ascend; without gradients, none do",
         minimum=0,
     )
 
@@ -124,15 +145,15 @@ class ComponentAdaptationConfig(Settings):
 
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
-    """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect.
+    """Settings of `GMMVI`. The defaults are those of SAMTRON. Settings of options that are not chosen have no effect.
 
-    In three respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
-    added, components are split where they fit worst, and a run stops on a plateau. Set `adaptation.n_climbing`,
-    `adaptation.n_refined` and `plateau_window` to 0 to do without.
+    The defaults go beyond the algorithms of the paper in three respects: some samples ascend the target before a
+    component is added, the components with the worst fit are split, and a run stops on a plateau. Set
+    `adaptation.n_climbing`, `adaptation.n_refined` and `plateau_window` to 0 to disable these additions.
 
     Examples
     --------
-    Settings of an algorithm by its seven-letter name, with other settings by keyword:
+    Select an algorithm by its seven-letter name, with further settings by keyword:
 
     >>> from eim_ros.learning.gmmvi import GMMVIConfig
     >>> config = GMMVIConfig.named("SEPTRUX", n_components=5)
@@ -144,38 +165,59 @@ class GMMVIConfig(Settings):
 
     natural_gradient: str = option(
         "stein",
-        "estimate of the natural gradients: first order by Stein's lemma or by a regression, or zero order",
+        "estimate of the natural gradients; stein and regression use gradients of the target, with Stein's lemma or "
+        "a linear regression; more uses only values of the target",
         choices=("stein", "regression", "more"),
     )
-    samples: str = option("component", "distribution that samples are drawn from", choices=("mixture", "component"))
-    covariance: str = option(
-        "full", "kind of covariance; diagonal is for mixtures without contexts", choices=("full", "diagonal")
+    samples: str = option(
+        "component",
+        "whether samples are drawn from the mixture or from each component",
+        choices=("mixture", "component"),
     )
-    temperature: float = option(1.0, "weight of the entropy relative to the target's log density", minimum=1e-6)
+    covariance: str = option(
+        "full",
+        "kind of covariances; diagonal is available only for mixtures without contexts",
+        choices=("full", "diagonal"),
+    )
+    temperature: float = option(
+        1.0, "weight of the model's entropy relative to the log density of the target", minimum=1e-6
+    )
     n_components: int = option(
-        0, "number of components if no initial model is given; 0: as the target suggests, or 10", minimum=0
+        0, "number of components if no start is given; 0: the number that the target suggests, or 10", minimum=0
     )
 
-    n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
+    n_iterations: int = option(1000, "maximum number of iterations", minimum=0)
     max_evaluations: int = option(
         0,
-        "maximum number of evaluations of the target; may be exceeded once if samples are reused; 0: no maximum",
+        "maximum number of evaluations of the target, which the last iteration may exceed if samples are reused; 0: "
+        "no maximum",
         minimum=0,
     )
     plateau_window: int = option(
-        100, "stop when the ELBO rises by no more than its noise over this many iterations; 0: never stop", minimum=0
+        100,
+        "number of iterations over which the ELBO must rise by more than its noise, otherwise the run stops; 0: "
+        "never stop early",
+        minimum=0,
     )
 
-    n_contexts: int = option(0, "contexts that each iteration uses, drawn at random; 0: all", minimum=0)
+    n_contexts: int = option(
+        0, "number of contexts that each iteration draws at random; 0: use all contexts", minimum=0
+    )
     n_samples: int = option(100, "desired effective sample size of each component, or of the mixture", minimum=1)
-    reuse_ratio: float = option(0.0, "samples of earlier iterations to reuse, per new sample", minimum=0.0)
-    self_normalised: bool = option(True, "divide importance weights by their sum instead of the number of samples")
-    own_samples: bool = option(False, "estimate the natural gradient of a component from its own new samples only")
-    first_ridge: float = option(1e-12, "initial and smallest ridge of the zero-order regression", minimum=0.0)
-    largest_ridge: float = option(1e-6, "largest ridge of the zero-order regression", minimum=0.0)
+    reuse_ratio: float = option(
+        0.0, "maximum number of reused samples of earlier iterations, as a multiple of n_samples", minimum=0.0
+    )
+    self_normalised: bool = option(
+        True, "whether importance weights are divided by their sum instead of the number of samples"
+    )
+    own_samples: bool = option(
+        False, "whether the natural gradient of a component is estimated only from its own new samples"
+    )
+    first_ridge: float = option(1e-12, "initial and minimum ridge of the regression on values", minimum=0.0)
+    largest_ridge: float = option(1e-6, "maximum ridge of the regression on values", minimum=0.0)
     outside_penalty: float = option(
         OUTSIDE_PENALTY,
-        "a log density that is not finite counts as the smallest finite one minus at least this",
+        "log densities that are not finite are replaced by the smallest finite one minus at least this value",
         unit="nat",
         minimum=0.0,
     )
@@ -204,7 +246,8 @@ class GMMVIConfig(Settings):
         letters = expect(word, str, "the word of an algorithm").upper()
         if len(letters) != len(LETTERS):
             raise ConfigurationError(
-                f"{word!r} does not name an algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module",
+                f"{word!r} is not the name of an algorithm; a name has {len(LETTERS)} letters, one for each module, "
+                "such as SAMTRON",
                 word,
             )
         preset: dict[str, Any] = {}
@@ -212,7 +255,7 @@ class GMMVIConfig(Settings):
             options = papers | OWN_LETTERS.get(name, {})
             if letter not in options:
                 known = ", ".join(f"{key} ({value})" for key, value in options.items())
-                raise ConfigurationError(f"letter {place} of {word!r}, for {name}, must be one of {known}", word)
+                raise ConfigurationError(f"letter {place} of {word!r} selects {name} and must be one of {known}", word)
             preset[name] = options[letter]
         return cls.from_mapping(preset).replace(**settings)
 

@@ -1,6 +1,7 @@
 """Natural-gradient updates of components and weights, and step sizes (Arenz et al. 2023, sections 3.3 to 3.5).
 
-In a component's own coordinates, in the eigenbasis of its curvature (`components.py`), with step size beta:
+In a component's own coordinates and in the eigenbasis of its curvature (`components.py`), the updates with step size
+beta are
 
     direct        P' = P + beta G,  P' mu' = P mu + beta (G mu + g)              a = 1 + beta lambda,  m = beta gamma/a
     iBLR          P' = P + beta (G + beta/2 G Sigma G),  mu' = mu + beta Sigma g
@@ -8,29 +9,31 @@ In a component's own coordinates, in the eigenbasis of its curvature (`component
     trust region  direct with beta = 1/eta, the least eta >= 1 with KL(new, old) <= step        a = 1 + lambda/eta
 
 A direct update is skipped if its precision is not positive definite. The precision of the improved Bayesian learning
-rule (iBLR) is always positive, since a = (1 + (1 + beta lambda)^2)/2. Equation 8 of the paper has r instead of g in the
-line for the mean, which is a misprint. Since R = log p~/T - log q, eta >= 1 here corresponds to eta >= T in the paper.
+rule (iBLR) is always positive definite, since a = (1 + (1 + beta lambda)^2)/2. In equation 8 of the paper, the line for
+the mean contains r instead of g, which is a misprint. Since R = log p~/T - log q, eta >= 1 here corresponds to eta >= T
+in the paper.
 
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
 averaged over contexts, so a softmax gating follows the same rule exactly.
 
-These are natural-gradient steps both on the ELBO J and on the lower bound of VIPS and EIM (Theorem 2.1, appendix E).
-With q_old the model of the E-step, the bound is
+These steps follow the natural gradient of the ELBO J, and also that of the lower bound of VIPS and EIM (Theorem 2.1,
+appendix E). If q_old is the model of the E-step, the bound is
 
     J_old(q) = sum_o w_o { E_o[log p~ - log q_old] - KL(q(x|o) || q_old(x|o)) } - KL(w || w_old)
 
-At q = q_old, the gradient of each KL is zero. That of E_q[log q] is int (grad q) log q + grad int q, and int q is 1. It
-equals the gradient of E_q[log q_old], so grad J = grad J_old. The Fisher matrix depends on q only.
+At q = q_old, the gradient of each KL is zero. The gradient of E_q[log q] is int (grad q) log q + grad int q, where the
+second term is zero because int q is 1. This equals the gradient of E_q[log q_old], so grad J = grad J_old. The Fisher
+matrix depends only on q, so the natural gradients are equal too.
 
 The same holds for the weights (appendix F). With K components, the natural parameters are log w_o/w_K, and the natural
 gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]), in which E_K[R] cancels. VIPS maximises
-sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, and obtains
+sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which gives
 
     w' ~ w^(eta/(1+eta)) exp(r)^(1/(1+eta)) = w exp(E_o[R])^(1/(1+eta)),  that is, beta = 1/(1+eta)
 
 Examples
 --------
-All updates of the components find the mean of a Gaussian target:
+Find the mean of a Gaussian target with each update of the components:
 
 >>> import torch
 >>> from dataclasses import replace
@@ -62,24 +65,25 @@ from eim_ros.learning.gmmvi.components import Spectrum, WeightStep
 from eim_ros.learning.projections.categorical import CategoricalDual
 from eim_ros.learning.projections.gaussian import solve_multipliers
 
-LARGEST_LOG = 80.0  # log of the largest multiplier
+LARGEST_LOG = 80.0  # log of the maximum multiplier
 CLOSE = 0.9  # a KL between this fraction of the bound and the bound is accepted
-AIM = 0.95  # fraction of the bound at which a trial aims
+AIM = 0.95  # fraction of the bound that a trial step aims at
 MAX_ITERATIONS = 100
 EVERY = 3  # every third step bisects the bracket
 
 
 def least_multiplier(
-    # maps multipliers (n,) to KLs (n,) [nat], decreasing; infinite or NaN where the KL does not exist
+    # decreasing function that maps multipliers (n,) to KLs (n,) [nat], which may be infinite or NaN
     kl: Callable[[Tensor], Tensor],
-    least: Tensor,  # (n,), lower end, > 0
+    least: Tensor,  # (n,), lower end of the search, > 0
     kl_bound: Tensor,  # (n,), bound on the KL [nat], > 0
 ) -> tuple[Tensor, Tensor]:
-    """Find the least multiplier >= least with kl(multiplier) <= kl_bound, by bisection of its log.
+    """Find the least multiplier >= least with kl(multiplier) <= kl_bound by bisection of its log.
 
-    The result is accurate to a tenth of the bound. For large multipliers the KL falls with their square, so a step
-    based on this assumption is tried before bisection. The KL of the multipliers (n,) never exceeds the bound. Also
-    return a mask (n,), which is false if no multiplier up to e^80 satisfies the bound.
+    The KL of the resulting multipliers (n,) never exceeds the bound. It is at least 0.9 times the bound, unless `least`
+    already satisfies the bound. For large multipliers, the KL is inversely proportional to their square, so a step
+    based on this assumption is tried before bisection. The second result is a mask (n,), which is false if no
+    multiplier up to e^80 satisfies the bound.
     """
     done = kl(least) <= kl_bound
     high = torch.where(done, least.log(), LARGEST_LOG)
@@ -105,8 +109,8 @@ def least_multiplier(
 class ComponentStep:
     """Steps of all components in the eigenbasis of their curvatures."""
 
-    precision: Tensor  # (n_components, n_dims), a, factor of the precision
-    shift: Tensor  # (n_components, n_dims, n_features), m, shift of the mean
+    precision: Tensor  # a, (n_components, n_dims), factor of the precision
+    shift: Tensor  # m, (n_components, n_dims, n_features), shift of the mean
     accepted: Tensor  # (n_components,) of bool
 
     def kl(self) -> Tensor:
@@ -123,7 +127,7 @@ class ComponentUpdate(Protocol):
 
 @dataclass(frozen=True)
 class DirectUpdate:
-    """Natural gradient times the step size (I)."""
+    """Update by the natural gradient times the step size (letter I)."""
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         beta = step.unsqueeze(-1)
@@ -134,7 +138,7 @@ class DirectUpdate:
 
 @dataclass(frozen=True)
 class ImprovedBayesianUpdate:
-    """Improved Bayesian learning rule, which keeps covariances positive definite (Y)."""
+    """Improved Bayesian learning rule, which keeps covariances positive definite (letter Y)."""
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         beta = step.unsqueeze(-1)
@@ -145,7 +149,7 @@ class ImprovedBayesianUpdate:
 
 @dataclass(frozen=True)
 class TrustRegionUpdate:
-    """Longest natural-gradient step within a KL bound, at most to the maximum of the surrogate (T).
+    """Longest natural-gradient step within a KL bound, at most to the maximum of the surrogate (letter T).
 
     The step size is the bound on KL(new, old) [nat]. One eigendecomposition gives the KL for every multiplier:
 
@@ -161,7 +165,7 @@ class TrustRegionUpdate:
             value = _kl(precision, squared_slope / (multiplier * precision).square())
             return torch.where((precision > 0.0).all(-1), value, torch.inf)
 
-        # the KL has a pole at the greatest -lambda, which bounds the multiplier from below
+        # The KL has a pole at the greatest -lambda, which is therefore a lower bound of the multiplier.
         least = (-curvature.amin(-1)).clamp_min(1.0)
         eta, found = least_multiplier(kl, least.nan_to_num(1.0), step)
         best = DirectUpdate()(spectrum, 1.0 / eta)
@@ -169,7 +173,7 @@ class TrustRegionUpdate:
 
 
 def _kl(precision: Tensor, squared_shift: Tensor) -> Tensor:
-    """Return KL(new, old) [nat], (n_components,), from a and |m|^2 (n_components, n_dims)."""
+    """Return KL(new, old) [nat], (n_components,), given a and |m|^2, both (n_components, n_dims)."""
     return 0.5 * (1.0 / precision - 1.0 + precision.log() + squared_shift).sum(-1)
 
 
@@ -177,16 +181,16 @@ class WeightUpdate(Protocol):
     """Rule for the steps of the weights."""
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
-        """Compute the step from old log weights and rewards, both (n_contexts, n_components), and a step size ()."""
+        """Compute the step, given log weights and rewards (n_contexts, n_components) and a step size ()."""
 
 
 @dataclass(frozen=True)
 class DirectWeights:
-    """Natural-gradient step of the weights, whose step size is beta (U).
+    """Natural-gradient step of the weights, whose step size is beta (letter U).
 
     Examples
     --------
-    With step size 1, the new weights are proportional to the old ones times exp(reward):
+    With a step size of 1, the new weights are proportional to the old weights times exp(reward):
 
     >>> import torch
     >>> from eim_ros.learning.gmmvi import DirectWeights
@@ -202,9 +206,9 @@ class DirectWeights:
 
 @dataclass(frozen=True)
 class TrustRegionWeights:
-    """Largest natural-gradient step of the weights within a KL bound (O).
+    """Largest natural-gradient step of the weights within a KL bound (letter O).
 
-    The step size is the bound on KL(new, old) [nat]; beta is at most 1.
+    The step size is the bound on KL(new, old) [nat]. The factor beta is at most 1.
     """
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
@@ -218,19 +222,19 @@ class TrustRegionWeights:
 
 @dataclass(frozen=True)
 class EntropyBoundedUpdate:
-    """Trust-region update of the components that also bounds the loss of entropy; see `solve_multipliers`.
+    """Trust-region update of the components that also bounds the loss of entropy (letter B); see `solve_multipliers`.
 
-    This is the update of EIM (thesis 4.1, 4.2); VIPS has no such bound. It keeps the model wide for longer, so that
-    fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it meets
-    the KL bound more precisely.
+    This is the update of EIM (thesis 4.1, 4.2). VIPS does not bound the loss of entropy. The bound keeps the model wide
+    for longer, so that fewer modes are lost. If it is inactive, the update equals `TrustRegionUpdate`, except that it
+    meets the KL bound more precisely.
 
-    The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega and s = 1 + eta + omega, the
+    The step size is the bound on KL(new, old) [nat]. The multipliers eta and omega give s = 1 + eta + omega, and the
     precision is multiplied by a = (1 + eta + lambda)/s.
 
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for no bound.
+        Maximum loss of entropy [nat], >= 0. Infinity means no bound.
     """
 
     entropy_loss_bound: float
@@ -248,20 +252,20 @@ class EntropyBoundedUpdate:
 
 @dataclass(frozen=True)
 class EntropyBoundedWeights:
-    """Trust-region update of the weights that also bounds the loss of entropy; see `CategoricalDual`.
+    """Trust-region update of the weights that also bounds the loss of entropy (letter B); see `CategoricalDual`.
 
     If the entropy bound is inactive, the update equals `TrustRegionWeights`, except that it meets the KL bound more
-    precisely. The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega, the new weights are
-    log w' = ((1 + eta) log w + R)/(1 + eta + omega), normalised.
+    precisely. The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega, the new log weights are
+    log w' = ((1 + eta) log w + R)/(1 + eta + omega), which are then normalised.
 
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for no bound.
+        Maximum loss of the mean entropy over the contexts [nat], >= 0. Infinity means no bound.
 
     Examples
     --------
-    Both updates meet the bound on the KL, unless the entropy would fall by more than its bound:
+    The entropy bound makes the step smaller than the bound on the KL alone:
 
     >>> import torch
     >>> from eim_ros.learning.gmmvi import EntropyBoundedWeights, TrustRegionWeights
@@ -286,7 +290,7 @@ class EntropyBoundedWeights:
 class StepSize(Protocol):
     """Rule for step sizes, either factors beta or bounds of trust regions [nat] (Arenz et al. 2023, section 3.5).
 
-    The same classes serve components and weights, with tensors of any size.
+    The same classes are used for components and weights, with tensors of any length.
     """
 
     @property
@@ -294,15 +298,15 @@ class StepSize(Protocol):
         """Step size of the first update."""
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
-        """Compute the next step sizes (n,) from the last ones, the numbers of updates so far, and the gains.
+        """Compute the next step sizes (n,), given the last step sizes, the numbers of updates so far, and the gains.
 
-        The gain (n,) is the increase of each objective since the last update [nat], or NaN if unknown.
+        The gain (n,) is the increase of each objective since the last update [nat], or NaN if it is unknown.
         """
 
 
 @dataclass(frozen=True)
 class FixedStepSize:
-    """Constant step size (F, X)."""
+    """Constant step size (letters F and X)."""
 
     first: float
 
@@ -312,7 +316,7 @@ class FixedStepSize:
 
 @dataclass(frozen=True)
 class DecayingStepSize:
-    """Step size first/(1 + n_updates^exponent) (D, G).
+    """Step size first/(1 + n_updates^exponent) (letters D and G).
 
     Examples
     --------
@@ -332,11 +336,11 @@ class DecayingStepSize:
 
 @dataclass(frozen=True)
 class AdaptiveStepSize:
-    """Step size that grows after a gain and shrinks otherwise, within bounds (R, N).
+    """Step size that grows after a gain and shrinks otherwise, within bounds (letters R and N).
 
     Examples
     --------
-    The first objective has risen since the last update, the second one has fallen:
+    The first objective has risen since the last update, and the second objective has fallen:
 
     >>> import torch
     >>> from eim_ros.learning.gmmvi import AdaptiveStepSize

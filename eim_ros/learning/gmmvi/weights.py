@@ -1,8 +1,8 @@
-"""Weights of samples for every component: importance weights, or weights of a component's own samples only.
+"""Weights of samples for every component: importance weights, or equal weights of a component's own samples.
 
-With many components, only those near a sample have a non-zero importance weight there. Samples are sorted by the
-component that drew them, so consecutive samples share their neighbours. The weights are therefore stored in blocks of
-a few rows and the columns that are not zero in them.
+If there are many components, a sample has non-zero importance weights only for components near the sample. Samples are
+sorted by the component that drew them, so consecutive samples have the same near components. Therefore, the weights are
+stored in blocks of a few rows, each with only those columns that are not zero.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-CHUNK_VALUES = 1_048_576  # numbers per block of a weighted sum
-LEAST_WEIGHT = 1e-17  # relative to the greatest weight of a component; smaller ones do not change a regression
-CHUNK_SAMPLES = 4096  # samples per block of a sum
+CHUNK_VALUES = 1_048_576  # number of values per block of a weighted sum
+LEAST_WEIGHT = 1e-17  # relative to the greatest weight of a component; smaller weights do not change a regression
+CHUNK_SAMPLES = 4096  # number of samples per block of a sum
 
 
 class SampleWeights(Protocol):
@@ -40,7 +40,7 @@ class SampleWeights(Protocol):
         """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Return the weights of the samples for the mixture, (n_samples,); their sum is about one."""
+        """Return the weights of the samples for the mixture, (n_samples,). Their sum is about one."""
 
     def effective_samples(self) -> Tensor:
         """Return the effective sample size of every component, (sum w)^2 / sum w^2, (n_components,)."""
@@ -48,7 +48,7 @@ class SampleWeights(Protocol):
     def relevant(self) -> tuple[Tensor, Tensor]:
         """Return the normalised weights of the relevant samples, and their indices, (n_components, n_relevant).
 
-        Irrelevant samples are omitted or have zero weight.
+        Samples that are not relevant are omitted or have zero weight.
         """
 
 
@@ -56,8 +56,8 @@ class SampleWeights(Protocol):
 class WeightBlock:
     """Weights of some samples for some components."""
 
-    rows: slice  # the samples
-    columns: Tensor | None  # (n_columns,) of int64, the components; None for all
+    rows: slice  # rows of the samples
+    columns: Tensor | None  # (n_columns,) of int64, indices of the components, or None for all components
     values: Tensor  # (n_rows, n_columns)
 
     def add_to(self, sums: Tensor, part: Tensor) -> None:
@@ -70,11 +70,11 @@ class WeightBlock:
 
 @dataclass(frozen=True)
 class ImportanceWeights:
-    """Importance weights N(x|o)/z(x) of all samples, each column up to a factor; see `SampleWeights`."""
+    """Importance weights N(x|o)/z(x) of all samples, each column up to a factor."""
 
-    blocks: tuple[WeightBlock, ...]  # weights that are in no block are zero
+    blocks: tuple[WeightBlock, ...]  # weights that are not in a block are zero
     n_samples: int
-    # (n_components,), divisor that turns a weighted sum into a mean: the sums of the columns, or the number of samples
+    # (n_components,), divisors that turn weighted sums into means: the sums of the columns, or the number of samples
     total: Tensor
 
     @property
@@ -129,12 +129,13 @@ def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weight one for a component's own new samples and zero for all others; see `SampleWeights`."""
+    """Weights that are one for a component's own new samples and zero for all other samples."""
 
-    # (n_components,) of int64, number of new samples of each component. They come last, in the order of the components.
+    # (n_components,) of int64, number of new samples of each component. The new samples come last, in the order of the
+    # components.
     counts: Tensor
     n_samples: int  # number of all samples
-    like: Tensor  # sets the dtype and device of the results
+    like: Tensor  # tensor with the dtype and device of the results
 
     @property
     def values(self) -> Tensor:

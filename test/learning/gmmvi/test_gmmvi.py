@@ -302,7 +302,7 @@ def nan(sample):
 BAD_TARGETS = [
     (nan, "NaN or plus infinity"),
     (lambda sample: torch.where(sample[:, 0] > 0.0, sample.sum(-1), torch.inf), "NaN or plus infinity"),
-    (lambda sample: sample.new_full((len(sample),), -math.inf), "finite at none"),
+    (lambda sample: sample.new_full((len(sample),), -math.inf), "not finite at any"),
     (lambda sample: sample, "one number per sample"),
     (lambda sample: sample.sum(-1).detach(), "natural_gradient='more'"),
     (lambda sample: sample.detach().numpy().sum(-1), "natural_gradient='more'"),
