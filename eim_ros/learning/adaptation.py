@@ -14,10 +14,10 @@ hardly approached the greatest one (`ComponentHistory.stagnates`). The deserved 
 without bounds would give to the component: its weight times the exponential of its reward, up to normalisation. The
 reward alone, phi = log p - log q, is not a criterion, because it rises as the weight falls.
 
-`Adaptation` is the rule of EIM, for mixtures of linear experts. The candidates are the data, if there are any. If the
-target density is known, the current samples of all components and samples from all earlier iterations are candidates
-too. Earlier samples are needed because a model that has contracted to one mode draws no samples elsewhere. If the
-density is known, log p is exact. Otherwise, it is computed from the estimated density ratio at the data
+`Adaptation` is the rule that EIM uses for mixtures of linear experts. The candidates are the data, if there are any. If
+the target density is known, the current samples of all components and samples from all earlier iterations are
+candidates too. Earlier samples are needed because a model that has contracted to one mode draws no samples elsewhere.
+If the density is known, log p is exact. Otherwise, it is computed from the estimated density ratio at the data
 (`RatioDemand`). The rule of GMMVI is in `gmmvi/adaptation.py`.
 """
 
@@ -134,7 +134,7 @@ class AdaptationState:
     def remembered(self, new: Pairs, generator: torch.Generator) -> AdaptationState:
         """Add a batch of samples; each replaces a stored one with probability 1/n_batches.
 
-        All batches must have the same size. On average, the memory then holds equally many samples from each batch.
+        All batches must have the same size. On average, the memory then contains equally many samples from each batch.
         """
         n_batches, drawn = self.n_batches + 1, new
         if self.n_batches > 0:
@@ -167,7 +167,7 @@ class AdaptationConfig(Settings):
         minimum=0,
     )
     n_added: int = option(1, "number of components per addition", minimum=1)
-    max_components: int = option(1000, "largest number of components", minimum=1)
+    max_components: int = option(1000, "maximum number of components", minimum=1)
     n_candidates: int = option(
         5000,
         "number of candidates that an addition draws from each source: the data, current samples and earlier samples",

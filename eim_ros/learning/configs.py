@@ -90,7 +90,7 @@ class ReferenceConfig(Settings):
         "number of components",
         minimum=0.0,
     )
-    limit: int = option(200, "largest number of components, unless the model has more", minimum=1)
+    limit: int = option(200, "maximum number of components, unless the model has more", minimum=1)
     starts: int = option(4, "number of EM starts for each number of components; the best one is continued", minimum=1)
     iterations: int = option(100, "number of EM iterations", minimum=1)
 
@@ -165,8 +165,9 @@ class GatingStepConfig(Settings):
 
     update: str = option(
         "direct",
-        "direct: maximise the objective over the parameters of the gating; refit: update the probabilities at each "
-        "context, and fit the gating to them (thesis 4.2.1); both are the same without contexts",
+        "kind of update; direct: maximise the objective over the parameters of the gating; refit: update the "
+        "probabilities at each context, and fit the gating to them (thesis 4.2.1); without contexts, both are the "
+        "same",
         choices=("direct", "refit"),
     )
     kl_bound: float = option(0.01, "maximum KL of the update, averaged over contexts", unit="nat", minimum=0.0)
@@ -249,12 +250,12 @@ class StartConfig(Settings):
     - "random": experts at random points of the data, each with the covariance of all data, and equal weights.
     - "k-means": the clusters of k-means (`initial_mixture_of_experts`).
     - "em": the fit with the highest likelihood among several fits by EM from k-means.
-    - "closest": either the fit by EM or a subset of the components of the reference density, whichever has the smaller
-      reverse KL to the reference density. The reference has more components than the model, each on one mode. The
-      start needs no computation beyond the reference. It may already be the solution, so compare the result with the
-      result of `n_iterations=0`. A single neural expert starts at the branch of the data that is closest to a mixture
-      of several branches. If the estimator is a network alone, there is no reference, and linear experts start as with
-      "em". If the density is known, all experts start as with "em".
+    - "closest": either the fit by EM or a subset of the components of the reference density. The one with the smaller
+      reverse KL to the reference density is chosen. The reference has more components than the model, each on one mode.
+      The start needs no computation beyond the reference. It may already be the solution, so compare the result with
+      the result of `n_iterations=0`. A single neural expert starts at the branch of the data that is closest to a
+      mixture of several branches. If the estimator is a network alone, there is no reference, and linear experts start
+      as with "em". If the density is known, all experts start as with "em".
     """
 
     kind: str = option(
@@ -332,8 +333,8 @@ class EIMConfig(FamilyConfig):
     )
     plateau_window: int = option(
         5,
-        "number of iterations after which the run stops if its objective has not improved by more than its noise; "
-        "the objective is the held-out KL(model || data), or the ELBO for a known density; 0: never stop early",
+        "number of iterations after which the run stops if the held-out KL(model || data), or the ELBO for a known "
+        "density, has not improved by more than its noise; 0: never stop early",
         minimum=0,
     )
     ratio: RatioConfig = RatioConfig()
@@ -440,13 +441,13 @@ class EMConfig(FamilyConfig):
     """
 
     n_components: int = option(50, "number of experts", minimum=1)
-    n_iterations: int = option(100, "upper bound on iterations", minimum=0)
+    n_iterations: int = option(100, "maximum number of iterations", minimum=0)
     tolerance: float = option(
         1e-4, "stop when an iteration raises the mean log-likelihood by less than this", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
         1e-6,
-        "smallest variance of an expert in any direction, relative to that of the data without outliers",
+        "minimum variance of an expert in any direction, relative to the variance of the data without outliers",
         minimum=0.0,
     )
     covariance: str = option(
@@ -484,13 +485,13 @@ class TruncatedEMConfig(Settings):
     """
 
     n_components: int = option(1000, "number of experts", minimum=1)
-    n_iterations: int = option(100, "upper bound on iterations", minimum=0)
+    n_iterations: int = option(100, "maximum number of iterations", minimum=0)
     tolerance: float = option(
         1e-4, "stop when an iteration raises the mean free energy by less than this", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
         1e-6,
-        "smallest variance of an expert in any direction, relative to that of the data without outliers",
+        "minimum variance of an expert in any direction, relative to the variance of the data without outliers",
         minimum=0.0,
     )
     gating_iterations: int = option(2, "number of L-BFGS iterations of the gating per M-step", minimum=1)

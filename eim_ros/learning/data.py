@@ -138,7 +138,8 @@ def weighted(data: Any, weights: Any) -> Pairs:
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:
         raise DataError(
-            f"sample_weight must have one weight per sample, shape ({len(pairs)},), got shape {tuple(weight.shape)}",
+            f"sample_weight must have the shape ({len(pairs)},), one weight per sample, got shape "
+            f"{tuple(weight.shape)}",
             tuple(weight.shape),
         )
     if not bool(torch.isfinite(weight).all() and (weight >= 0.0).all() and (weight > 0.0).any()):
@@ -224,7 +225,7 @@ def _n_axes(part: Any) -> int:
 def _as_tensor(part: Any) -> Tensor:
     if isinstance(part, Tensor):
         if part.is_complex():
-            raise DataError("context and sample must be arrays of real numbers", str(part.dtype))
+            raise DataError(f"context and sample must be arrays of real numbers, got {part.dtype}", str(part.dtype))
         return part.detach().to(torch.float64)
     try:
         return torch.from_numpy(np.array(part, dtype=np.float64))

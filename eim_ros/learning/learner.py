@@ -74,7 +74,9 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
     if config is not None and not isinstance(config, kind):
         named = f", such as {kind.__name__}.named(...)" if hasattr(kind, "named") else ""
         raise ConfigurationError(
-            f"the settings must be keywords, as in n_components=10, or a {kind.__name__}{named}, got {config!r}", config
+            f"the settings must be keywords, as in n_components=10, or an object of {kind.__name__}{named}, got "
+            f"{config!r}",
+            config,
         )
     known = set(field_types(kind))
     for name in settings:

@@ -644,7 +644,7 @@ def on_plateau(history: History, window: int, *, restricted: bool = False) -> bo
 
 
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
-    """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
+    """Return whether an objective has stopped rising, given its estimate and standard error in each iteration [nat].
 
     An objective has stopped rising if its mean over the last window exceeds its mean over the previous window by no
     more than the noise. In addition, the standard errors must have stopped falling, or be negligible. If the model can

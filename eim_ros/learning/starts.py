@@ -79,8 +79,8 @@ def likeliest_start(
 
     If there are no contexts, every second clustering measures distances in the units of the data, and the others
     measure standardised distances. Neither is better for all data. Standardised distances suit columns with different
-    units. Distances in the units of the data suit principal components, whose variances show their importance. Of large
-    data sets, only a random subset is clustered. `DataError` is raised if there are fewer samples than components.
+    units. Distances in the units of the data suit principal components, whose variances show their importance. If there
+    are many data, only a random subset is clustered. `DataError` is raised if there are fewer samples than components.
     """
     if n_components > len(data):
         raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))

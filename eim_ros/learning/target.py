@@ -162,7 +162,7 @@ def with_floor(
 
 
 def restricted_elbo(
-    value: Tensor,  # (n_samples,), R [nat]; not finite where the target is not
+    value: Tensor,  # (n_samples,), R [nat]; not finite where the target is not finite
     share: Tensor,  # (n_samples,), weights of the samples under the model; they sum to about one
     temperature: float,  # T, the weight of the entropy
 ) -> dict[str, float]:
@@ -201,7 +201,7 @@ def restricted_elbo(
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
     """Convert a target to functions of context and sample. The top of this file lists the kinds of targets.
 
-    A `conditional` target is a function of contexts and samples, other targets are functions of samples alone. A
+    A `conditional` target is a function of contexts and samples. Other targets are functions of samples alone. A
     density of this package is evaluated in float64 on the given device, or by default on the device of its parameters.
     Other targets must use the device of their arguments. A target that is neither a density nor callable raises
     `DistributionError`.

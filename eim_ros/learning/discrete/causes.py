@@ -235,7 +235,7 @@ class BinarySparseCoding(_Causes):
                 tuple(self.prior.shape),
             )
         if not bool(torch.isfinite(self.weights).all()):
-            raise DistributionError("weights must be finite", self.weights)
+            raise DistributionError("the weights must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
         if not bool(self.deviation > 0.0):
@@ -315,7 +315,7 @@ class BinarySparseCoding(_Causes):
 
 @dataclass(frozen=True)
 class NoisyOr(_BinaryOutputs):
-    """Binary outputs that are switched on by binary causes.
+    """Noisy-OR model, in which binary causes switch on binary outputs.
 
     Attributes
     ----------
@@ -402,7 +402,7 @@ class NoisyOr(_BinaryOutputs):
 
 @dataclass(frozen=True)
 class SigmoidBeliefNetwork(_BinaryOutputs):
-    """Binary outputs whose log odds are the sum of the weights of all active causes and a bias.
+    """Model of binary outputs whose log odds are the sum of the weights of all active causes and a bias.
 
     Attributes
     ----------

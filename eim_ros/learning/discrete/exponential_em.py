@@ -149,8 +149,9 @@ class ExponentialEM:
         Raises
         ------
         DataError
-            If there are fewer samples than components, if the samples are empty, not finite or outside the support of
-            the family, or if they vary so little that parameters of a component would not be finite.
+            If there are fewer samples than components, or if the samples are empty, not finite or outside the support
+            of the family. This error is also raised if they vary so little that parameters of a component would not be
+            finite.
         DistributionError
             If the initial mixture has the wrong type, another family, another number of statistics than the samples, or
             NaN.

@@ -32,7 +32,7 @@ modules of that family, EIM works as follows:
 - Step size of the component update: fixed.
 - Weight update: the same kind of trust region (`project_categorical`, `project_gating`).
 - Step size of the weight update: fixed.
-- Adding and deleting components: `Adaptation`, before each step. LEMBFBX has a fixed number of components.
+- Adding and deleting components: `Adaptation` does this before each step. LEMBFBX has a fixed number of components.
 
 Linear experts start from a fit by EM, which is also a candidate for the reference density, an estimate of the density
 of the data. EM averages over modes that its components cannot represent separately. If the reference density has more
@@ -256,8 +256,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     ------
     ConfigurationError
         Raised by the constructor if a setting has no effect on this kind of fit, or if the estimator lacks a method or
-        an argument of a method. Raised by `fit` if the number of components shall adapt, or covariances shall be
-        diagonal or tied, although the model has networks or `update` is "unstructured".
+        an argument of a method. Raised by `fit` if the settings adapt the number of components or restrict the
+        covariances, although the model has networks or `update` is "unstructured".
     DataError
         Raised by `fit` if there are neither samples nor a start.
     DistributionError
@@ -343,7 +343,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         if target is not None:
             unused, found = EIMConfig.unused_with_target | {"estimator"}, "to a known density is exact"
         elif estimator is not None:
-            unused, found = EIMConfig.unused_with_estimator | {"inputs"}, "is that of the given estimator"
+            unused, found = EIMConfig.unused_with_estimator | {"inputs"}, "comes from the given estimator"
         given = {name for name, part in (("estimator", estimator), ("inputs", inputs)) if part is not None}
         for name in [*flattened(EIMConfig, settings), *sorted(given)]:
             if is_within(name, unused):

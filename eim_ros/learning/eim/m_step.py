@@ -59,8 +59,9 @@ def update_nonlinear_experts(
     """Update all neural experts within their trust regions. Other kinds of experts raise `DistributionError`.
 
     The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
-    unchanged. The record contains `expert_kl`, the mean KL of the new experts to the old ones [nat], `updated`, the
-    share of updated experts, and `step_fraction`, the mean fraction of the fitted step that the bounds allowed.
+    unchanged. The record contains `expert_kl`, the mean KL of the new experts to the old ones [nat], and `updated`, the
+    share of updated experts. It also contains `step_fraction`, the mean fraction of the fitted step that the bounds
+    allowed.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
@@ -232,7 +233,7 @@ def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) -> MixtureOfExperts:
     """Return a model whose linear experts have "full", "diagonal" or "tied" covariances.
 
-    Experts that are not linear can only have "full" covariances. For the others, they raise `ConfigurationError`.
+    Covariances other than "full" raise `ConfigurationError` if the experts are not linear.
     """
     if covariance == "full":
         return model

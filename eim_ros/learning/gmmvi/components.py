@@ -203,7 +203,7 @@ class Components(Protocol):
         """Return the prepared log densities and scores."""
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw samples from the components, whose numbers are `counts` (n_components,).
+        """Draw `counts[i]` samples from component i, where `counts` is (n_components,).
 
         The result contains the samples (n, width) and their components (n,).
         """

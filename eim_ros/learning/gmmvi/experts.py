@@ -108,7 +108,7 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts from several iterations, each with its gating at that time, as a `Snapshot`."""
+    """Densities of experts from several iterations with the gatings at that time, in the form of a `Snapshot`."""
 
     # For each iteration: the experts, a gating with their V and v - log q(o), and the complete gating.
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]

@@ -297,8 +297,9 @@ class Iteration:
     ) -> tuple[GMMVIState, Misfit | None, Tensor, Tensor]:
         """Update the components and the weights of the mixture.
 
-        The results are the state with the new mixture, the misfit of the old components if some may be split, a mask
-        (n_components,) of the components that moved, and the rewards (n_components,) of the old components.
+        The first result is the state with the new mixture. The others are the misfit of the old components if some may
+        be split, a mask (n_components,) of the components that moved, and the rewards (n_components,) of the old
+        components.
         """
         config, modules, components, log_weights = self.config, self.modules, mixture.components, mixture.log_weights
         rewards = ratio.reward(components)

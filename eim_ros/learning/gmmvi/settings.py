@@ -147,7 +147,7 @@ class ComponentAdaptationConfig(Settings):
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`. The defaults are those of SAMTRON. Settings of options that are not chosen have no effect.
 
-    The defaults go beyond the algorithms of the paper in three respects: some samples ascend the target before a
+    The defaults go beyond the algorithms of the paper in three respects. Some samples ascend the target before a
     component is added, the components with the worst fit are split, and a run stops on a plateau. Set
     `adaptation.n_climbing`, `adaptation.n_refined` and `plateau_window` to 0 to disable these additions.
 
@@ -243,7 +243,7 @@ class GMMVIConfig(Settings):
         ConfigurationError
             If the word does not have seven letters, a letter is unknown, or another setting is invalid.
         """
-        letters = expect(word, str, "the word of an algorithm").upper()
+        letters = expect(word, str, "the name of an algorithm").upper()
         if len(letters) != len(LETTERS):
             raise ConfigurationError(
                 f"{word!r} is not the name of an algorithm; a name has {len(LETTERS)} letters, one for each module, "

@@ -16,8 +16,8 @@ in the paper.
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
 averaged over contexts, so a softmax gating follows the same rule exactly.
 
-These steps follow the natural gradient of the ELBO J, and also that of the lower bound of VIPS and EIM (Theorem 2.1,
-appendix E). If q_old is the model of the E-step, the bound is
+These steps follow the natural gradient of the ELBO J. They also follow the natural gradient of the lower bound of VIPS
+and EIM (Theorem 2.1, appendix E). If q_old is the model of the E-step, the bound is
 
     J_old(q) = sum_o w_o { E_o[log p~ - log q_old] - KL(q(x|o) || q_old(x|o)) } - KL(w || w_old)
 
@@ -25,9 +25,9 @@ At q = q_old, the gradient of each KL is zero. The gradient of E_q[log q] is int
 second term is zero because int q is 1. This equals the gradient of E_q[log q_old], so grad J = grad J_old. The Fisher
 matrix depends only on q, so the natural gradients are equal too.
 
-The same holds for the weights (appendix F). With K components, the natural parameters are log w_o/w_K, and the natural
-gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]), in which E_K[R] cancels. VIPS maximises
-sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which gives
+The same is true for the weights (appendix F). With K components, the natural parameters are log w_o/w_K, and the
+natural gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]), in which E_K[R] cancels. VIPS
+maximises sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which gives
 
     w' ~ w^(eta/(1+eta)) exp(r)^(1/(1+eta)) = w exp(E_o[R])^(1/(1+eta)),  that is, beta = 1/(1+eta)
 

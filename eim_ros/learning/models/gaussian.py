@@ -46,7 +46,7 @@ def as_parameter(name: str, value: Any) -> Tensor:
 
 
 def tensors_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with the prefix, named by the rest of their names."""
+    """Return the tensors whose names begin with the prefix, and remove the prefix from their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -318,7 +318,8 @@ for _types in ((Gaussian, Gaussian), (Gaussian, MultivariateNormal), (Multivaria
 def triangular_factor(rows: Tensor) -> Tensor:
     """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
-    It is computed by a QR decomposition. The product is never computed, because this would square the condition number.
+    It is computed by a QR decomposition. The product rows rows' is never computed, because this would square the
+    condition number.
     """
     upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
     sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)

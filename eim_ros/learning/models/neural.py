@@ -1,9 +1,11 @@
 """Neural experts and neural gating (thesis 4.2.1, 4.2.3).
 
-Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). Each network works in the whitened residuals of a linear
-expert with parameters W, w and C. Its outputs m and t give
+Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). Each network works in the whitened residuals of a linear expert
+with the parameters W, w and C. The outputs m and t of the network give
 
-    mean = W y + w + C m(y),    Cholesky factor = C T(y),    T lower triangular, diagonal exp(t_jj), below it t_jl.
+    mean = W y + w + C m(y),    Cholesky factor = C T(y),
+
+where T is lower triangular, with the entries exp(t_jj) on the diagonal and t_jl below it.
 
 The outputs of a new network are zero, so the expert first equals the linear expert. Outputs are of order one, whatever
 the units of the data.
@@ -155,7 +157,7 @@ class NeuralExperts:
     Attributes
     ----------
     base : LinearExperts
-        W, w, C.
+        Linear experts with the parameters W, w and C.
     network : BatchedNetwork
         One network per expert. The first n_dims outputs are m, and the other n_dims (n_dims + 1)/2 outputs are t. In t,
         the diagonal comes first, followed by the elements below it, row by row.

@@ -51,10 +51,10 @@ class Standardisation:
         """Compute the mean and standard deviation of each column like `from_data`, but ignore outliers of the samples.
 
         Otherwise, a few glitches at 1e6 would determine the unit of a column, and a variance floor in this unit would
-        be wider than everything else in the data. The share TRIMMED of the smallest and of the largest values of a
-        column are outliers if the standard deviation without them is smaller by at least the factor OUTLYING. At least
-        half of the column must vary, because rare events in a column that is mostly constant are not outliers. If there
-        are no outliers, the result is the same as that of `from_data`.
+        be wider than everything else in the data. The smallest and the largest values of a column, a share of TRIMMED
+        at each end, are outliers if the standard deviation without them is smaller by at least the factor OUTLYING. At
+        least half of the column must vary, because rare events in a column that is mostly constant are not outliers. If
+        there are no outliers, the result is the same as that of `from_data`.
         """
         return cls(*_center_and_scale(context), *_resistant_center_and_scale(sample))
 

@@ -1,8 +1,8 @@
 """Trust-region I-projection of categorical distributions, one per context (thesis 4.1.1, 4.2.1, A.3.1, A.4.1).
 
-Maximise E[r] - tau KL(new || old), where E is the mean over contexts (tau = 1 in the thesis). The constraints are
-E KL(new || old) <= kl_bound and E H(new) >= least_entropy = E H(old) - entropy_loss_bound. With a = eta + tau and
-s = a + omega, the solution is new ~ exp(v), v = (a log old + r)/s. The multipliers minimise the convex dual
+Maximise E[r] - tau KL(new || old), where E is the mean over contexts (tau = 1 in the thesis). The constraints are E
+KL(new || old) <= kl_bound and E H(new) >= least_entropy = E H(old) - entropy_loss_bound. With a = eta + tau and s = a +
+omega, the solution is new ~ exp(v) with v = (a log old + r)/s. The multipliers minimise the convex dual
 
     g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    eta, omega >= 0,
     dg/deta = kl_bound - KL,    dg/domega = H - least_entropy.
@@ -26,7 +26,7 @@ from torch import Tensor
 from eim_ros.learning.models.native import tilted_moments
 
 Pair: TypeAlias = tuple[float, float]  # values for eta and omega
-MARGIN = 2e-6  # Newton's method aims at a point inside each bound, by this fraction of the bound
+MARGIN = 2e-6  # Newton's method aims at a point that is inside each bound by this fraction of the bound
 LARGEST_FACTOR = 10.0  # maximum factor by which a and s change in one step
 MAX_STEPS = 60
 MAX_CUTS = 10  # maximum number of times that one step is shortened
@@ -353,7 +353,7 @@ def project_categorical(
     reward : Tensor (n_contexts, n_components)
         phi(y, z) [nat]; minus infinity excludes a component.
     kl_bound, entropy_loss_bound : float
-        Maximum mean KL and maximum mean loss of entropy [nat]; infinite for no bound.
+        Maximum mean KL and maximum mean loss of entropy [nat]. Infinity means no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
 

@@ -132,7 +132,7 @@ class _Linear:
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
-        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old ones."""
+        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old logits."""
         origin = self._factor.mT @ self._origin.unsqueeze(-1)
         moved: FloatArray = share * flat + (share + old_share - 1.0) * origin.reshape(-1).cpu().numpy()
         return moved
@@ -213,7 +213,9 @@ def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily
         return _Neural(gating, context)
     if isinstance(gating, SoftmaxGating):
         return _Linear(gating, context, natural)
-    raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
+    raise TypeError(
+        f"a gating of the class {type(gating).__name__} cannot be updated; use SoftmaxGating or NeuralGating"
+    )
 
 
 @dataclass(frozen=True)

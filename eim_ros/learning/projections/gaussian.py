@@ -57,7 +57,7 @@ class QuadraticSurrogate:
     Attributes
     ----------
     curvature : Tensor (n_components, n_dims, n_dims)
-        R, symmetric, possibly indefinite.
+        R, which is symmetric and may be indefinite.
     linear : Tensor (n_components, n_dims, n_context + 1)
         [A b].
     context_moment : Tensor (n_components, n_context + 1, n_context + 1)
@@ -153,7 +153,7 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor, weight: Tens
     )
     curvature = residual.new_zeros(len(residual), n_dims, n_dims)
     curvature[:, row, column] = -quadratic
-    curvature = curvature + curvature.mT  # doubles the diagonal, since the coefficient of e_j^2 is -1/2 R_jj
+    curvature = curvature + curvature.mT  # this doubles the diagonal, since the coefficient of e_j^2 is -1/2 R_jj
     slope = cross_part.reshape(len(residual), n_dims, n_context)
     intercept = plain.unsqueeze(-1) - slope @ center.mT
     return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context, weight))
@@ -254,9 +254,9 @@ def project_experts(
         The old experts, whose whitened residuals are the coordinates of the surrogate.
     surrogate : QuadraticSurrogate
     kl_bound : float
-        Maximum expected KL(new || old) [nat], > 0; infinite for no bound.
+        Maximum expected KL(new || old) [nat], > 0. Infinity means no bound.
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for no bound.
+        Maximum loss of entropy [nat], >= 0. Infinity means no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective. Use 1 for phi = log p/q_old. Use the temperature T for phi =
         log p - T log q_old, which maximises E[log p] + T H. Use 0 for the ablation without this term (thesis 6.1).

@@ -1,11 +1,11 @@
 """Weighted maximum likelihood (M-projection) of a softmax gating and of linear-Gaussian experts, for EM (thesis 2.1.3).
 
 Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
-only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises it, starting from the previous gating. The coordinates
-make the diagonal blocks of the Hessian close to the identity, since otherwise rarely chosen components would move too
-slowly. In EM, the targets change little from one M-step to the next. They do not affect how the gradient changes along
-a step, so the curvature of earlier steps stays valid. A single step per M-step that reuses this curvature is almost as
-good as a complete fit, at a fraction of its cost.
+only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises the cross entropy, starting from the previous gating. The
+coordinates make the diagonal blocks of the Hessian close to the identity, since otherwise rarely chosen components
+would move too slowly. In EM, the targets change little from one M-step to the next. They do not affect how the gradient
+changes along a step, so the curvature of earlier steps stays valid. A single step per M-step that reuses this curvature
+is almost as good as a complete fit, at a fraction of its cost.
 
 Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
 W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If variances must not be below a

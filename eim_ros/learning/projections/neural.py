@@ -207,7 +207,7 @@ class ShortenedStep:
     ----------
     experts : NeuralExperts
     fraction : Tensor (n_components,)
-        Fraction of the step that was taken. An expert with 0 is unchanged.
+        Fraction of the step that was taken. If it is 0, the expert is unchanged.
     kl : Tensor (n_components,)
         Mean KL to the old experts over the contexts [nat].
     entropy_change : Tensor (n_components,)
@@ -240,9 +240,9 @@ def shorten_step(
         Both must have the same linear base, standardisation and layers.
     context : Tensor (n_components, n_contexts, n_context)
     kl_bound : float
-        Maximum mean KL(result || old) [nat]; infinite for no bound.
+        Maximum mean KL(result || old) [nat]. Infinity means no bound.
     entropy_loss_bound : float
-        Maximum mean loss of entropy [nat]; infinite for no bound.
+        Maximum mean loss of entropy [nat]. Infinity means no bound.
     max_cuts : int
         Maximum number of attempts. An expert that still exceeds a bound after them is left unchanged.
 
@@ -350,9 +350,9 @@ def weigh_samples(
     old_log_prob : Tensor (n_components, n_contexts, n_samples)
         log q_old(x|y, z) of the samples under their own expert [nat].
     kl_bound : float
-        Maximum mean KL(new || old) [nat], > 0; infinite for no bound.
+        Maximum mean KL(new || old) [nat], > 0. Infinity means no bound.
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for no bound.
+        Maximum loss of entropy [nat], >= 0. Infinity means no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
 

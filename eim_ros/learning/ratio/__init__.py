@@ -1,4 +1,4 @@
-"""Estimators of the log ratio of two densities: the first is known only from samples, the second is that of a model."""
+"""Estimators of the log ratio between a density that is known only from samples and the density of a model."""
 
 from typing import TYPE_CHECKING
 

@@ -179,8 +179,8 @@ def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> Mix
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
     """Return the numbers of components to try in ascending order, with at least two samples per component.
 
-    If the model has more components than the limit, the data may not be sufficient for so many, so smaller numbers are
-    tried as well.
+    If the model has more components than the limit, the data may not be sufficient for this number, so smaller numbers
+    are tried as well.
     """
     most = max(1, min(n_samples // 2, max(config.limit, n_components)))
     sizes = {min(most, max(1, round(factor * n_components))) for factor in config.factors}

@@ -111,7 +111,7 @@ class DensityRatio(LogRatio, Protocol):
     """Estimator of phi = log p/q from samples of p, which is adapted again whenever the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        """Adapt to a new model q_old, of which samples are drawn. The data may also change."""
+        """Draw samples from a new model q_old, and adapt the estimator to it. The data may also change."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""

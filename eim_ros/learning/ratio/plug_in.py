@@ -67,7 +67,7 @@ class InputsFactor:
 
     def _known(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         known = self.inputs.known_log_density(context, sample, iteration)
-        assert known is not None, "the inputs know no density"
+        assert known is not None, "the inputs have no known density"
         return known
 
 

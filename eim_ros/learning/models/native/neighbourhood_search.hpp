@@ -70,12 +70,12 @@ class NeighbourhoodSearch {
    private:
     static constexpr Index kNone = -1;
 
-    struct Met {                                   // a component as a candidate
+    struct Met {                                   // statistics of a candidate
         Index point = kNone, first_state = kNone;  // point and first state for which it was last a candidate
         double deficit = 0.0, count = 0.0;         // over points of this state: sum of log joint minus the state's
     };
 
-    // Points of c are order[begins[c]:begins[c + 1]].
+    // Sorts the points by their first state. The points of c are order[begins[c]:begins[c + 1]].
     void sort_by_first_state(std::vector<Index>& begins, std::vector<Index>& order) const {
         const Lists& states = input_.states;
         begins.assign(forms_.n_components + 1, 0), order.resize(states.n_rows);

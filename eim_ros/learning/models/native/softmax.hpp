@@ -76,7 +76,7 @@ inline double softmax_lagrangian(const double* design, Index n, Index p, const d
     return total / double(n);
 }
 
-// Means over the rows of a tilted table q ~ exp(value), value = (a old + reward) / s.
+// Means over the rows of a tilted table q ~ exp(value) with value = (a old + reward) / s.
 struct TiltedMoments {
     double entropy = 0.0, cross_entropy = 0.0;                          // of q, and -E_q[old] [nat]
     double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old, under q
