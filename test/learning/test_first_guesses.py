@@ -68,9 +68,9 @@ def test_setting_that_is_a_parameter_of_the_estimator_is_refused_by_name():
     pytest.importorskip("sklearn")
     from eim_ros.learning.sklearn import EIMMixture, EMMixture
 
-    with pytest.raises(ValueError, match="give n_iterations as the parameter max_iter"):
+    with pytest.raises(ValueError, match="n_iterations; give it as the parameter max_iter"):
         EIMMixture(2, settings={"n_iterations": 2}).fit(two_groups())
-    with pytest.raises(ValueError, match="give tolerance as the parameter tol"):
+    with pytest.raises(ValueError, match="tolerance; give it as the parameter tol"):
         EMMixture(2, settings={"tolerance": 2}).fit(two_groups())
 
 
@@ -95,9 +95,12 @@ GUESSES = [
     ("EM(n_components=2, covariance='diagonal').fit(data)", None),
     ("EM(n_components=2).fit(data[:, :1])", None),
     ("EM(n_components=2).fit(data[:, 0])", r"reshape\(-1, 1\)"),
-    ("EM(n_components=2, covariance_type='diag')", "unknown setting covariance_type; here it is covariance"),
-    ("EIM(max_iter=3)", "unknown setting max_iter; here it is n_iterations"),
-    ("GMMVI(bowl, random_state=3)", "unknown setting random_state; here it is seed"),
+    (
+        "EM(n_components=2, covariance_type='diag')",
+        "unknown setting covariance_type; in this package it is called covariance",
+    ),
+    ("EIM(max_iter=3)", "unknown setting max_iter; in this package it is called n_iterations"),
+    ("GMMVI(bowl, random_state=3)", "unknown setting random_state; in this package it is called seed"),
     ("EM(n_components=2, verbose=True)", r"run=RunOptions\(verbose=True\)"),
     ("EM(n_components=2, means_init=data[:2])", r"fit\(data, start=\.\.\.\)"),
     ("EM(n_components=2).fit(data, callback=print)", "unexpected keyword argument 'callback'"),
@@ -107,7 +110,7 @@ GUESSES = [
     ("EM(n_components=2).fit(data, seed=3)", "unexpected keyword argument 'seed'"),
     ("EM(n_components=2).predict(data)", "'EM' object has no attribute 'predict'"),
     ("EM(num_components=3, lr=2)", "n_components"),
-    ("EM(2)", "keywords or a EMConfig, as in n_components=10"),
+    ("EM(2)", "as in n_components=10, or an object of EMConfig"),
     ("EM(n_components=2, checkpoint='run')", r"RunOptions\(checkpoint=\.\.\.\)"),
     ("EM(n_components=2, device='cuda')", r"generator=torch\.Generator\(device\)"),
     ("EIM(dim=2)", "random_start"),
@@ -117,7 +120,7 @@ GUESSES = [
     ("GMMVI(example_mixture(), n_dims=3)", "n_dims is 3, but the target has 2 dimensions"),
     ("GMMVI(bowl, n_dims=0)", "n_dims must be a whole number of at least 1"),
     ("GMMVI(bowl, num_dimensions=2)", r"GMMVI\(target, n_dims=2\)"),
-    ("EIM(n_experts=4)", "unknown setting n_experts; here it is n_components"),
+    ("EIM(n_experts=4)", "unknown setting n_experts; in this package it is called n_components"),
     ("GMMVI(bowl, **SHORT).fit(start=start)", None),
     (
         "GMMVI(bowl, **SHORT).fit()",
@@ -130,7 +133,7 @@ GUESSES = [
     ("GMMVI(torch.vmap(lambda x: -x.square().sum()), **SHORT).fit(start=start)", None),
     ("GMMVI(lambda x: -(x.numpy() ** 2).sum(-1), **SHORT).fit(start=start)", "natural_gradient='more'"),
     ("GMMVI(lambda x: -(x.numpy() ** 2).sum(-1), natural_gradient='more', **SHORT).fit(start=start)", None),
-    ("GMMVI(MultivariateNormal(torch.zeros(2), torch.eye(2)), **SHORT).fit(data)", "has no contexts"),
+    ("GMMVI(MultivariateNormal(torch.zeros(2), torch.eye(2)), **SHORT).fit(data)", "does not depend on contexts"),
 ]
 
 

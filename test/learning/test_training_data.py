@@ -45,7 +45,7 @@ def test_data_of_other_forms_are_refused(data):
 
 
 def test_parts_of_unequal_length_are_refused():
-    with pytest.raises(DataError, match="equal length"):
+    with pytest.raises(DataError, match="equally many rows"):
         checked_data((torch.zeros(3, 2), torch.zeros(4, 2)))
 
 
@@ -61,7 +61,9 @@ def test_empty_data_are_refused(shape):
 def test_non_finite_row_is_refused_by_number(name, value):
     parts = {"context": torch.zeros(5, 2), "sample": torch.zeros(5, 3)}
     parts[name][3, 1] = value
-    with pytest.raises(DataError, match=f"{name} has NaN or infinite entries in 1 rows, first row 3") as caught:
+    with pytest.raises(
+        DataError, match=f"{name} has NaN or infinite entries in 1 rows, the first of which is row 3"
+    ) as caught:
         checked_data((parts["context"], parts["sample"]))
     assert caught.value.value == 3
 

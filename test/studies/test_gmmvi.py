@@ -75,7 +75,7 @@ def test_learning_curve_averages_the_iterations_since_the_last_point():
 
 def test_wrong_word_is_told_before_the_work(tmp_path):
     config = GMMVIExperimentConfig(algorithms=("SAMTRON", "SIMPLE"))
-    with pytest.raises(ConfigurationError, match="'SIMPLE' does not name an algorithm"):
+    with pytest.raises(ConfigurationError, match="'SIMPLE' is not the name of an algorithm"):
         run_experiment(EXPERIMENT, config, [0], tmp_path)
     assert not (tmp_path / "table.csv").exists()
 

@@ -271,9 +271,7 @@ class MixtureOfExperts:
         missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
         missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]
         if missing:
-            raise DistributionError(
-                f"a mixture of experts needs the tensors {', '.join(missing)}, which are missing", sorted(tensors)
-            )
+            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(tensors))
         return cls(
             _gating_from(gate),
             NeuralExperts.from_tensors(experts)

@@ -117,9 +117,7 @@ class LinearParameters:
         """Build the parameters from named arrays. `DistributionError` lists the missing names."""
         missing = [name for name in NAMES if name not in arrays]
         if missing:
-            raise DistributionError(
-                f"a mixture of experts needs the arrays {', '.join(missing)}, which are missing", sorted(arrays)
-            )
+            raise DistributionError(f"a mixture of experts lacks {', '.join(missing)}", sorted(arrays))
         return cls(*(arrays[name] for name in NAMES))
 
     @classmethod

@@ -221,7 +221,7 @@ def test_noise_does_not_vanish_where_causes_explain_all():
 
 def test_samples_that_no_noisy_or_makes_are_refused():
     sample, _, start = problem(NoisyOr)
-    with pytest.raises(DataError, match="zeros and ones; row 7 has other values"):
+    with pytest.raises(DataError, match="zeros and ones, but row 7 has other values"):
         MultipleCauseEM().fit(sample.index_put((torch.tensor(7), torch.tensor(0)), torch.tensor(0.5).double()), start)
 
 

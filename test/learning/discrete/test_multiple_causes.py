@@ -186,12 +186,12 @@ def test_sparsest_states_differ_and_have_few_causes(n_states):
 @pytest.mark.parametrize(
     ("good", "wrong", "words"),
     [
-        (sparse_coding(), lambda good: {"prior": good.prior[:2]}, "disagree"),
+        (sparse_coding(), lambda good: {"prior": good.prior[:2]}, "must have equal"),
         (sparse_coding(), lambda good: {"prior": torch.ones(3).double()}, "between 0 and 1"),
         (sparse_coding(), lambda good: {"weights": math.nan * good.weights}, "weights must be finite"),
         (sparse_coding(), lambda good: {"deviation": 0.0 * good.deviation}, "noise must be positive"),
         (noisy_or(), lambda good: {"weights": 2.0 * good.weights}, "weights must lie between"),
-        (noisy_or(), lambda good: {"leak": good.leak[:2]}, "disagree"),
+        (noisy_or(), lambda good: {"leak": good.leak[:2]}, "must have equal"),
     ],
 )
 def test_parameters_that_are_none_are_refused(good, wrong, words):
@@ -206,9 +206,9 @@ def test_parameters_that_are_none_are_refused(good, wrong, words):
         (torch.eye(4), 0, "the number of causes must be a whole number of at least 1, got 0"),
         (torch.eye(4), 5, "5 causes need at least as many samples, got 4"),
         (torch.eye(4), 2.5, "the number of causes must be a whole number of at least 1, got 2.5"),
-        (torch.ones(4), 2, r"a matrix \(n, d\), .*got shape \(4,\)"),
+        (torch.ones(4), 2, r"samples \(n, d\) .*shape \(4,\)"),
         ("images", 2, "numbers"),
-        ([[1.0, 0.0], [math.nan, 1.0]], 2, "NaN or infinite entries in 1 rows, first row 1"),
+        ([[1.0, 0.0], [math.nan, 1.0]], 2, "NaN or infinite entries in 1 rows, the first of which is row 1"),
     ],
 )
 def test_start_says_what_is_wrong_with_its_samples(kind, sample, n_causes, words):
@@ -217,7 +217,7 @@ def test_start_says_what_is_wrong_with_its_samples(kind, sample, n_causes, words
 
 
 def test_start_of_noisy_or_needs_zeros_and_ones():
-    with pytest.raises(DataError, match="row 0 has other values: compare them with a threshold"):
+    with pytest.raises(DataError, match="row 0 has other values; compare the samples with a threshold"):
         NoisyOr.start(3.0 * torch.eye(4), 2, generator_of(0))
 
 

@@ -167,7 +167,7 @@ class Uneven(Diagonal):
     [
         (Diagonal, "needs n_dims, n_context, select and fitted"),
         (None, "needs n_dims, n_context, select and fitted, got None"),
-        (Uneven(torch.zeros(2, 1, 1), torch.zeros(2, 1)), r"a Uneven with first axes \[1, 2\]"),
+        (Uneven(torch.zeros(2, 1, 1), torch.zeros(2, 1)), r"a Uneven with tensors of lengths \[1, 2\]"),
         (Diagonal(torch.zeros(2, 1, 1), 0.0), "must be a dataclass of tensors"),
     ],
 )
@@ -177,7 +177,7 @@ def test_incomplete_family_is_refused(family, message):
 
 
 def test_settings_that_need_linear_experts_are_refused():
-    with pytest.raises(ConfigurationError, match="diagonal covariances need linear experts"):
+    with pytest.raises(ConfigurationError, match="diagonal covariances are available only for linear experts"):
         EM(covariance="diagonal").fit(pairs(), model(2, 2, 1))
     with pytest.raises(ConfigurationError, match="set n_starts to 1"):
         EM(n_starts=2).fit(pairs(), model(2, 2, 1))

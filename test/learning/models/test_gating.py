@@ -18,8 +18,8 @@ def test_probabilities_sum_to_one_for_logits_beyond_the_range_of_exp():
 @pytest.mark.parametrize(
     ("weights", "biases", "reason"),
     [
-        (torch.zeros(2, 3), torch.zeros(3), "disagree"),
-        (torch.zeros(2), torch.zeros(2), "disagree"),
+        (torch.zeros(2, 3), torch.zeros(3), "must have equal"),
+        (torch.zeros(2), torch.zeros(2), "must have equal"),
         (torch.full((2, 1), torch.nan), torch.zeros(2), "finite"),
         (torch.zeros(2, 1), torch.tensor([0.0, -torch.inf]), "finite"),
     ],

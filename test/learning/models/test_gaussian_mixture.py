@@ -54,8 +54,8 @@ def test_samples_of_a_batch_come_from_their_own_mixture():
 @pytest.mark.parametrize(
     ("log_weights", "means", "reason"),
     [
-        (torch.zeros(2), torch.zeros(3, 1), "disagree"),
-        (torch.zeros(1), torch.zeros(1), "disagree"),
+        (torch.zeros(2), torch.zeros(3, 1), "must have equal"),
+        (torch.zeros(1), torch.zeros(1), "must have equal"),
         (torch.full((2,), -torch.inf), torch.zeros(2, 1), "positive and finite sum"),
         (torch.tensor([0.0, torch.nan]), torch.zeros(2, 1), "positive and finite sum"),
         (torch.zeros(2), torch.tensor([[0.0], [torch.inf]]), "finite"),

@@ -42,8 +42,8 @@ def test_far_contexts_do_not_cost_the_residual_its_digits():
 @pytest.mark.parametrize(
     ("weights", "biases", "scale_trils", "reason"),
     [
-        ((2, 3), (2, 3), (2, 3, 3), "disagree"),
-        ((2, 3, 1), (2, 2), (2, 3, 3), "disagree"),
+        ((2, 3), (2, 3), (2, 3, 3), "must have equal"),
+        ((2, 3, 1), (2, 2), (2, 3, 3), "must have equal"),
         ((2, 3, 1), (2, 3), (2, 2, 2), "must have the shape"),
         ((2, 3, 1), (2, 3), (3, 3), "experts need . scale_trils"),
         ((2, 3, 1), (2, 3), (1, 3, 3), "experts need . scale_trils"),

@@ -52,7 +52,7 @@ def test_networks_are_loaded_as_a_mixture(tmp_path, linear_gating: bool) -> None
 
 def test_file_of_another_kind_is_refused(tmp_path) -> None:
     save_model(tmp_path / "model", random_mixture(10, 3, 2))
-    with pytest.raises(ModelFileError, match="holds a 'gaussian_mixture', expected a 'mixture_of_experts'"):
+    with pytest.raises(ModelFileError, match="contains a 'gaussian_mixture', expected a 'mixture_of_experts'"):
         load_parameters(tmp_path / "model")
 
 
@@ -75,14 +75,14 @@ def test_missing_parameter_is_refused_by_name(tmp_path, name: str) -> None:
         ("experts.scale_trils", torch.ones(2, 2, 2), "scale_trils"),
         ("experts.scale_trils", torch.ones(3, 3, 2), "scale_tril"),
         ("experts.biases", torch.full((3, 2), torch.nan), "finite"),
-        ("experts.biases", torch.zeros(3, 1), "disagree"),
+        ("experts.biases", torch.zeros(3, 1), "must have equal"),
         ("experts.weights", torch.full((3, 2, 1), torch.inf), "finite"),
-        ("experts.weights", torch.zeros(3, 2), "disagree"),
-        ("experts.weights", torch.zeros(3, 2, 2), "does not fit"),
-        ("gating.biases", torch.zeros(4), "disagree"),
+        ("experts.weights", torch.zeros(3, 2), "must have equal"),
+        ("experts.weights", torch.zeros(3, 2, 2), "must have equal"),
+        ("gating.biases", torch.zeros(4), "must have equal"),
         ("gating.biases", torch.full((3,), -torch.inf), "finite"),
-        ("gating.weights", torch.zeros(3, 2), "does not fit"),
-        ("gating.weights", torch.zeros(3), "disagree"),
+        ("gating.weights", torch.zeros(3, 2), "must have equal"),
+        ("gating.weights", torch.zeros(3), "must have equal"),
         ("gating.weights", torch.full((3, 1), torch.nan), "finite"),
     ],
 )

@@ -104,7 +104,7 @@ def test_missing_tensors_are_named():
 
 @pytest.mark.parametrize("gate", [(2, 1), (3, 2)])
 def test_gating_that_does_not_fit_the_experts_is_refused(gate):
-    with pytest.raises(DistributionError, match="does not fit"):
+    with pytest.raises(DistributionError, match="must have equal"):
         MixtureOfExperts(random_gating(0, *gate), random_experts(0, 3, 2, 1))
 
 
@@ -135,7 +135,7 @@ def test_contexts_of_any_shape_and_kind_give_a_batch_of_that_shape(size, kind):
 def test_contexts_of_a_wrong_size_are_refused(shape):
     model = random_mixture_of_experts(11, 3, 2, 2)
     for ask in (model, model.sample):
-        with pytest.raises(DistributionError, match="axis of 2"):
+        with pytest.raises(DistributionError, match="must have the shape"):
             ask(torch.zeros(shape))
         with pytest.raises(DistributionError, match="must be an array of numbers"):
             ask("here")
@@ -172,7 +172,7 @@ def test_weight_of_zero_becomes_a_finite_floor():
 
 def test_batch_of_mixtures_is_refused():
     mixture = random_mixture_of_experts(6, 3, 2, 1)(normal(generator_of(7), 4, 1))
-    with pytest.raises(DistributionError, match=r"not a batch \(4,\)"):
+    with pytest.raises(DistributionError, match=r"got a batch of shape \(4,\)"):
         MixtureOfExperts.from_mixture(mixture)
 
 

@@ -49,7 +49,7 @@ def test_spread_of_repeated_estimates_is_the_standard_error():
 
 def test_conditional_model_without_contexts_and_a_batch_are_refused():
     model = random_mixture_of_experts(19, 2, 2, 1)
-    with pytest.raises(DistributionError, match="give them"):
+    with pytest.raises(DistributionError, match="give contexts"):
         entropy(model, 10, generator_of(20))
-    with pytest.raises(DistributionError, match=r"not a batch \(4,\)"):
+    with pytest.raises(DistributionError, match=r"got a batch of shape \(4,\)"):
         entropy(model(torch.zeros(4, 1).double()), 10, generator_of(21))

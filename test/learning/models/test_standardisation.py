@@ -72,7 +72,9 @@ def test_constant_column_is_exactly_zero_afterwards(value):
 
 def test_model_that_is_not_linear_is_refused():
     units = Standardisation.from_data(normal(generator_of(3), 9, 1), normal(generator_of(4), 9, 2))
-    with pytest.raises(DistributionError, match="expected linear experts with a softmax gating, got NeuralExperts"):
+    with pytest.raises(
+        DistributionError, match="expected a model with LinearExperts and a SoftmaxGating, got NeuralExperts"
+    ):
         units.standard(random_neural_mixture_of_experts(5, 2, 2, 1))
 
 
