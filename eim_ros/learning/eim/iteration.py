@@ -161,7 +161,7 @@ class EIMIteration:
         config, sizes = self.config, history.column("n_components")
         add_every, window = config.adaptation.add_every, config.plateau_window
         grows = add_every > 0 and bool(sizes) and sizes[-1] < config.adaptation.max_components
-        if window > 0 and grows:  # do not stop before an addition with each Delta was tried
+        if window > 0 and grows:  # do not stop before an addition with each Delta has been tried
             window = max(window, len(self.adaptation.deltas) * add_every)
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
