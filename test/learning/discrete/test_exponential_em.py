@@ -1,4 +1,4 @@
-"""EM of exponential families: textbook values, one's own family, a bound that never falls, known mixtures recovered."""
+"""EM of exponential families gives textbook values, fits custom families, and recovers known mixtures."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from eim_ros.learning.run import Status
 
 @dataclass(frozen=True)
 class NormalFamily:
-    """A user's own family: univariate normal densities, T = (x, x^2)."""
+    """Custom family of univariate normal densities with T = (x, x^2)."""
 
     def statistics(self, sample):
         return torch.cat([sample, sample.square()], -1)
@@ -141,7 +141,7 @@ def test_truncation_bounds_the_likelihood_from_below():
 
 
 def test_prior_is_the_average_of_the_data():
-    """With a prior that outweighs them, all components are the data's average."""
+    """If the prior outweighs the data, all components equal the average of the data."""
     sample = POISSON.sample(200, generator_of(4))
     config = ExponentialEMConfig(n_components=3, prior_count=1e9, n_iterations=3)
     model = ExponentialEM(PoissonFamily(), config).fit(sample).state.model

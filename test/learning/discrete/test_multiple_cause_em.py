@@ -1,4 +1,4 @@
-"""Truncated EM of binary causes: exact where nothing is cut, a bound that never falls, bars are found, runs resume."""
+"""Truncated EM of binary causes is exact without truncation, never lowers its bound, finds bars, and can be resumed."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def config(**settings) -> MultipleCauseEMConfig:
 
 
 def test_belief_network_equals_exact_em_and_learns_from_truncated_states():
-    """Enumeration of all 16 states of a small network, then C' = 4 states per point."""
+    """Enumerate all 16 states of a small network first, then keep C' = 4 states per point."""
     generator = generator_of(0)
     weights = 4.0 * torch.tensor(
         [[1.0, 0, 0, -1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]]

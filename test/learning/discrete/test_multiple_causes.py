@@ -1,4 +1,4 @@
-"""Models of binary causes: joints against the plain formula, M-steps that are optimal, samples that fit."""
+"""Models of binary causes have the joint density of the formula, optimal M-steps, and samples that fit them."""
 
 import dataclasses
 import itertools

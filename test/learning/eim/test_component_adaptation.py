@@ -49,7 +49,7 @@ def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(surroga
 
 
 def test_samples_that_are_given_are_looked_at():
-    """A narrow start draws nothing near the other modes: only the samples know of them."""
+    """A narrow start draws no samples near the other modes, so only the data show these modes."""
     target, start = modes(), normal_mixture([0.0, 0.0])
     sample = target.sample(500, generator_of(1))
     learner = EIM(EIMConfig.known_density(n_iterations=100, **GROWTH), target=target)
@@ -70,7 +70,7 @@ def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_on
 
 
 def test_delta_decides_between_far_away_and_likely():
-    """Of two places without the model, the far one has the lower target: chosen where its distance counts."""
+    """The farther of two places without the model has the lower target, and is chosen if the distance counts."""
     model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
     places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
     chosen = {

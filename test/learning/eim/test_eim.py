@@ -1,4 +1,4 @@
-"""EIM from samples alone: it covers one mode where EM averages, and a classifier that knows nothing changes nothing."""
+"""EIM from samples covers one mode where EM averages, and a classifier without knowledge does not change the model."""
 
 import math
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
 
 @pytest.mark.parametrize("ratio", ["plug-in", "residual"])
 def test_data_that_come_later_continue_the_fit(ratio):
-    """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
+    """A fit to further data starts from the last model, follows the new data, and keeps what they confirm."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
     config = EIMConfig.from_mapping(
         {
@@ -260,7 +260,7 @@ def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_wei
 
 @pytest.mark.parametrize(("kl_bound", "status"), [(0.3, Status.CONVERGED), (1e-3, Status.MAX_ITERATIONS)])
 def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, status):
-    """Where the bound lets the model get to the data, it rests there; where it does not, there is more to come."""
+    """If the bound lets the model reach the data, it has converged. Otherwise, it can still improve."""
     generator = generator_of(0)
     sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
     config = small_eim_config(
@@ -272,7 +272,7 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
 
 
 def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_from_them():
-    """One Gaussian in six dimensions, and EM's fit of it: nothing is left to learn."""
+    """Data from one Gaussian in six dimensions with its fit by EM, so that nothing is left to learn."""
     sample = normal(generator_of(0), 1000, 6) @ normal(generator_of(1), 6, 6)
     start = EM(EMConfig(n_components=1)).fit(sample).model
     drifted = {}
@@ -313,7 +313,7 @@ def test_each_variant_comes_closer_to_the_target(settings):
 @pytest.mark.parametrize("growth", [{}, {"adaptation.add_every": 4, "adaptation.n_candidates": 200}])
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
 def test_restricted_covariances_recover_a_known_density_of_their_family(covariance, growth):
-    """The start has full covariances; added components get the restricted ones too."""
+    """The start has full covariances. Added components get restricted covariances too."""
     generator = generator_of(0)
     factors = torch.tensor([[[1.0, 0.0], [0.0, 0.5]], [[0.4, 0.0], [0.0, 1.5]]]).double()
     if covariance == "tied":

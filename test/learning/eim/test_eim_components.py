@@ -73,7 +73,7 @@ def test_experts_are_added_on_a_branch_that_has_none():
 
 
 def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
-    """Sixteen modes: a reference of at most twelve components, twelve times the start's one, would lack some."""
+    """With twelve times the number of initial components, the reference could not represent all sixteen modes."""
     side = torch.arange(4).double() * 20.0
     means = torch.cartesian_prod(side, side)
     target = GaussianMixture(torch.full((16,), -math.log(16.0)).double(), means, torch.eye(2).double().expand(16, 2, 2))
@@ -96,7 +96,7 @@ def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
 
 
 def test_demand_of_far_places_is_the_same_whatever_a_ratio_says_there():
-    """Beyond log n a ratio tells nothing: the greatest one is the farthest outlier's."""
+    """Above log n, a ratio is not informative, because the greatest ratio is that of the farthest outlier."""
 
     class Ratio:
         def log_ratio(self, context, sample, component=None):
@@ -113,7 +113,7 @@ def test_demand_of_far_places_is_the_same_whatever_a_ratio_says_there():
 
 
 def test_nothing_is_added_to_a_model_that_lacks_little():
-    """Its gating is wrong by half a nat: the experts that are there can mend that."""
+    """The gating is wrong by half a nat, which the existing experts can correct."""
     target = random_mixture_of_experts(0, 3, 2, 1)
     shifted = SoftmaxGating(target.gating.weights, target.gating.biases + torch.tensor([0.5, 0.0, 0.0]).double())
     context = normal(generator_of(6), 1000, 1)

@@ -63,7 +63,7 @@ def test_ten_components_in_ten_dimensions_are_found():
 
 
 def separated_experts() -> MixtureOfExperts:
-    """Two experts in two dimensions, apart from each other, and a gating that mixes them everywhere."""
+    """Two separate experts in two dimensions, with a gating that mixes them everywhere."""
     experts = random_mixture_of_experts(2, 2, 2, 1).experts
     biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
@@ -150,7 +150,7 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
 def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
     """exp(-|x|^2/2) where the first coordinate is positive and zero elsewhere: log Z = log pi.
 
-    To ignore the rest gave an ELBO of log 2 pi with half of the samples there, and CONVERGED.
+    Ignoring samples outside the support gave an ELBO of log 2 pi and CONVERGED, with half of the samples outside.
     """
 
     def target(sample):
@@ -176,7 +176,7 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
 
 
 def test_objective_rises_from_step_to_step():
-    """Within four standard errors of each estimate, of which there are thirty."""
+    """Each of the thirty estimates is within four standard errors."""
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
     config = EIMConfig.known_density(

@@ -1,4 +1,4 @@
-"""M-steps of experts and gating: bounds hold, exact ratios are followed, those that are not finite change nothing."""
+"""M-steps of experts and gating satisfy bounds, follow exact ratios, and ignore ratios that are not finite."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_bounds_hold_for_the_new_parameters(kl_bound, entropy_loss_bound):
 
 
 def test_exact_ratio_leads_to_a_nonlinear_target():
-    """sin(3 y) with a deviation that grows: a straight line cannot follow, the KL to it falls to nearly nothing."""
+    """A straight line cannot follow sin(3 y) with a growing deviation, but the KL of a network falls to almost zero."""
     context = uniform_contexts(3)
     target = single(random_neural_experts(4, 1, 1, 1))
     start = LinearExperts(torch.zeros(1, 1, 1).double(), torch.zeros(1, 1).double(), torch.ones(1, 1, 1).double())

@@ -1,4 +1,4 @@
-"""EM: the likelihood never falls, a known mixture is recovered, one expert is least squares, bad data are refused."""
+"""EM never lowers the likelihood, recovers a known mixture, is least squares for one expert, and refuses bad data."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_objective_never_falls(size, hard, covariance_floor, gating_iterations):
 
 
 def separated_model() -> MixtureOfExperts:
-    """Two crossing lines, each with its own side of the context that prefers it."""
+    """Two crossing lines, each of which is preferred on one side of the context space."""
     experts = LinearExperts(
         torch.tensor([[[2.0]], [[-1.0]]]).double(),
         torch.tensor([[3.0], [-3.0]]).double(),
@@ -195,7 +195,7 @@ def test_floor_is_obeyed_in_every_direction():
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("n_dims", [1, 2])
 def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
-    """The clusters at 0 and 5 are fitted as they would be alone, whatever one row of 401 holds."""
+    """Whatever one of 401 rows contains, the clusters at 0 and 5 are fitted as they would be without it."""
     sample = 0.1 * normal(generator_of(18), 400, n_dims)
     sample[200:, 0] += 5.0
     clusters = sample[:200], sample[200:]

@@ -1,4 +1,4 @@
-"""E-step in chunks: the same sums as all responsibilities at once, truncated by brute force, with bounded memory."""
+"""The E-step in chunks has the same sums as all responsibilities at once, and its memory is limited."""
 
 import itertools
 import math

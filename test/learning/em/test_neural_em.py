@@ -1,4 +1,4 @@
-"""EM with neural parts: curves and contexts that no linear model follows are found, and the likelihood rises."""
+"""EM with neural parts fits curves and contexts that a linear model cannot follow, and the likelihood rises."""
 
 import math
 

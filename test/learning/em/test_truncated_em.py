@@ -1,4 +1,4 @@
-"""Truncated EM: exact where nothing is cut, a bound that never falls, few joints, the same optimum as EM."""
+"""Truncated EM is exact without truncation, never lowers its bound, and reaches EM's optimum with few densities."""
 
 import numpy as np
 import pytest

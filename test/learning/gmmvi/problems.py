@@ -29,7 +29,7 @@ def words(rest: int) -> list[str]:
 
 
 def three_modes() -> GaussianMixture:
-    """Three components in two dimensions, some 4 standard deviations apart."""
+    """Three components in two dimensions, about four standard deviations apart."""
     means = torch.tensor([[-3.0, 0.0], [3.0, 1.0], [0.0, 4.0]]).double()
     factors = torch.tensor([[[1.0, 0.0], [0.3, 0.8]], [[0.6, 0.0], [0.0, 1.1]], [[0.9, 0.0], [-0.4, 0.7]]]).double()
     return GaussianMixture(torch.tensor([0.5, 0.3, 0.2]).double().log(), means, factors)
@@ -61,7 +61,7 @@ def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
 def ratio_at(
     components: Components, log_weights: Tensor, n_samples: int, matrix: Tensor, vector: Tensor, **options: bool
 ) -> tuple[LogRatio, Selection]:
-    """R = -1/2 x'Ax + b'x - log q at so many samples of each component."""
+    """R = -1/2 x'Ax + b'x - log q at the given number of samples of each component."""
     counts = torch.full((components.n_components,), n_samples)
     sample, component = components.sample(counts, generator_of(11))
     value = -0.5 * ((sample @ matrix) * sample).sum(-1) + sample @ vector

@@ -1,4 +1,4 @@
-"""Samples that climb the target, and the modes that additions find with them."""
+"""Samples ascend the target, and additions find modes with them."""
 
 import math
 

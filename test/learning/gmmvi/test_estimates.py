@@ -83,7 +83,7 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_zero_order_estimate_is_that_of_a_loop(kind):
-    """Weighted ridge regression on [y_i y_j, y, 1] of each component, the constant spared."""
+    """Weighted ridge regression on [y_i y_j, y, 1] for each component, without a ridge on the constant."""
     components, log_weights, ridge = components_of(kind, 3, 2), log_weights_of(3), 0.01
     ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
     found = More()(components, ratio, torch.full((3,), ridge).double())
@@ -159,7 +159,7 @@ def test_own_samples_have_weight_one_and_others_none():
 
 
 def test_component_far_from_all_samples_is_weighed_in_logs():
-    """All of its weights are below the least number there is, yet their ratios count."""
+    """All weights of the component are below the smallest representable number, but their ratios still matter."""
     components = components_of("full", 3, 2)
     components.means[2] += 60.0 * components.scale_trils[2].diagonal().sum()
     counts = torch.tensor([15, 15, 0])

@@ -51,7 +51,7 @@ def test_there_are_432_combinations_and_names_are_theirs():
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
 def test_combinations_run_twenty_iterations_without_nan(first):
-    """Adaptive ones gain four components; those whose candidates do not climb lose some; some split some."""
+    """Adaptive algorithms add four components. Some delete components without ascent, and some split them."""
     target = three_modes()
     for number, word in enumerate(word for word in words(1) if word.startswith(first)):
         n_climbing, n_refined = 10 * (number // 4 % 2), number // 8 % 2
@@ -285,7 +285,7 @@ def test_improper_target_never_converges_and_stays_finite():
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
-    """Fixed steps that are far too long: rounding of the samples of narrow, far components gave an ELBO of 7e19."""
+    """With fixed steps that are too long, rounding of samples of narrow, far components gave an ELBO of 7e19."""
     word = GMMVIConfig.named(
         "SEPYFUX", covariance=covariance, n_samples=8, n_iterations=300, **{"component_step.first": 0.5}
     )

@@ -98,7 +98,7 @@ def test_database_forgets_what_is_older_than_may_be_used_and_the_components_it_i
 
 
 def test_reservoir_keeps_each_sample_with_equal_probability():
-    """A chi-squared of 10 groups of samples: 99.9 % of all seeds are below 27.9 at 9 degrees of freedom."""
+    """The chi-squared value of 10 groups of samples is below 27.9 for 99.9 % of all seeds (9 degrees of freedom)."""
     reservoir = Reservoir(torch.zeros(500, 1).double(), torch.zeros(500).double())
     for start in range(0, 10_000, 137):
         number = torch.arange(start, min(start + 137, 10_000)).double()
@@ -145,7 +145,7 @@ def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
 
 
 def test_new_component_is_as_wide_as_those_of_weight_not_as_those_just_added():
-    """Forty components of weight 1e-29 and a standard deviation of 1000 beside one of 1: a new one has 1."""
+    """A new component has the width of the only one with weight, not that of forty wide ones without weight."""
     factors = torch.cat([torch.ones(1), torch.full((40,), 1000.0)]).double()[:, None, None] * torch.eye(2).double()
     components = FullComponents(normal(generator_of(1), 41, 2), factors)
     log_weights = torch.log_softmax(torch.cat([torch.zeros(1), torch.full((40,), math.log(1e-29))]).double(), -1)

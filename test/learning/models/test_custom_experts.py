@@ -1,4 +1,4 @@
-"""Experts of a family of the user: EM and EIM fit them, within bounds, and refuse what they cannot do."""
+"""EM and EIM fit experts of custom families within bounds, and refuse what they cannot do."""
 
 from __future__ import annotations
 

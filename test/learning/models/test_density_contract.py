@@ -1,4 +1,4 @@
-"""What every density owes: mass one, SciPy's values, right gradients, and samples with its moments."""
+"""Every density has mass one, the values of SciPy, correct gradients, and samples with its moments."""
 
 import numpy as np
 import pytest

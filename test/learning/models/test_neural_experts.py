@@ -63,7 +63,7 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
 
 
 def test_contexts_far_from_the_data_give_finite_distributions():
-    """Hidden units are bounded, and so are the outputs: only the linear expert beneath goes on."""
+    """Hidden units and outputs are bounded, so far from the data only the linear expert changes."""
     experts = random_neural_experts(13, 3, 2, 1)
     near, far = experts(torch.tensor([[1e3], [1e6]]).double()).scale_tril
     torch.testing.assert_close(near, far, rtol=1e-12, atol=0.0)

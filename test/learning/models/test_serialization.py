@@ -1,4 +1,4 @@
-"""Model files: what was saved is loaded bit by bit; a file that holds no valid model is refused with the reason."""
+"""Models are loaded bit by bit as they were saved. A file without a valid model is refused with the reason."""
 
 import pytest
 import torch

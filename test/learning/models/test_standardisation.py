@@ -1,4 +1,4 @@
-"""Change of units: densities change by the volume alone, there and back is nothing, no data are too odd for it."""
+"""A change of units changes densities only by the volume, can be inverted exactly, and works for unusual data."""
 
 import pytest
 import torch

@@ -117,5 +117,5 @@ def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
 
 
 def bounds_of(seed: int) -> tuple[float, float]:
-    """A bound of the KL and one of the loss of entropy, such that each of them is active for some experts."""
+    """Bounds of the KL and of the loss of entropy, each of which is active for some experts."""
     return [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (10.0, 0.3)][seed % 5]

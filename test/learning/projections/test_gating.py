@@ -86,7 +86,7 @@ def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bound
 
 
 def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best():
-    """The plain gradient, which vanishes with the weight, leaves it where it is."""
+    """The plain gradient vanishes with the weight, so the component does not recover."""
     context, old = contexts(), linear_gating()
     gating = SoftmaxGating(old.weights, old.biases - 20.0 * torch.tensor([1.0, 0.0, 0.0, 0.0]).double())
     noise = generator_of(3)
@@ -125,7 +125,7 @@ def test_few_contexts_give_a_weightless_component_no_large_step():
 
 
 def test_noise_of_the_rewards_averages_out():
-    """Rewards of one noisy sample each, deviation 20, move the gating as their means do: the point of this form."""
+    """Rewards from one noisy sample each, with a deviation of 20, move the gating in the same way as their means."""
     context, gating = contexts(4000), linear_gating()
     mean = context @ torch.tensor([[2.0, -2.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]).double()
     noisy = mean + 20.0 * normal(generator_of(5), *mean.shape)

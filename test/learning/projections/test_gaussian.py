@@ -1,4 +1,4 @@
-"""Projection of experts: it is the thesis' update, and says where no solution exists."""
+"""The projection of experts equals the update of the thesis, and reports if there is no solution."""
 
 import math
 
@@ -66,7 +66,7 @@ def test_zero_kl_bound_admits_no_step():
 
 
 def test_without_a_kl_bound_a_concave_problem_only_is_solved():
-    """With eigenvalues of -1 or less the objective grows without end: there is no maximum to step to."""
+    """With eigenvalues of -1 or less, the objective grows without bound, so it has no maximum."""
     rho = torch.tensor([[0.5, -0.9], [0.5, -1.0], [0.5, -3.0]], dtype=torch.float64)
     solution = solve_multipliers(rho, torch.ones_like(rho), math.inf, 0.1)
     assert solution.feasible.tolist() == [True, False, False]

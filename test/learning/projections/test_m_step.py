@@ -68,7 +68,7 @@ def test_constant_phi_leaves_experts_unchanged(fit, constant):
 
 @FITS
 def test_phi_plus_a_function_of_the_context_gives_the_same_step_on_average(fit):
-    """Exactly so for gradients and for what is quadratic in y."""
+    """This is exact for gradients, and for values that are quadratic in y."""
     experts = random_experts(5, 4, 2, 1)
     drawn = draws(6, experts)
     first = m_step(experts, wave, fit, 0.05, 0.02, **drawn)

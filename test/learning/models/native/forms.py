@@ -14,7 +14,7 @@ MODULE = "eim_ros.learning.models.native._quadratic_forms"
 
 
 def compiled_for(instruction_set: str):
-    """The module built for an instruction set; skips the test where the processor lacks it or has a better one."""
+    """Return the module for an instruction set, or skip the test if the processor lacks it or has a better one."""
     is_built = importlib.util.find_spec(f"{MODULE}_{instruction_set}") is not None
     if not (is_built and runs_here(instruction_set)):
         pytest.skip(f"this processor has no {instruction_set}, or a better one")
@@ -88,7 +88,7 @@ def products(joint: np.ndarray) -> np.ndarray:
 
 
 def laid_out_otherwise(array: np.ndarray) -> dict[str, np.ndarray]:
-    """The same numbers, laid out otherwise."""
+    """Return the same numbers with another layout in memory."""
     strided = np.repeat(array, 2, axis=-1)[..., ::2]
     read_only = array.copy()
     read_only.flags.writeable = False
