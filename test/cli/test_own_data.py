@@ -111,5 +111,5 @@ def test_learner_without_torch_names_what_to_install() -> None:
 
 @pytest.mark.parametrize("name", ["n_experts", "experts", "num_components", "k"])
 def test_other_names_of_the_number_of_components_are_corrected(name: str) -> None:
-    with pytest.raises(Exception, match=f"unknown setting {name}; here it is n_components"):
+    with pytest.raises(Exception, match=f"unknown setting {name}; in this package it is called n_components"):
         EIM(**{name: 4})

@@ -81,7 +81,7 @@ def test_raw_samples_are_checked_too() -> None:
 
 
 def test_robot_without_shapes_is_refused() -> None:
-    with pytest.raises(ConstraintError, match="no collision shape"):
+    with pytest.raises(ConstraintError, match="cannot be checked for collisions"):
         sampler_of("six_joints", "pose").with_constraints(self_collision=True).sample(np.eye(4), 5, seed=0)
 
 

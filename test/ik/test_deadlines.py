@@ -64,7 +64,7 @@ def refuse_obstacles(deadline: float, what: str, seconds: float = 0.0) -> None:
 def test_scene_beyond_a_limit_is_refused_by_every_call() -> None:
     arm = Sampler("panda").with_obstacles([Sphere((2.0, 0.0, 0.0), 0.001)] * 20_001)
     for call in (lambda: arm.sample(POSE), lambda: arm.sample_batch(POSE[None])):
-        with pytest.raises(ConstraintError, match="20001 obstacles, at most 20000 are allowed"):
+        with pytest.raises(ConstraintError, match="20001 obstacles, but at most 20000 are allowed"):
             call()
 
 
@@ -91,7 +91,7 @@ def test_constraints_of_links_are_limited() -> None:
     one = LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])
     with pytest.raises(ConstraintError, match="101 constraints of links, but at most 100"):
         LinkCheck(robot, [one] * 101)
-    with pytest.raises(ConstraintError, match="1001 shapes, at most 1000"):
+    with pytest.raises(ConstraintError, match="1001 shapes, but at most 1000"):
         LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)] * 1001)
 
 

@@ -95,8 +95,8 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
 @pytest.mark.parametrize(
     ("urdf", "difference"),
     [
-        (ARMS["continuous"], "joint 1 'j0' turns, joint 1 'slide_100' of the model slides"),
-        (ARMS["six_joints"], "it has 4 joints and 0 followers instead of 3 joints and 0 followers"),
+        (ARMS["continuous"], "joint 1 'j0' turns, but joint 1 'slide_100' of the model slides"),
+        (ARMS["six_joints"], "the robot has 4 joints and 0 followers instead of 3 joints and 0 followers"),
         (ARMS["gantry"].replace('xyz="0 1 0"', 'xyz="0 1 0.1"'), "joint 2 'slide_010' is turned by 0.09967 rad"),
     ],
 )

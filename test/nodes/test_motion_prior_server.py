@@ -228,7 +228,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "nan duration": ("sample_motion", {"n_samples": 1, "duration": math.nan}, "duration"),
     "negative duration": ("sample_motion", {"n_samples": 1, "duration": -1.0}, "duration"),
     "phase": ("condition", {"via_points": [via(), via(1.5)]}, "via point 1: the phase"),
-    "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must name joints"),
+    "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must have at least one joint"),
     "via out of limits": ("condition", {"via_points": [via(0.5, ("elbow",), (3.1,))]}, "limits are -3 and 3"),
     "axis": ("sample_motion", {"n_samples": 1, "tip_goals": [TipGoal(axis="w")]}, "tip goal 0: the axis of a goal"),
     "goal": ("sample_motion", {"n_samples": 1, "tip_goals": [TipGoal(axis="x", value=math.nan)]}, "goal 0: the value"),

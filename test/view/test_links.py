@@ -83,6 +83,6 @@ def test_another_robot_keeps_the_obstacles(opened):
     browser.wait_until(lambda: page.solutions is not None and "joint7" in browser.text())
     assert page.robot.tip_link == "link7"
     assert len(page.live.sampler.constraints.obstacles) == 1
-    with pytest.raises(ConfigurationError, match="not 'nothing'"):
+    with pytest.raises(ConfigurationError, match="start eim view with 'nothing'"):
         page.show_robot("nothing")
     assert [told for told in browser.errors if HARMLESS not in told] == []

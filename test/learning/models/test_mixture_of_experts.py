@@ -177,5 +177,5 @@ def test_batch_of_mixtures_is_refused():
 
 
 def test_model_with_contexts_is_no_mixture():
-    with pytest.raises(DistributionError, match="with 2 contexts"):
+    with pytest.raises(DistributionError, match="with contexts of 2 dimensions"):
         random_mixture_of_experts(8, 3, 2, 2).as_mixture()

@@ -80,9 +80,9 @@ def test_smoothing_anneals_from_deviations_of_the_contexts_to_its_floor():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"smoothing": -0.1}, "smoothing must be from 0 to inf, got -0.1"),
-        ({"decay": 1.5}, "decay must be from 0 to 1.0, got 1.5"),
-        ({"floor": float("nan")}, "floor must be from 0 to 1.0, got nan"),
+        ({"smoothing": -0.1}, "smoothing must be between 0 and inf, got -0.1"),
+        ({"decay": 1.5}, "decay must be between 0 and 1.0, got 1.5"),
+        ({"floor": float("nan")}, "floor must be between 0 and 1.0, got nan"),
     ],
 )
 def test_bad_settings_are_refused(settings, reason):
@@ -93,7 +93,7 @@ def test_bad_settings_are_refused(settings, reason):
 
 def test_features_of_a_wrong_shape_are_refused():
     context, sample = normal(generator_of(5), 10, 1), normal(generator_of(6), 10, 2)
-    with pytest.raises(ConfigurationError, match=r"must return \(n_samples, n_features\), got \(10,\) for 10 samples"):
+    with pytest.raises(ConfigurationError, match=r"must return an array of shape \(n_samples, n_features\), got shape \(10,\) for 10 samples"):
         FeatureInputs.from_data(context, sample, lambda y, x: x.norm(dim=-1))
 
 
