@@ -1,9 +1,9 @@
-"""A device that only pretends to be another one, to test without a GPU that tensors of two devices never mix.
+"""A simulated GPU, to test without a GPU that tensors of two devices never mix.
 
-`Elsewhere` marks tensors as "on cuda:0". They live on the CPU, and report that device. Each call of a function of torch
-that PyTorch would refuse on a GPU is refused: one with marked and unmarked tensors, with a generator of the other
-device, or a conversion of a marked tensor to NumPy. Results are marked if an argument is, or if that device was asked
-for. Only calls from Python are seen, not the backward passes of autograd.
+`Elsewhere` marks tensors as "on cuda:0". They stay in the memory of the CPU, but report that device. Calls that PyTorch
+would refuse with a GPU are refused. These are calls that mix marked and unmarked tensors, use a generator of the other
+device, or convert a marked tensor to NumPy. A result is marked if an argument is marked or if the call asks for that
+device. Only calls from Python are seen, not the backward passes of autograd.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 TO_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__"}
 SHAPES = {"__len__", "__repr__", "__format__", "dim", "size", "numel"}
 INDEXING = {"__getitem__", "index", "index_select"}  # indices may be on the CPU
-FREE = {"_has_compatible_shallow_copy_type"}  # of modules, which move their parameters
+FREE = {"_has_compatible_shallow_copy_type"}  # modules call this when they move their parameters
 
 
 class Generator(ORIGINAL):
-    """A generator of the CPU that reports the device that it was made for."""
+    """A generator on the CPU that reports the device it was made for."""
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         made = ORIGINAL.__new__(cls, "cpu")
@@ -45,7 +45,7 @@ def is_elsewhere(value: Any) -> bool:
 
 
 def marked(value: Any) -> Any:
-    """Mark tensors, also within sequences and iterators."""
+    """Mark tensors, including those inside sequences, dictionaries and iterators."""
     if isinstance(value, Tensor):
         value.__dict__[MARK] = True
     elif isinstance(value, (tuple, list)):
@@ -69,16 +69,16 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def copied(parameter: Tensor, memo: Any) -> Tensor:
-    """Copy a parameter of a module; PyTorch constructs it without a function that the mode sees."""
+    """Copy a parameter of a module and keep its mark, because the mode does not see how PyTorch makes the copy."""
     return marked(COPY(parameter, memo)) if is_elsewhere(parameter) else COPY(parameter, memo)
 
 
 class Elsewhere(TorchFunctionMode):
-    """Mode in which "cuda" is a device without a GPU; it also replaces `torch.Generator`."""
+    """Mode in which "cuda" names the simulated GPU; it also replaces `torch.Generator`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.reads = 0  # number of values that were read from the device, each of which waits for a GPU
+        self.reads = 0  # number of values read from the device; with a real GPU, each read would wait for it
 
     def __enter__(self) -> Elsewhere:
         torch.Generator, torch.nn.Parameter.__deepcopy__ = Generator, copied  # type: ignore[misc,method-assign]

@@ -1,4 +1,4 @@
-"""EM of exponential families gives textbook values, fits custom families, and recovers known mixtures."""
+"""EM for exponential families gives textbook values, fits custom families, and recovers known mixtures."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from eim_ros.learning.run import Status
 
 @dataclass(frozen=True)
 class NormalFamily:
-    """Custom family of univariate normal densities with T = (x, x^2)."""
+    """Custom family of univariate normal densities with the sufficient statistics T = (x, x^2)."""
 
     def statistics(self, sample):
         return torch.cat([sample, sample.square()], -1)
@@ -44,7 +44,7 @@ def mixture_of(family, weights, means) -> ExponentialMixture:
 
 
 def means_of(mixture) -> torch.Tensor:
-    """A'(eta) of each component."""
+    """Return the mean parameters A'(eta) of each component."""
     natural = mixture.natural.clone().requires_grad_(True)
     mixture.family.log_normaliser(natural).sum().backward()
     return natural.grad
@@ -121,7 +121,8 @@ def test_known_mixture_is_recovered(mixture):
     )
     assert result.status is Status.CONVERGED
     found = result.state.model
-    assert float(found.log_prob(sample).mean()) > float(mixture.log_prob(sample).mean()) - 1e-5  # it is the likeliest
+    # the fit is at least as likely as the true model
+    assert float(found.log_prob(sample).mean()) > float(mixture.log_prob(sample).mean()) - 1e-5
     order, expected = means_of(found)[:, 0].argsort(), means_of(mixture)[:, 0].argsort()
     torch.testing.assert_close(means_of(found)[order], means_of(mixture)[expected], rtol=0.05, atol=0.1)
     torch.testing.assert_close(found.log_weights[order].exp(), mixture.log_weights[expected].exp(), rtol=0.0, atol=0.05)
@@ -199,7 +200,7 @@ def test_pairs_are_refused():
             "are NaN",
         ),
         (PoissonFamily(), [[3.0, 1.0]], mixture_of(PoissonFamily(), [1.0], [[0.0, 1.0]]), "zero density"),
-        (  # as many statistics, of other variables
+        (  # the number of statistics is right, but the variables differ
             CategoricalFamily((2, 3)),
             [[0.0, 1.0], [1.0, 2.0]],
             mixture_of(CategoricalFamily((3, 2)), [1.0], [[0.2, 0.3, 0.5, 0.5, 0.5]]),

@@ -1,4 +1,4 @@
-"""Truncated EM of binary causes is exact without truncation, never lowers its bound, finds bars, and can be resumed."""
+"""Truncated EM for binary causes is exact without truncation, never lowers its bound, and finds bars."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ KINDS = pytest.mark.parametrize("kind", [BinarySparseCoding, NoisyOr], ids=["spa
 
 
 def problem(kind, n: int = 200, size: int = 3, seed: int = 0):
-    """Images of six bars, their model, and a start."""
+    """Return images of bars, the model that generated them, and a start for the fit."""
     generator = generator_of(seed)
     true = (additive_bars if kind is BinarySparseCoding else noisy_or_bars)(size)
     sample = true.sample(n, generator)
@@ -84,7 +84,7 @@ def test_free_energy_falls_in_neither_half_step(kind, n_states):
     after_m = [free_energy(state.model, state.states) for state in seen]
     np.testing.assert_allclose(result.history.column("free_energy"), after_e, rtol=0.0, atol=1e-10)
     alternating = np.array([value for pair in zip(after_e, after_m, strict=True) for value in pair])
-    assert np.diff(alternating).min() > -1e-10  # rounding of means of 200 numbers of order 10
+    assert np.diff(alternating).min() > -1e-10  # rounding error of means over 200 numbers of order 10
     assert alternating[-1] > alternating[0] + 0.1
     final = result.state.model
     assert alternating[-1] <= float(exact_log_prob(final, sample).mean()) + 1e-10
@@ -93,7 +93,8 @@ def test_free_energy_falls_in_neither_half_step(kind, n_states):
 @KINDS
 def test_states_are_all_different_and_soon_the_most_probable(kind):
     sample, true, _ = problem(kind)
-    if kind is BinarySparseCoding:  # with little noise good states may be three causes apart, too far for variations
+    # with little noise, good states may differ in three causes, but variations change two at most
+    if kind is BinarySparseCoding:
         true = dataclasses.replace(true, deviation=5.0 * true.deviation)
     states = torch.zeros(200, 1, 6, dtype=torch.bool)
     states = torch.cat([states, torch.eye(6, dtype=torch.bool).expand(200, -1, -1)[:, :4]], 1)
@@ -123,7 +124,7 @@ def test_selection_of_all_causes_finds_the_most_probable_states(kind):
 
 @pytest.mark.parametrize(("n_selected", "sparsity", "n_states"), [(4, 2, 1 + 4 + 6), (3, 5, 8), (1, 1, 2)])
 def test_selected_states_are_all_sparse_combinations_of_the_relevant_causes(n_selected, sparsity, n_states):
-    """Equation 41, point by point."""
+    """Compare with equation 41, evaluated for one point at a time."""
     sample, model, _ = problem(NoisyOr, n=20)
     single = torch.eye(6, dtype=torch.bool).expand(20, -1, -1)
     relevant = model.log_joint(sample, single).topk(n_selected, -1).indices
@@ -161,7 +162,7 @@ def test_states_of_many_causes_are_told_apart(n_causes):
 
 @KINDS
 def test_bars_are_found_and_the_free_energy_never_falls(kind):
-    size = 4 if kind is BinarySparseCoding else 3  # noisy-OR costs more
+    size = 4 if kind is BinarySparseCoding else 3  # fits of noisy-OR take longer, so the images are smaller
     sample, true, start = problem(kind, n=400, size=size, seed=3)
     starts = [start, *(kind.start(sample, 2 * size, generator_of(seed)) for seed in (4, 5))]
     result = MultipleCauseEM(MultipleCauseEMConfig(n_states=15, trial_iterations=20)).fit(sample, starts)
@@ -170,7 +171,8 @@ def test_bars_are_found_and_the_free_energy_never_falls(kind):
     values = result.history.column("free_energy")
     assert np.diff(values).min() > -1e-10
     reached = MultipleCauseEM(MultipleCauseEMConfig(n_states=15)).fit(sample, true).history.column("free_energy")[-1]
-    assert values[-1] == pytest.approx(reached, abs=0.02)  # as from the true parameters; sets K(n) differ a little
+    # a fit from the true parameters ends equally high, except for small differences of the sets K(n)
+    assert values[-1] == pytest.approx(reached, abs=0.02)
 
 
 def test_bars_that_are_mixed_up_do_not_count_as_found():
@@ -216,7 +218,8 @@ def test_noise_does_not_vanish_where_causes_explain_all():
         sample, BinarySparseCoding.start(sample, 4, generator_of(0))
     )
     assert float(result.state.model.deviation) >= float(result.state.model.least_deviation) > 0.0
-    assert np.diff(result.history.column("free_energy")).min() > -1e-6  # residuals of 1e-16 over a variance of 1e-7
+    # rounding errors of 1e-16 in the residuals are divided by a variance of 1e-7
+    assert np.diff(result.history.column("free_energy")).min() > -1e-6
 
 
 def test_samples_that_no_noisy_or_makes_are_refused():

@@ -1,4 +1,4 @@
-"""Models of binary causes have the joint density of the formula, optimal M-steps, and samples that fit them."""
+"""Models of binary causes have the joint density of their formula, optimal M-steps, and samples that match it."""
 
 import dataclasses
 import itertools
@@ -48,7 +48,7 @@ def expected_log_joint(model, sample, states, shares) -> float:
 
 
 def posterior_problem(model, n: int = 60, n_states: int = 5):
-    """Samples, some states of each, and a posterior that is not the model's."""
+    """Return samples, some states for each of them, and a posterior over these that differs from the model's."""
     generator = generator_of(2)
     sample = model.sample(n, generator)
     states = all_states(len(model.prior))[torch.stack([torch.randperm(8, generator=generator) for _ in range(n)])]
@@ -95,7 +95,8 @@ def test_joint_of_a_belief_network_is_prior_times_logistic_probabilities():
 @MODELS
 def test_samples_have_the_moments_of_the_model(model):
     sample, states = model.sample_with_states(20000, generator_of(4))
-    error = 5 * 0.5 / math.sqrt(20000)  # five standard deviations of a mean of bits at most
+    # five standard errors of a mean of bits, whose standard deviation is at most 0.5
+    error = 5 * 0.5 / math.sqrt(20000)
     torch.testing.assert_close(states.double().mean(0), model.prior, rtol=0.0, atol=error)
     combinations = all_states(3).double()
     weight = torch.where(combinations == 1, model.prior, 1 - model.prior).prod(-1)
@@ -120,7 +121,7 @@ def test_m_step_of_sparse_coding_is_a_stationary_point(shared_prior):
     moved = BinarySparseCoding(weights, deviation, tied, improved.least_deviation)
     (shares * moved.log_joint(sample, states)).sum().backward()
     for gradient in (weights.grad, deviation.grad, odds.grad):
-        assert float(gradient.abs().max()) < 1e-9  # rounding of sums of 300 terms
+        assert float(gradient.abs().max()) < 1e-9  # rounding error of sums of 300 terms
 
 
 def test_m_step_of_noisy_or_climbs_to_what_an_optimiser_finds():
@@ -142,13 +143,13 @@ def test_m_step_of_noisy_or_climbs_to_what_an_optimiser_finds():
 
 
 def test_m_step_of_a_belief_network_climbs_to_a_stationary_point():
-    """The objective is concave, so this is its maximum."""
+    """The objective is concave, so a stationary point is its maximum."""
     model = belief_network(n_updates=2000)
     sample, states, shares = posterior_problem(model)
     improved = model.improved(sample, states, shares)
     leaves = [value.clone().requires_grad_(True) for value in (improved.weights, improved.bias, improved.prior)]
     (shares * SigmoidBeliefNetwork(*leaves).log_joint(sample, states)).sum().backward()
-    assert max(float(leaf.grad.abs().max()) for leaf in leaves) < 1e-8  # rounding of sums of 300 terms
+    assert max(float(leaf.grad.abs().max()) for leaf in leaves) < 1e-8  # rounding error of sums of 300 terms
 
 
 @pytest.mark.parametrize("n_updates", [1, 5])
@@ -171,7 +172,7 @@ def test_cause_that_never_occurs_leaves_the_m_step_finite(model):
     states[..., 1] = False
     improved = model.improved(sample, states, shares)
     assert all(bool(torch.isfinite(value).all()) for value in improved.tensors().values())
-    torch.testing.assert_close(improved.weights[:, 1], model.weights[:, 1])  # nothing is known of it
+    torch.testing.assert_close(improved.weights[:, 1], model.weights[:, 1])  # the data say nothing about this cause
     assert expected_log_joint(improved, sample, states, shares) > expected_log_joint(model, sample, states, shares)
 
 

@@ -1,4 +1,4 @@
-"""EIM from samples covers one mode where EM averages, and a classifier without knowledge does not change the model."""
+"""EIM from samples covers one mode where EM averages, and an untrained classifier does not change the model."""
 
 import math
 from dataclasses import dataclass, field
@@ -39,14 +39,14 @@ BRANCH_LEARNERS = {
     ),
     "plug-in density": (
         {"ratio.estimator": "plug-in", "ratio.reference.iterations": 40, "n_iterations": 80},
-        one_expert(1.0, 2.0),  # as wide as EM's, over both branches
+        one_expert(1.0, 2.0),  # as wide as EM's expert, which covers both branches
     ),
 }
 
 
 @pytest.mark.parametrize(("settings", "start"), BRANCH_LEARNERS.values(), ids=BRANCH_LEARNERS.keys())
 def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start):
-    """x = +-2 + y/2 (deviation .3): EM's best expert lies between the branches, EIM's on one (thesis figure 1.1)."""
+    """For x = +-2 + y/2, EM's best expert lies between the branches and EIM's on one of them (thesis figure 1.1)."""
     data = bimodal_pairs(2000)
     averaged = EM(EMConfig(n_components=1, n_iterations=10, tolerance=1e-6)).fit(data, start).model.experts
     assert abs(float(averaged.biases)) < 0.2
@@ -58,7 +58,7 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
         **{"m_step.kl_bound": bound, "m_step.entropy_loss_bound": bound, "m_step.n_samples": 200},
     )
     picked = EIM(config).fit(data, start, generator=generator_of(1)).model.experts
-    # five seeds of the generator gave 2.0 to 2.03, .47 to .52 and .22 to .31
+    # five seeds gave biases of 2.0 to 2.03, weights of 0.47 to 0.52 and standard deviations of 0.22 to 0.31
     assert abs(float(picked.biases)) == pytest.approx(2.0, abs=0.15)
     assert float(picked.weights) == pytest.approx(0.5, abs=0.1)
     assert 0.15 < float(picked.scale_trils) < 0.45
@@ -121,7 +121,8 @@ def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best
     kl, error = (result.history.column(name) for name in ("ratio_kl", "ratio_kl_error"))
     assert sum(kl[-20:-10]) - sum(kl[-10:]) <= sum(value**2 for value in error[-20:]) ** 0.5
     assert result.model is result.state.kept
-    assert 0.15 < float(result.mixture_of_experts.experts.scale_trils) < 0.45  # on a branch, not between
+    # the expert lies on a branch, not between the two
+    assert 0.15 < float(result.mixture_of_experts.experts.scale_trils) < 0.45
 
 
 def test_rest_ends_no_run_that_still_adds_components():
@@ -206,7 +207,7 @@ class KnownInputs(StandardisedInputs):
 
 @dataclass(frozen=True)
 class WatchedInputs(StandardisedInputs):
-    """Blurred contexts, less so from iteration to iteration; keeps what it was called with."""
+    """Inputs that blur contexts, less in each iteration, and record the arguments of every call."""
 
     seen: list[tuple[int, torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
@@ -222,7 +223,7 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
     context, sample = bimodal_pairs(2000)
     plain = StandardisedInputs.from_data(context, sample)
     inputs = WatchedInputs(plain.center, plain.scale)
-    order = torch.randperm(2000, generator=generator_of(18))  # the first thing a fit with a start draws
+    order = torch.randperm(2000, generator=generator_of(18))  # a fit with a start draws this order first
     EIM(small_eim_config(n_iterations=3), inputs).fit(
         (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator=generator_of(18)
     )
@@ -233,12 +234,12 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
         assert not torch.equal(drawn, data)
         noise = of_data - context[order]
         deviation = 0.4 * 0.5**iteration
-        assert float(noise.std()) == pytest.approx(deviation, rel=4.5 * (2.0 * 2000) ** -0.5)  # standard errors
+        assert float(noise.std()) == pytest.approx(deviation, rel=4.5 * (2.0 * 2000) ** -0.5)  # 4.5 standard errors
         assert float(noise.mean()) == pytest.approx(0.0, abs=4.5 * deviation / 2000**0.5)
 
 
 def test_contexts_are_drawn_as_the_gating_weighs_them():
-    """p~(y|z_i) is proportional to q(z_i|y) over the given contexts (thesis 4.3.2)."""
+    """Each expert draws the given contexts with probabilities proportional to q(z_i|y) (thesis 4.3.2)."""
     model = random_mixture_of_experts(12, 3, 1, 1)
     context = torch.tensor([[-1.0], [0.0], [2.0]]).double()
     drawn = draw_contexts(model, context, 20_000, generator_of(13))
@@ -246,11 +247,12 @@ def test_contexts_are_drawn_as_the_gating_weighs_them():
     gate = model.gating(context).exp()
     expected = (gate / gate.sum(0)).T
     share = torch.stack([(drawn[..., 0] == value).double().mean(-1) for value in context[:, 0]], -1)
-    assert (share - expected).abs().max() < 4.5 * 0.5 / 20_000**0.5  # standard errors of at most .5/sqrt(n)
+    # 4.5 standard errors, which are at most 0.5/sqrt(n)
+    assert (share - expected).abs().max() < 4.5 * 0.5 / 20_000**0.5
 
 
 def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_weights():
-    """Probabilities of e^-2000 are zero in double precision; their ratios are not."""
+    """The number e^-2000 is zero in double precision, but ratios of such probabilities are not."""
     gating = SoftmaxGating(torch.tensor([[0.0], [1.0]]).double(), torch.tensor([0.0, -2000.0]).double())
     model = MixtureOfExperts(gating, random_mixture_of_experts(14, 2, 1, 1).experts)
     context = torch.tensor([[0.0], [math.log(3.0)]]).double()
@@ -272,7 +274,7 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
 
 
 def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_from_them():
-    """Data from one Gaussian in six dimensions with its fit by EM, so that nothing is left to learn."""
+    """The data come from one Gaussian in six dimensions. The start is EM's fit to them, so nothing is left to learn."""
     sample = normal(generator_of(0), 1000, 6) @ normal(generator_of(1), 6, 6)
     start = EM(EMConfig(n_components=1)).fit(sample).model
     drifted = {}
@@ -285,7 +287,8 @@ def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_f
         model = EIM(config).fit(sample, start, generator=generator_of(2)).model
         drifted[held_out] = float((model.means - start.means).abs().max())
     assert drifted[0.1] == 0.0
-    assert drifted[0.0] > 0.01  # with nothing held out every network is believed; the deviations are about 2
+    # without held-out data every network is trusted; the standard deviations of the data are about 2
+    assert drifted[0.0] > 0.01
 
 
 VARIANTS = {
@@ -330,7 +333,7 @@ def test_restricted_covariances_recover_a_known_density_of_their_family(covarian
         assert float((covariances - covariances[:1]).abs().max()) == 0.0
     sample = fitted.sample(torch.zeros(2000, 0).double(), generator_of(2))
     kl = fitted.log_prob(torch.zeros(2000, 0).double(), sample) - target.log_prob(sample)
-    assert abs(float(kl.mean())) < 0.02  # one component too many may still share a mode
+    assert abs(float(kl.mean())) < 0.02  # two components may still share a mode
 
 
 @pytest.mark.parametrize("other", [{"update": "unstructured"}, {"expert_kind": "neural"}])

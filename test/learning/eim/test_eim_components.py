@@ -1,4 +1,4 @@
-"""EIM from samples finds the number of components: added where held-out data exceed the model, deleted when useless."""
+"""EIM from samples finds the number of components: it adds them where the model lacks density, and deletes others."""
 
 import math
 
@@ -37,9 +37,9 @@ def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(ratio):
         data, start, generator=generator_of(1)
     )
     assert shares_of_modes(fixed.model).max() > 0.99
-    # a network told the shares to .06, a fitted density to .02
+    # a network found the shares to within 0.06, and a fitted density to within 0.02
     assert (shares_of_modes(grown.model) - modes().weights).abs().max() < (0.1 if ratio == "network" else 0.04)
-    # where nothing is missing none is added, though max_components would allow for a thousand
+    # no component is added when none is missing, although max_components would allow a thousand
     sizes = grown.history.column("n_components")
     assert sizes[2] == 2.0
     assert 4.0 <= sizes[-1] <= 6.0
@@ -47,7 +47,7 @@ def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(ratio):
 
 
 def test_experts_are_added_on_a_branch_that_has_none():
-    """x = +-2 + .5 y: the start covers the upper branch alone."""
+    """The data are x = +-2 + 0.5 y. The start covers only the upper branch."""
     experts = LinearExperts(
         torch.full((2, 1, 1), 0.5).double(), torch.tensor([[2.0], [-2.0]]).double(), torch.full((2, 1, 1), 0.3).double()
     )
@@ -67,7 +67,7 @@ def test_experts_are_added_on_a_branch_that_has_none():
     )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(0))
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.02)
-    # two runs gave .02 and .13: a network that is still learning makes deviations of .2 to .4 out of .3
+    # two runs gave 0.02 and 0.13 nat, because a network that is still learning changes a deviation of 0.3 to 0.2 to 0.4
     assert kl_between(result.mixture_of_experts, target) < 0.25
     assert result.history.column("n_components")[-1] == 2.0
 
@@ -113,7 +113,7 @@ def test_demand_of_far_places_is_the_same_whatever_a_ratio_says_there():
 
 
 def test_nothing_is_added_to_a_model_that_lacks_little():
-    """The gating is wrong by half a nat, which the existing experts can correct."""
+    """The gating is wrong by half a nat, which can be corrected without new experts."""
     target = random_mixture_of_experts(0, 3, 2, 1)
     shifted = SoftmaxGating(target.gating.weights, target.gating.biases + torch.tensor([0.5, 0.0, 0.0]).double())
     context = normal(generator_of(6), 1000, 1)

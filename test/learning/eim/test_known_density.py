@@ -1,4 +1,4 @@
-"""Inference with a known density: closed-form answers, any kind of target, and outcomes that stay finite."""
+"""Inference with a known density reaches closed-form answers, accepts any kind of target, and stays finite."""
 
 import math
 
@@ -23,7 +23,10 @@ UNBOUNDED = {
 
 
 def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
-    """KL(model || target) as the mean of r - 1 - log r with r = target/model: its noise vanishes with the KL."""
+    """Estimate KL(model
+
+    target) as the mean of r - 1 - log r, r = target/model; its noise vanishes with the KL.
+    """
     sample = model.sample(n_samples, generator_of(99))
     log_ratio = target.log_prob(sample) - model.log_prob(sample)
     return float((torch.expm1(log_ratio) - log_ratio).mean())
@@ -38,13 +41,14 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
     )
     context = normal(generator_of(1), 500, n_context)
     model = EIM(config, target=target).fit((context, None), start, generator=generator_of(0)).model
-    for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
+    # the remaining error comes from the ridge of the surrogate's regression
+    for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
-    """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
+    """For p = N(m, I), the objective E[log p] + T H(q) is greatest at q = N(m, T I)."""
     config = EIMConfig.known_density(n_iterations=60, **{"exact.temperature": temperature})
     target = normal_mixture([1.0, -2.0])
     model = EIM(config, target=target).fit(start=normal_mixture([0.0, 0.0], 3.0), generator=generator_of(0)).model
@@ -63,7 +67,7 @@ def test_ten_components_in_ten_dimensions_are_found():
 
 
 def separated_experts() -> MixtureOfExperts:
-    """Two separate experts in two dimensions, with a gating that mixes them everywhere."""
+    """Return two separate experts in two dimensions, with a gating that gives both of them weight everywhere."""
     experts = random_mixture_of_experts(2, 2, 2, 1).experts
     biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
@@ -72,7 +76,11 @@ def separated_experts() -> MixtureOfExperts:
 
 @pytest.mark.parametrize("given", ["density", "function"])
 def test_experts_are_found_from_their_density(given):
-    """From samples (by EM), and from contexts with a start; the function is differentiated and lacks a constant."""
+    """Fit to samples without a start, and to contexts with a start.
+
+    A fit to samples starts from EM. The target function of the other fit is differentiated automatically and is known
+    only up to a constant.
+    """
     target = separated_experts()
     context, sample = pairs_from(target, 1500)
     known = target if given == "density" else lambda y, x: target.log_prob(y, x) + 7.0
@@ -89,11 +97,14 @@ def test_experts_are_found_from_their_density(given):
         },
     )
     result = EIM(config, target=known).fit(data, start, generator=generator_of(3))
-    assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
+    assert kl_between(result.model, target) < 1e-5  # the remaining error comes from the regression of the gating
 
 
 def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
-    """N(sin 3y, (.2 + .1 y)^2) for y in (-1, 1): from EM's straight line, by weighted samples of the expert."""
+    """The target is N(sin 3y, (0.2 + 0.1 y)^2) for y in (-1, 1).
+
+    The fit starts from EM's straight line and uses weighted samples of the expert.
+    """
     context = 2.0 * torch.rand(800, 1, generator=generator_of(1), dtype=torch.float64) - 1.0
 
     def target(y, x):
@@ -117,14 +128,15 @@ def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
     assert isinstance(model.experts, NeuralExperts)
     grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
     found = model.experts(grid)
-    assert (found.mean[:, 0] - torch.sin(3.0 * grid)).abs().mean() < 0.1  # half a deviation; the line is off by .4
+    # half a standard deviation; the straight line is off by 0.4
+    assert (found.mean[:, 0] - torch.sin(3.0 * grid)).abs().mean() < 0.1
     assert (found.scale_tril[:, 0, 0] / (0.2 + 0.1 * grid)).log().abs().mean() < 0.3
 
 
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
 def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_counted(bad, surrogate):
-    """N(0, I) where the first coordinate is above -1, and nothing beyond."""
+    """The target is N(0, I) where the first coordinate is above -1, and not finite elsewhere."""
 
     def target(sample):
         value = -0.5 * sample.square().sum(-1)
@@ -140,7 +152,7 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
     assert len(shares) == 30
     assert 0.0 < shares[0] < 0.9
     first, last = result.history.records[0], result.history.records[-1]
-    assert "elbo" not in first  # minus infinity, which a history does not keep
+    assert "elbo" not in first  # the ELBO is minus infinity, which a history does not store
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
     assert last.get("elbo_inside", last.get("elbo")) > first["elbo_inside"] - 0.5
     assert result.model.covariance.diagonal().max() < 3.0
@@ -148,9 +160,10 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
 
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
-    """exp(-|x|^2/2) where the first coordinate is positive and zero elsewhere: log Z = log pi.
+    """The target is exp(-|x|^2/2) where the first coordinate is positive, and zero elsewhere, so log Z = log pi.
 
-    Ignoring samples outside the support gave an ELBO of log 2 pi and CONVERGED, with half of the samples outside.
+    A learner that ignored samples outside the support reported CONVERGED and an ELBO of log 2 pi, although half of the
+    samples were outside.
     """
 
     def target(sample):
@@ -176,7 +189,7 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
 
 
 def test_objective_rises_from_step_to_step():
-    """Each of the thirty estimates is within four standard errors."""
+    """No estimate is lower than the one before by more than four standard errors."""
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
     config = EIMConfig.known_density(
@@ -197,7 +210,8 @@ def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
     assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
     assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
-    assert record["change"] == pytest.approx(moved, rel=0.5)  # half a variance is the KL for small steps
+    # for small steps, half the variance of the log ratio is the KL
+    assert record["change"] == pytest.approx(moved, rel=0.5)
     assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
     assert record["evaluations"] == config.m_step.n_samples
 
@@ -242,7 +256,7 @@ def test_bad_data_are_refused_with_the_reason(data, start, error, reason):
 
 @pytest.mark.parametrize("n_found", range(1, 11))
 def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
-    """-log(10/m) for m of 10 equal modes, far apart: 2.303, 1.609, 1.204, .916, .693, .511, .357, .223, .105, 0."""
+    """A model of m out of 10 equal, distant modes has the objective -log(10/m): -2.303 for one mode and 0 for all."""
     means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
     target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
     start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
@@ -315,7 +329,7 @@ def test_two_experts_in_two_dimensions_reach_their_target(surrogate):
     start = displaced(target)
     result = fit_to_samples(target, start, 60, **settings, **bounds)
     assert kl_between(start, target) > 0.5
-    # the l2 of 1e-6 of the gating's regression is all that holds it off
+    # the remaining error comes from the penalty of 1e-6 in the regression of the gating
     assert kl_between(result.mixture_of_experts, target) < 1e-6
 
 
@@ -330,9 +344,10 @@ def test_recorded_updates_obey_their_bounds():
     models = [displaced(target)]
     result = fit_to_samples(target, models[0], 10, [lambda state, record: models.append(state.model)], **bounds)
     assert max(result.history.column("expert_kl")) <= 0.02 * (1.0 + 1e-9)
-    assert max(result.history.column("expert_kl")) > 0.01  # it is the bound that stops them
+    assert max(result.history.column("expert_kl")) > 0.01  # the bound is active
     assert max(result.history.column("gating_kl")) <= 0.005
     for before, after in zip(models, models[1:], strict=False):
         change = (after.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()
                   - before.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()).sum(-1)  # fmt: skip
-        assert change.min() >= -0.01 - 1e-9  # entropy of an expert = sum of the logs of its factor's diagonal
+        # up to a constant, the entropy of an expert is the sum of the logs of its factor's diagonal
+        assert change.min() >= -0.01 - 1e-9

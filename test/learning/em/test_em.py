@@ -41,12 +41,12 @@ def test_objective_never_falls(size, hard, covariance_floor, gating_iterations):
         n_components=size[0], hard=hard, covariance_floor=covariance_floor, gating_iterations=gating_iterations
     )
     values = objective(EM(settings).fit(data, generator=generator_of(1)).history, hard)
-    assert np.diff(values).min() > -1e-11  # rounding of means of 200 numbers of order 10
+    assert np.diff(values).min() > -1e-11  # rounding error of means over 200 numbers of order 10
     assert values[-1] > values[0]
 
 
 def separated_model() -> MixtureOfExperts:
-    """Two crossing lines, each of which is preferred on one side of the context space."""
+    """Return two crossing lines, each preferred on one side of the context space."""
     experts = LinearExperts(
         torch.tensor([[[2.0]], [[-1.0]]]).double(),
         torch.tensor([[3.0], [-3.0]]).double(),
@@ -60,12 +60,12 @@ def test_known_mixture_is_recovered():
     fitted = EM(config(n_components=2, n_iterations=100, tolerance=1e-7)).fit(pairs_from(true, 4000)).model
     if fitted.experts.biases[0] < fitted.experts.biases[1]:
         fitted = MixtureOfExperts.from_tensors({name: value.flip(0) for name, value in fitted.tensors().items()})
-    # parameters of about 2000 points each: 5 standard errors of at most 0.5/sqrt(2000), twice that for the gating
+    # each expert has about 2000 points: the tolerance is five standard errors of at most 0.5/sqrt(2000)
     for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(fitted.experts, name), getattr(true.experts, name), rtol=0.0, atol=0.06)
     slope = fitted.gating.weights[0] - fitted.gating.weights[1]
     assert float(slope) == pytest.approx(2.0, abs=0.3)
-    assert kl_between(fitted, true) < 5e-3  # 8 parameters over 4000 points cost 1e-3
+    assert kl_between(fitted, true) < 5e-3  # estimating 8 parameters from 4000 points costs 1e-3 nat
 
 
 def test_fit_ends_when_the_likelihood_rises_no_more():
@@ -146,12 +146,12 @@ def test_more_starts_end_higher_and_the_result_is_that_of_the_best():
     one = EM(config(**settings)).fit(data, generator=generator_of(5))
     more = EM(config(**settings, n_starts=4)).fit(data, generator=generator_of(5))
     values = objective(more.history)
-    assert values[-1] > objective(one.history)[-1] + 1e-3  # the starts differ, and another one is better
+    assert values[-1] > objective(one.history)[-1] + 1e-3  # the starts differ, and the first one is not the best
     assert np.diff(values).min() > -1e-11
     assert len(values) <= 40
     assert len({record["start"] for record in more.history.records}) == 1
     final = float(more.model.log_prob(*data).mean())
-    assert values[-1] - 1e-11 <= final <= values[-1] + 0.05  # one step further than the last record
+    assert values[-1] - 1e-11 <= final <= values[-1] + 0.05  # the model is one step further than the last record
     assert (more.status is Status.CONVERGED) == (values[-1] - values[-2] < 1e-5)
 
 
@@ -203,7 +203,7 @@ def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
     model = EM(config(n_starts=3, hard=hard)).fit(torch.cat([sample, glitch])).model
     order = model.means[:, 0].abs().argsort()[: len(clusters)]
     for index, cluster in zip(order.tolist(), clusters, strict=True):
-        # they are 30 deviations apart, so each component has its cluster alone; the floor is 1e-3 of a deviation of 2.5
+        # the clusters do not overlap, so each component describes one of them; the floor is 1e-3 of a deviation of 2.5
         torch.testing.assert_close(model.means[index], cluster.mean(0), rtol=0.0, atol=1e-6)
         deviation = (model.scale_trils[index] @ model.scale_trils[index].mT).diagonal().sqrt()
         torch.testing.assert_close(deviation, cluster.std(0, correction=0), rtol=0.0, atol=1e-6)
@@ -245,7 +245,7 @@ def pairs(n: int = 120) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("singular", [False, True])
 def test_compact_iteration_equals_the_complete_one(weights, kind, singular):
     sample = pairs()[1]
-    if singular:  # the floor raises the variance across the plane
+    if singular:  # the data lie in a plane, and the floor raises the variance across it
         sample = torch.cat([sample, sample.sum(-1, keepdim=True)], -1)
     data = weighted(sample, np.ones(120) if weights is None else weights)
     config = EM(n_components=3, covariance=kind).config
@@ -256,7 +256,7 @@ def test_compact_iteration_equals_the_complete_one(weights, kind, singular):
     standard = fitting.units.standard(model)
     expectation = expect(standard, fitting.joint, weight=data.weight)
     complete, offset = maximised(config, fitting.units, fitting.joint, standard, expectation, data.weight)
-    # whitening across the plane multiplies errors of rounding by the inverse of the floor's root, 1000
+    # whitening across the plane multiplies rounding errors by 1000, the inverse root of the floor
     assert log_likelihood == pytest.approx(expectation.log_likelihood - offset, abs=1e-9 if singular else 1e-12)
     for name, value in complete.tensors().items():
         torch.testing.assert_close(quick.tensors()[name], value, atol=1e-9, rtol=1e-7 if singular else 1e-9)
@@ -285,7 +285,7 @@ def test_weights_count_like_repeated_pairs():
     learner = EM(tolerance=0.0, n_iterations=30, gating_iterations=50)
     one = learner.fit((context, sample), start, sample_weight=counts)
     other = learner.fit((context.repeat_interleave(counts, 0), sample.repeat_interleave(counts, 0)), start)
-    # the iterations of the gating end at different distances from the optimum
+    # the iterations of the two gatings end at different distances from the optimum
     assert one.score((context, sample)) == pytest.approx(other.score((context, sample)), abs=1e-5)
 
 
@@ -315,7 +315,7 @@ def test_start_is_the_likeliest_candidate():
 
 
 def test_single_steps_of_the_gating_reach_the_likelihood_of_complete_fits():
-    """The curvature of earlier steps makes the difference: without it, 60 iterations end about 0.02 nat lower."""
+    """Without the curvature of earlier steps, 60 iterations would end about 0.02 nat lower."""
     data = pairs_from(random_mixture_of_experts(3, 12, 2, 3), 3000, 3)
     start = initial_mixture_of_experts(*data, 12, generator_of(3))
     single, complete = (

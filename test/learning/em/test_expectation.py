@@ -1,4 +1,4 @@
-"""The E-step in chunks has the same sums as all responsibilities at once, and its memory is limited."""
+"""The E-step in chunks has the same sums as an E-step with all responsibilities, and its memory is limited."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ def problem(size: tuple[int, int, int], n: int = 150) -> tuple[MixtureOfExperts,
 
 
 def joints(model: MixtureOfExperts, points: torch.Tensor) -> torch.Tensor:
-    """log q(x, z|y) + A(y)."""
+    """Return log q(x, z|y) + A(y), where A(y) is the log normaliser of the gating."""
     context = points[:, model.n_dims :]
     normaliser = torch.logsumexp(context @ model.gating.weights.T + model.gating.biases, -1, keepdim=True)
     return model.log_joint(context, points[:, : model.n_dims]) + normaliser
@@ -51,7 +51,7 @@ def test_most_probable_states_are_the_best_of_all_subsets(n_states):
     values = log_joint[:, subsets].logsumexp(-1)
     best = found.states
     assert all(len(set(states)) == n_states for states in best.tolist())
-    # by value: a state that adds less than rounding cannot be told from another one
+    # compare values instead of states, because states that add less than the rounding error are interchangeable
     torch.testing.assert_close(log_joint.gather(1, best).logsumexp(-1), values.amax(-1), rtol=0.0, atol=1e-14)
     assert found.free_energy == pytest.approx(float(values.amax(-1).mean()), abs=1e-12)
     assert found.log_likelihood == pytest.approx(float(log_joint.logsumexp(-1).mean()), abs=1e-12)

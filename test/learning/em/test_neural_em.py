@@ -57,7 +57,7 @@ def test_likelihood_rises_for_every_family(family):
     )
     result = EM(config).fit((context, sample), generator=generator_of(2))
     values = result.history.column("log_likelihood")
-    # linear experts are fitted with a ridge and networks with a penalty, which cost less than this
+    # the ridge of linear experts and the penalty of networks may lower the likelihood, but by less than this
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
     assert values[-1] > values[0] + 0.01
     expected = SoftmaxGating if "gating_kind" not in family else NeuralGating
@@ -158,4 +158,4 @@ def test_samples_without_contexts_give_a_gaussian_mixture():
     assert isinstance(model, GaussianMixture)
     torch.testing.assert_close(
         model.means.sort(0).values, torch.tensor([[-3.0] * 2, [3.0] * 2]).double(), rtol=0.0, atol=0.4
-    )  # four standard errors of a mean of 100
+    )  # four standard errors of a mean of 100 samples

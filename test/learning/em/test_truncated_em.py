@@ -38,7 +38,7 @@ def config(**settings) -> TruncatedEMConfig:
 
 
 def problem(n_context: int, n_components: int = 12, n: int = 400):
-    """Data and the k-means start."""
+    """Return data and the k-means start."""
     data = pairs_from(random_mixture_of_experts(0, n_components, 2, n_context), n)
     start = EM(EMConfig(n_components=n_components, n_iterations=0)).fit(data, generator=generator_of(3)).model
     return data, start
@@ -76,7 +76,7 @@ def test_free_energy_falls_in_neither_half_step(n_context, search, n_states):
     after_m_step = [mean_log_prob(state.model, data, state.states) for state in seen]
     np.testing.assert_allclose(result.history.column("free_energy"), after_e_step, rtol=0.0, atol=1e-11)
     alternating = np.array([value for pair in zip(after_e_step, after_m_step, strict=True) for value in pair])
-    assert np.diff(alternating).min() > -1e-11  # rounding of means of 400 numbers of order 10
+    assert np.diff(alternating).min() > -1e-11  # rounding error of means over 400 numbers of order 10
     assert alternating[-1] > alternating[0] + 0.01
 
 
@@ -92,7 +92,7 @@ def test_free_energy_is_a_lower_bound_and_grows_with_the_number_of_states(n_cont
     assert free_energies[0] < free_energies[-1]
     assert free_energies[-1] == pytest.approx(
         float(start.log_prob(*data).mean()), abs=1e-11
-    )  # rounding of the quadratic forms
+    )  # rounding error of the quadratic forms
 
 
 @pytest.mark.parametrize("n_context", [0, 2])
@@ -140,9 +140,8 @@ def test_few_joints_reach_the_likelihood_of_em(candidates):
     assert float(found.model.log_prob(sample).mean()) > float(expected) - 0.05
     shares = found.history.column("joint_evaluations")
     assert shares[0] == 1.0
-    assert (
-        max(shares[1:]) < 0.45
-    )  # of 40: at most 3 lists of 6 and a random one, or 3 states, 8 selected and a random one
+    # of 40 components, a step evaluates at most 3 lists of 6 and a random one, or 3 states, 8 selected and a random one
+    assert max(shares[1:]) < 0.45
 
 
 def test_log_likelihood_is_recorded_where_the_step_was_dense():
@@ -151,7 +150,7 @@ def test_log_likelihood_is_recorded_where_the_step_was_dense():
     assert ["log_likelihood" in record for record in records] == [True, False, False]
     assert records[0]["log_likelihood"] == pytest.approx(
         float(start.log_prob(*data).mean()), abs=1e-11
-    )  # rounding of the quadratic forms
+    )  # rounding error of the quadratic forms
     assert records[0]["free_energy"] < records[0]["log_likelihood"]
 
 
@@ -179,7 +178,8 @@ def test_narrow_components_are_searched_as_well():
     sample = random_mixture(9, 12, 2).sample(300, generator_of(10))
     sample[:40] = sample[:1] + 1e-7 * sample[:40]
     result = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20)).fit(sample)
-    assert np.diff(result.history.column("free_energy")).min() > -1e-7  # 1e-16 over the width squared, in 300 points
+    # rounding error: 1e-16 divided by the squared width, averaged over 300 points
+    assert np.diff(result.history.column("free_energy")).min() > -1e-7
     full = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20, search="full")).fit(sample)
     assert result.history.column("free_energy")[-1] > full.history.column("free_energy")[-1] - 0.3
 
