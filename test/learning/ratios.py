@@ -1,4 +1,4 @@
-"""Two known densities, samples of both, their exact log ratio, and every estimator that shall find it."""
+"""Two known densities, samples of both, their exact log ratio, and every estimator that should find it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def gaussian(mean: float, slope: float, deviation: float) -> MixtureOfExperts:
-    """x ~ N(mean + slope y, deviation^2)."""
+    """Return the model x ~ N(mean + slope y, deviation^2)."""
     experts = LinearExperts(*(torch.tensor(v).double() for v in ([[[slope]]], [[mean]], [[[deviation]]])))
     return MixtureOfExperts(SoftmaxGating(torch.zeros(1, 1).double(), torch.zeros(1).double()), experts)
 
@@ -53,13 +53,13 @@ def samples(n: int, target: MixtureOfExperts = TARGET) -> Pairs:
 
 
 def drawn_at(data: Pairs, model: MixtureOfExperts = MODEL) -> Pairs:
-    """Samples of the model at the contexts of the data."""
+    """Return samples of the model at the contexts of the data."""
     return Pairs(data.context, model.sample(data.context, generator_of(2)))
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """A density that is known but for a constant factor, exp(shift)."""
+    """A density that is known up to a constant factor, exp(shift)."""
 
     model: MixtureOfExperts
     shift: float
@@ -72,7 +72,7 @@ class Shifted:
 
 
 def config(**settings: Any) -> RatioConfig:
-    """Settings of a fit that takes about a second; each may be overridden."""
+    """Return settings of a fit that takes about a second; each may be overridden."""
     defaults = {
         "hidden_layers": (32,),
         "dropout": 0.0,
@@ -98,7 +98,7 @@ def network(data: Pairs, base: PlugInRatio | None = None, seed: int = 3, **setti
 
 
 def estimator(name: str, data: Pairs, seed: int = 3, **settings: Any) -> DensityRatio:
-    """One of every kind, by name."""
+    """Return the estimator with this name."""
     wrong = gaussian(0.7, 0.2, 1.1)
     if name.startswith("plug-in"):
         return plug_in(TARGET if name == "plug-in" else InputsFactor(KnownInputs(TARGET)), **settings)

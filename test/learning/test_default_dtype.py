@@ -1,4 +1,4 @@
-"""Learners give the same whatever torch's default dtype is."""
+"""Learners give the same results whatever torch's default dtype is."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ TOLD = {
     "ratio.initial_epochs": 40,
     "ratio.learning_rate": 1e-2,
     "ratio.validation_share": 0.0,
-}  # no update is skipped
+}  # with these settings, no update is skipped
 NEURAL = {"gating_kind": "neural", "expert_kind": "neural", "networks.layers": (4,)}
 LEARNERS = {
     "residual": lambda: EIM(

@@ -1,4 +1,4 @@
-"""First guesses of researchers: code as users of scikit-learn, torch.distributions and gmmvi write it runs.
+"""Code that users of scikit-learn, torch.distributions and gmmvi write as a first guess runs.
 
 A guess without a meaning here is refused by an error that names the right spelling.
 """
@@ -32,7 +32,7 @@ def example_mixture():
     return GaussianMixture.from_covariances([0.3, 0.7], [[0.0, 0.0], [4.0, 0.0]], [np.eye(2), [[1.0, 0.5], [0.5, 2.0]]])
 
 
-# As users of scikit-learn write it
+# Guesses of users of scikit-learn
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -138,7 +138,7 @@ GUESSES = [
 
 
 class Unnamed:
-    """A target as gmmvi has them."""
+    """A target with the interface that gmmvi uses."""
 
     def log_density(self, x):
         return -0.5 * x.square().sum(-1)
@@ -155,7 +155,7 @@ def test_guess_runs_or_is_refused_with_the_remedy(guess, hint):
             eval(guess, globals() | names)
 
 
-# As users of torch.distributions write it
+# Guesses of users of torch.distributions
 
 
 def test_models_are_distributions_of_torch():
@@ -229,7 +229,7 @@ def test_arrays_are_evaluated_by_a_fitted_model():
         mixture.log_prob(data)
 
 
-# As users of gmmvi write it
+# Guesses of users of gmmvi
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A fitted model answers what scikit-learn's do, and as it does where both fit the same mixture."""
+"""A fitted model has the methods of scikit-learn's mixtures, with the same results if both fit the same mixture."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Learners take settings by keyword, as an object, or both; what is none is refused with what was meant."""
+"""Learners take settings by keyword, as an object, or both. Unknown settings are refused with a suggestion."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_seed_is_that_of_the_generator(learner, kind):
         learner(config).fit(sample, generator=generator_of(5)).means,
         learner(config).fit(sample).means,
     )
-    if kind is not TruncatedEMConfig:  # it draws a generator of its own from the one it is given
+    if kind is not TruncatedEMConfig:  # TruncatedEM draws the seed of another generator from the one it is given
         assert torch.equal(by_seed, by_generator)
     assert torch.equal(by_seed, learner(seed=5, **QUICK[kind]).fit(sample).means)
     assert not torch.equal(by_seed, other)

@@ -15,7 +15,7 @@ from eim_ros.learning.run import run_loop as run
 
 @dataclass(frozen=True)
 class Value:
-    """Stands in for a model: the loop only asks it for its tensors."""
+    """Stand-in for a model. The loop only asks it for its tensors."""
 
     value: float
 
@@ -37,7 +37,7 @@ class CountingState:
 
 
 class Counting:
-    """Adds one to its value."""
+    """Algorithm that adds one to its value in each iteration."""
 
     def __init__(self, *, end=math.inf, interrupt_at=None, bad_at=None):
         self.end, self.interrupt_at, self.bad_at = end, interrupt_at, bad_at

@@ -18,7 +18,7 @@ def points(n_dims: int = 2, n_context: int = 0) -> tuple[torch.Tensor, torch.Ten
 
 
 def test_every_kind_of_target_has_the_density_and_the_gradient_of_its_model():
-    """The same mixture as itself, as an object without a score, and as a function."""
+    """The target is the same mixture as a model, as an object without a score, and as a function."""
     mixture = random_mixture(0, 3, 2)
     context, sample = points()
 
@@ -112,7 +112,7 @@ def test_bad_target_is_refused_with_the_reason(target, reason):
 
 
 class Quadratic:
-    """A density of one's own, with a score that tells when it is used."""
+    """A custom density with a score that records when it is used."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -151,5 +151,5 @@ def test_annealed_target_is_asked_for_each_iteration():
     )
     fit = EIM(config, target=Moving()).fit(start=start)
     assert sorted(set(asked)) == [0, 1, 2, 3]
-    # within the trust region the last update is the last target
+    # the trust region is large enough for the last update to reach the last target
     torch.testing.assert_close(fit.model.means, torch.full((1, 2), 3.0).double(), rtol=0.0, atol=1e-6)

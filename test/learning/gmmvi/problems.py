@@ -19,7 +19,7 @@ __all__ = ["components_of", "quadratic", "ratio_at", "three_modes", "wide_start"
 
 
 def words(rest: int) -> list[str]:
-    """A third of the 432 combinations, in which any three letters occur in all of theirs; `rest` selects it."""
+    """Return a third of the 432 combinations, selected by `rest`. It contains all choices of any three letters."""
     options = [list(letters) for _, letters in LETTERS]
     return [
         "".join(word)
@@ -29,21 +29,21 @@ def words(rest: int) -> list[str]:
 
 
 def three_modes() -> GaussianMixture:
-    """Three components in two dimensions, about four standard deviations apart."""
+    """Return three components in two dimensions, about four standard deviations apart."""
     means = torch.tensor([[-3.0, 0.0], [3.0, 1.0], [0.0, 4.0]]).double()
     factors = torch.tensor([[[1.0, 0.0], [0.3, 0.8]], [[0.6, 0.0], [0.0, 1.1]], [[0.9, 0.0], [-0.4, 0.7]]]).double()
     return GaussianMixture(torch.tensor([0.5, 0.3, 0.2]).double().log(), means, factors)
 
 
 def wide_start(n_components: int, n_dims: int = 2, scale: float = 2.0, seed: int = 3) -> GaussianMixture:
-    """Components at random places, of equal weight and covariance scale^2 I."""
+    """Return components at random places, with equal weights and the covariance scale^2 I."""
     means = scale * normal(generator_of(seed), n_components, n_dims)
     factors = scale * torch.eye(n_dims).double().expand(n_components, n_dims, n_dims)
     return GaussianMixture(torch.zeros(n_components).double(), means, factors)
 
 
 def components_of(kind: str, n_components: int, n_dims: int, seed: int = 0) -> Components:
-    """Random components with full or diagonal covariances."""
+    """Return random components with full or diagonal covariances."""
     generator = generator_of(seed)
     means, scales = normal(generator, n_components, n_dims), 0.5 + normal(generator, n_components, n_dims).abs()
     if kind == "diagonal":
@@ -53,7 +53,7 @@ def components_of(kind: str, n_components: int, n_dims: int, seed: int = 0) -> C
 
 
 def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
-    """A symmetric matrix A and a vector b of the function -1/2 x'Ax + b'x."""
+    """Return a symmetric matrix A and a vector b of the function -1/2 x'Ax + b'x."""
     matrix = normal(generator_of(seed), n_dims, n_dims)
     return matrix @ matrix.T + 0.5 * torch.eye(n_dims).double(), normal(generator_of(seed + 1), n_dims)
 
@@ -61,7 +61,7 @@ def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
 def ratio_at(
     components: Components, log_weights: Tensor, n_samples: int, matrix: Tensor, vector: Tensor, **options: bool
 ) -> tuple[LogRatio, Selection]:
-    """R = -1/2 x'Ax + b'x - log q at the given number of samples of each component."""
+    """Return R = -1/2 x'Ax + b'x - log q at the given number of samples of each component."""
     counts = torch.full((components.n_components,), n_samples)
     sample, component = components.sample(counts, generator_of(11))
     value = -0.5 * ((sample @ matrix) * sample).sum(-1) + sample @ vector

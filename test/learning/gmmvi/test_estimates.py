@@ -1,4 +1,4 @@
-"""Importance weights and natural gradients, against loops over components and samples, and against closed forms."""
+"""Importance weights and natural gradients agree with loops over components and samples, and with closed forms."""
 
 import math
 
@@ -26,7 +26,7 @@ def log_weights_of(n_components):
 
 
 def in_own_coordinates(components, hessian, gradient, number):
-    """-L'HL and L'g of one component; of diagonal covariances the diagonal counts."""
+    """Return -L'HL and L'g of one component. If covariances are diagonal, return only the diagonal of -L'HL."""
     factor = components.scale_trils[number]
     curvature = -factor.T @ hessian @ factor
     is_diagonal = hasattr(components, "scales")
@@ -35,7 +35,7 @@ def in_own_coordinates(components, hessian, gradient, number):
 
 @pytest.mark.parametrize(("kind", "n_components"), [("full", 3), ("full", 9), ("diagonal", 3)])
 def test_densities_and_their_scores_are_those_of_the_normals(kind, n_components):
-    """Three components are evaluated by residuals, nine as forms."""
+    """Three components are evaluated by residuals, and nine components by quadratic forms."""
     components = components_of(kind, n_components, 4)
     sample, share = normal(generator_of(1), 7, 4), normal(generator_of(4), 7, n_components).abs()
     densities = components.densities()
@@ -51,7 +51,10 @@ def test_densities_and_their_scores_are_those_of_the_normals(kind, n_components)
 @pytest.mark.parametrize("self_normalised", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
-    """g = sum w grad R, H = sym(P sum w (x - mu) grad R') with w = N(x|o)/z(x), z = sum (n_c/N) N(x|c)."""
+    """Compare with g = sum w grad R and H = sym(P sum w (x - mu) grad R').
+
+    The weights are w = N(x|o)/z(x) with the background z = sum (n_c/N) N(x|
+    """
     components, log_weights = components_of(kind, 3, 2), log_weights_of(3)
     ratio, selection = ratio_at(components, log_weights, 20, *quadratic(2), self_normalised=self_normalised)
     found = Stein()(components, ratio, RIDGE)
@@ -83,7 +86,7 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_zero_order_estimate_is_that_of_a_loop(kind):
-    """Weighted ridge regression on [y_i y_j, y, 1] for each component, without a ridge on the constant."""
+    """Compare with a weighted ridge regression on [y_i y_j, y, 1] for each component, with no ridge on the constant."""
     components, log_weights, ridge = components_of(kind, 3, 2), log_weights_of(3), 0.01
     ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
     found = More()(components, ratio, torch.full((3,), ridge).double())
@@ -109,7 +112,7 @@ def test_zero_order_estimate_is_that_of_a_loop(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_regression_on_gradients_is_that_of_a_loop(kind):
-    """Weighted least squares of L' grad R on [y, 1]; of diagonal covariances, of each coordinate on its own."""
+    """Compare with weighted least squares of L' grad R on [y, 1], for each coordinate if covariances are diagonal."""
     components, log_weights = components_of(kind, 3, 2), log_weights_of(3)
     ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
     found = Regression()(components, ratio, RIDGE)
@@ -133,9 +136,9 @@ def test_regression_on_gradients_is_that_of_a_loop(kind):
 
 @pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.05), (More(), 1e-6), (Regression(), 1e-10)])
 def test_all_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
-    """One component: R = log p~ - log q is quadratic, E[hessian] = P - A and E[gradient] = b - A mu.
+    """For one component, R = log p~ - log q is quadratic with E[hessian] = P - A and E[gradient] = b - A mu.
 
-    The regressions are exact but for a ridge; Stein's sums have the noise of 30000 samples.
+    The regressions are exact except for a ridge, and Stein's estimate has the noise of 30000 samples.
     """
     components, (matrix, vector) = components_of("full", 1, 3), quadratic(3)
     ratio, _ = ratio_at(components, torch.zeros(1).double(), 30_000, matrix, vector)

@@ -1,4 +1,4 @@
-"""Variational inference with mixtures of experts: the rules of a mixture, with contexts."""
+"""Variational inference with mixtures of experts follows the rules for mixtures, extended to contexts."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ def components_at(n_components, n_dims=2, n_context=2, n_contexts=40, seed=0):
 
 
 def quadratic_ratio(components, n_samples, seed=3):
-    """R = -1/2 x'Ax + x'(By + b) - log q at rows of the components; also A and [B b]."""
+    """Return R = -1/2 x'Ax + x'(By + b) - log q at samples of the components, A, and [B b]."""
     n_dims, n_context = components.n_dims, components.n_context
     matrix = normal(generator_of(seed), n_dims, n_dims)
     matrix = matrix @ matrix.T + 0.5 * torch.eye(n_dims).double()
@@ -52,7 +52,7 @@ def quadratic_ratio(components, n_samples, seed=3):
 
 
 def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
-    """With one context, whatever the combination: the same samples, the same model, but for rounding."""
+    """With one context, each combination draws the same samples and gives the same model, except for rounding."""
     target, place = three_modes(), torch.tensor([[0.7, -2.0]]).double()
     for number, word in enumerate(["SAMTRON", "LAMTRUX", "ZAMTROG", "SEPIFUX", "ZEMYDON", "SAPYRUN", "ZEPTDOX"]):
         settings = {
@@ -103,7 +103,7 @@ def test_combinations_run_ten_iterations_with_contexts(first):
 
 @pytest.mark.parametrize("word", ["SEMTRUX", "LEMTRUX", "ZEMTRUX", "SEMYRUX", "SEMIRUX"])
 def test_one_expert_finds_a_quadratic_target(word):
-    """log p(x|y) = -1/2 x'Ax + x'(By + b): the expert A^-1 (By + b), of covariance A^-1."""
+    """For log p(x|y) = -1/2 x'Ax + x'(By + b), the expert has the mean A^-1 (By + b) and the covariance A^-1."""
     target = random_mixture_of_experts(4, 1, 2, 2)
     factor, experts = target.experts.scale_trils[0], target.experts
     precision = torch.cholesky_inverse(factor)
@@ -116,12 +116,16 @@ def test_one_expert_finds_a_quadratic_target(word):
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=200, **first)
     context = normal(generator_of(1), 100, 2)
     model = GMMVI(log_density, config).fit(context, wide_start(1), generator=generator_of(0)).model
-    assert kl_between(model, target) < (1e-9 if word[0] in "LZ" else 0.02)  # Stein's sums have the noise of 200 samples
+    # Stein's estimate has the noise of 200 samples
+    assert kl_between(model, target) < (1e-9 if word[0] in "LZ" else 0.02)
 
 
 @pytest.mark.parametrize("n_components", [3, 9])
 def test_densities_and_scores_are_those_of_the_joint_relative_to_the_contexts(n_components):
-    """log q(o|y)/q(o) + log N(x|o, y): three experts are evaluated by residuals, nine as forms."""
+    """Compare with log q(o|y)/q(o) + log N(x|o, y).
+
+    Three experts are evaluated by residuals, nine by quadratic forms.
+    """
     components = components_at(n_components)
     model, rows = components.model(components.gate.log_mass), normal(generator_of(2), 6, 4)
     share = normal(generator_of(4), 6, n_components).abs()
@@ -160,7 +164,7 @@ def test_gate_weighs_its_contexts_and_whitens_their_features():
 
 @pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.06), (More(), 1e-6), (Regression(), 1e-7)])
 def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
-    """One expert: G = A - P, and E[grad R|y] = (B - A W + ...) y: the score of the expert is zero at its mean."""
+    """For one expert, G = A - P and E[grad R|y] = (B - A W + ...) y, because its score is zero at its mean."""
     components = components_at(1, n_contexts=4000)
     ratio, matrix, slope = quadratic_ratio(components, 30_000)
     found = estimator(components, ratio, torch.full((1,), 1e-12).double())
@@ -175,7 +179,10 @@ def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, t
 
 
 def test_estimates_of_weighted_samples_are_those_of_a_loop():
-    """Stein: means of v grad'L and f grad'L; regression: least squares of L'grad R on [v, u, 1]."""
+    """Compare Stein's estimate with means, and the regression with least squares.
+
+    The means are those of v grad'L and f grad'L. The least squares are those of L'grad R on [v, u, 1].
+    """
     components = components_at(3)
     ratio, _, _ = quadratic_ratio(components, 60)
     ridge = torch.full((3,), 1e-12).double()
@@ -197,10 +204,10 @@ def test_estimates_of_weighted_samples_are_those_of_a_loop():
 
 
 def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
-    """d of (F + damping) d = E_o[n f_o], by a loop over components, contexts and features, for quadratic rewards.
+    """Compare with d of (F + damping) d = E_o[n f_o], computed by a loop, for quadratic rewards.
 
-    A reward that is the same function for all components then moves the gating by less than a twentieth of what its
-    linear fits would.
+    The loop runs over components, contexts and features. A reward that is the same function for all components moves
+    the gating less than a twentieth as far as its linear fits would.
     """
     gate = components_at(3).gate
     context, probabilities = gate.context, gate.log_probs.exp()
@@ -240,7 +247,7 @@ def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
 
 
 def test_gating_follows_linear_rewards_by_its_natural_gradient():
-    """F rho = grad of E sum_o q(o|y) R_o(y) with R_o = rho_o [y, 1], where F is the Fisher matrix of all logits."""
+    """For R_o = rho_o [y, 1], F rho is the gradient of E sum_o q(o|y) R_o(y); F is the Fisher matrix of all logits."""
     components = components_at(3)
     gate = components.gate
     rows, component = components.sample(torch.full((3,), 500), generator_of(0))
@@ -260,7 +267,7 @@ def test_gating_follows_linear_rewards_by_its_natural_gradient():
     weights = OwnWeights(torch.full((3,), 500), 1500, rows)
     found = components.reward_at_contexts(components.reward(rows, value, weights))
     lead, expected = (values - (probabilities * values).sum(-1, keepdim=True) for values in (found, design @ linear.T))
-    assert float((lead - expected).std()) < 0.1 * float(expected.std())  # ridge and damping are .018 and .016
+    assert float((lead - expected).std()) < 0.1 * float(expected.std())  # the ridge is 0.018 and the damping 0.016
 
 
 def test_deleted_and_added_components_leave_the_odds_of_the_others():
@@ -293,7 +300,7 @@ def test_no_component_falls_below_the_least_weight():
 
 @pytest.mark.parametrize("word", ["LEMTRUX", "LAPTRUX"])
 def test_mixture_of_experts_is_found_to_rounding(word):
-    """From a mixture, and on from the experts that it has become."""
+    """Fit from a mixture, and continue from the experts that this fit returns."""
     experts = LinearExperts(
         torch.tensor([[[1.0], [0.5]], [[-0.5], [0.3]]]).double(),
         torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double(),

@@ -21,7 +21,7 @@ WORDS = ["".join(letters) for letters in itertools.product(*(options for _, opti
 
 
 class Bounded:
-    """N(0, I) where the first coordinate is positive, and zero elsewhere: log Z = log pi in two dimensions."""
+    """N(0, I) where the first coordinate is positive, and zero elsewhere; log Z is log pi in two dimensions."""
 
     n_dims = 2
     log_normaliser = math.log(math.pi)
@@ -51,7 +51,7 @@ def test_there_are_432_combinations_and_names_are_theirs():
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
 def test_combinations_run_twenty_iterations_without_nan(first):
-    """Adaptive algorithms add four components. Some delete components without ascent, and some split them."""
+    """Adaptive algorithms add four components. Without climbing, they also delete some. Some split components."""
     target = three_modes()
     for number, word in enumerate(word for word in words(1) if word.startswith(first)):
         n_climbing, n_refined = 10 * (number // 4 % 2), number // 8 % 2
@@ -84,7 +84,7 @@ def test_combinations_run_twenty_iterations_without_nan(first):
 
 @pytest.mark.parametrize("word", ["SAMTRON", "LAMTRON", "SAMYRON", "ZAMTRUX", "SEMTROX", "SEPTRUX", "LEMBFBX"])
 def test_named_algorithms_find_a_mixture(word):
-    """-ELBO is the KL to the target here."""
+    """The target is normalised, so -ELBO is the KL to it."""
     settings = {"component_step.first": 0.1} if word == "SAMYRON" else {}
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=60, **settings, **{"adaptation.add_every": 20})
     result = GMMVI(three_modes(), config).fit(start=wide_start(6), generator=generator_of(0))
@@ -93,7 +93,7 @@ def test_named_algorithms_find_a_mixture(word):
 
 
 def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
-    """The I-projection of N(m, [[1, 0.9], [0.9, 1]]) onto diagonal ones has the variances 1 - 0.9^2 (checks.md, 6)."""
+    """The I-projection of N(m, [[1, 0.9], [0.9, 1]]) onto diagonal Gaussians has the variances 1 - 0.9^2."""
     factor = torch.linalg.cholesky(torch.tensor([[1.0, 0.9], [0.9, 1.0]]).double()).unsqueeze(0)
     target = GaussianMixture(torch.zeros(1).double(), torch.tensor([[1.0, -1.0]]).double(), factor)
     config = GMMVIConfig.named("SEMTRUX", covariance="diagonal", n_iterations=150, n_samples=1000)
@@ -103,12 +103,13 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
     torch.testing.assert_close(model.means, target.means, rtol=0.0, atol=0.1)
     fitted, true = (MultivariateNormal(one.means[0], scale_tril=one.scale_trils[0]) for one in (model, target))
     lost = -0.830365603 + float(kl_divergence(fitted, true))
-    assert -1e-9 < lost < 0.02  # exact: 0 at best, and the noise of the steps costs 0.0001 to 0.0185 for eight seeds
+    # the exact optimum is 0; with eight seeds, the noise of the steps cost 0.0001 to 0.0185 nat
+    assert -1e-9 < lost < 0.02
 
 
 @pytest.mark.parametrize("word", ["SEMTRUX", "ZEMTRUX", "SEMIRUX", "SEMYRUX", "SEPTRON", "SAMTRON"])
 def test_temperature_two_gives_twice_the_covariance(word):
-    """E[log p] + T H(q) for p = N(0, I) is greatest at N(0, T I) (checks.md, 9): 2 is no artefact of noise."""
+    """For p = N(0, I), the objective E[log p] + T H(q) is greatest at N(0, T I), so 2 is not an artefact of noise."""
     settings = {} if word[3] == "T" else {"component_step.first": 0.1}
     config = GMMVIConfig.named(
         word, temperature=2.0, n_iterations=120, n_samples=400, **settings, **{"adaptation.add_every": 0}
@@ -128,12 +129,13 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     assert 0.3 < first["outside"] < 0.7
     # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to 0.020 outside.
     assert last.get("outside", 0.0) < 0.02
-    assert "elbo" not in first  # minus infinity, which a history does not keep
+    assert "elbo" not in first  # the ELBO is minus infinity, which a history does not store
     for record in result.history.records:
         bound = target.log_normaliser + 3.0 * record["elbo_standard_error"]
         assert record.get("elbo", -math.inf) < bound
         assert record.get("elbo_inside", -math.inf) < bound
-    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15  # .03 to 0.12 in twelve runs
+    # twelve runs ended 0.03 to 0.12 below
+    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
@@ -146,9 +148,9 @@ def test_components_outside_a_bounded_support_return():
 
 
 def test_run_on_a_bounded_target_ends_on_a_plateau():
-    """Where the target is zero the objective is minus infinity, so the part inside decides. At best it is log 1 = 0.
+    """The objective is minus infinity where the target is zero, so the part inside decides. Its maximum is log 1 = 0.
 
-    Runs with other seeds and other kernels of torch ended after 300 to 517 iterations, within 0.005 nat of it.
+    Runs with other seeds and other kernels of torch ended after 300 to 517 iterations, within 0.005 nat of the maximum.
     """
     result = GMMVI(Beta(2.0, 3.0), n_iterations=1500, n_samples=20, plateau_window=20, seed=0).fit()
     assert result.state.iteration < 1500
@@ -157,7 +159,7 @@ def test_run_on_a_bounded_target_ends_on_a_plateau():
 
 
 def test_components_leave_values_that_are_too_large_for_multipliers():
-    """A decay factor above 1 makes 100 predictions explode: log densities down to -1e190 at the start."""
+    """Decay factors above 1 make the 100 predictions explode, so log densities at the start fall to -1e190."""
     powers = torch.arange(100, dtype=torch.float64)
 
     class Decay:
@@ -193,14 +195,14 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
         {"n_samples": 30, "max_evaluations": 1000, "adaptation.add_every": 2, "reuse_ratio": reuse_ratio}
     )
     result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
-    check = 200 + 1  # of the start, before the first iteration
+    check = 200 + 1  # evaluations of the start, before the first iteration
     assert sum(calls) - check == sum(result.history.column("evaluations")) == result.state.evaluations
     assert 800 < result.state.evaluations <= 1000 + exceeded
     assert result.status is Status.MAX_ITERATIONS
 
 
 def test_modes_beyond_a_guessed_start_are_found():
-    """The start is a guess at N(0, 2 I); samples from it climb to the nearest mode only, those from farther to all."""
+    """The start is a guess, N(0, 2 I). Its samples climb only to the nearest mode; samples from farther reach all."""
     means = torch.tensor([[-15.0, 0.0], [0.0, 0.0], [15.0, 0.0], [0.0, 20.0]]).double()
     density = GaussianMixture(torch.zeros(4).double(), means, torch.eye(2).double().expand(4, 2, 2))
 
@@ -255,7 +257,7 @@ def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterio
     assert len(target.drawn) == 100
     torch.testing.assert_close(
         model.means[0], target.data.mean(0), rtol=0.0, atol=0.3
-    )  # a minibatch's mean is off by 0.14
+    )  # the mean of a minibatch has an error of 0.14
 
 
 def test_module_of_ones_own_takes_the_place_of_an_option():
@@ -285,7 +287,7 @@ def test_improper_target_never_converges_and_stays_finite():
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
-    """With fixed steps that are too long, rounding of samples of narrow, far components gave an ELBO of 7e19."""
+    """With fixed steps that are too long, rounding at samples of narrow, distant components gave an ELBO of 7e19."""
     word = GMMVIConfig.named(
         "SEPYFUX", covariance=covariance, n_samples=8, n_iterations=300, **{"component_step.first": 0.5}
     )
@@ -317,7 +319,7 @@ def test_bad_target_is_refused_with_cause_and_cure(target, message):
 
 
 def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_runs_out():
-    """45451 coefficients would take matrices of 16.5 GB each, some six at a time."""
+    """The 45451 coefficients would need about six matrices of 16.5 GB each at the same time."""
     start = wide_start(1, n_dims=300)
     with pytest.raises(ConfigurationError, match="300 dimensions has 45451 coefficients.*99 GB.*'stein'.*'diagonal'"):
         GMMVI(lambda sample: -sample.square().sum(-1), GMMVIConfig.named("ZEMTRUX", n_samples=5)).fit(start=start)

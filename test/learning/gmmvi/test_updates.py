@@ -1,4 +1,4 @@
-"""Rules of the components, the weights and the step sizes, each against its formula written for one component."""
+"""The rules for components, weights and step sizes agree with their formulas, written for one component."""
 
 import math
 
@@ -33,7 +33,7 @@ def steps(size):
 
 
 def natural_gradient(components, kind, strength=1.0, seed=9):
-    """Random ones, in own coordinates, and the same as G = -E[hessian] and g = E[gradient] of each component."""
+    """Return random gradients in whitened coordinates, and the same as G = -E[hessian] and g = E[gradient]."""
     generator = generator_of(seed)
     matrix = strength * normal(generator, N, 3, 3)
     curvature, slope = 0.5 * (matrix + matrix.mT), strength * normal(generator, N, 3)
@@ -60,7 +60,7 @@ def weights_after(rule, log_weights, reward, step):
 
 
 def direct(mean, covariance, curvature, gradient, beta):
-    """P' = P + beta G, P'mu' = P mu + beta (G mu + g)."""
+    """Return mu' and P' of the update P' = P + beta G, P'mu' = P mu + beta (G mu + g)."""
     precision = torch.linalg.inv(covariance)
     new = precision + beta * curvature
     return torch.linalg.solve(new, precision @ mean + beta * (curvature @ mean + gradient)), new
@@ -92,7 +92,7 @@ def test_direct_update_is_the_natural_gradient_and_is_undone_where_it_is_not_pos
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_improved_bayesian_update_is_its_formula_and_always_positive(kind):
-    """P' = P + beta (G + beta/2 G Sigma G), mu' = mu + beta Sigma g."""
+    """Compare with P' = P + beta (G + beta/2 G Sigma G) and mu' = mu + beta Sigma g."""
     components, beta = components_of(kind, N, 3), 0.8
     gradient, curvature, slope = natural_gradient(components, kind, 4.0)
     moved, accepted = applied(components, ImprovedBayesianUpdate(), gradient, steps(beta))
@@ -108,7 +108,7 @@ def test_improved_bayesian_update_is_its_formula_and_always_positive(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bound", [1e-3, 0.1, 1.0])
 def test_trust_region_update_uses_its_bound_and_is_a_natural_gradient_step(kind, bound):
-    """The KL by the eigenvalues is that of the Cholesky factors to 1e-10 (checks.md, 8)."""
+    """The KL from the eigenvalues equals the KL from the Cholesky factors to 1e-10."""
     components = components_of(kind, N, 3)
     gradient, curvature, slope = natural_gradient(components, kind, 3.0)
     spectrum = components.spectrum(gradient)
@@ -129,7 +129,10 @@ def test_trust_region_update_uses_its_bound_and_is_a_natural_gradient_step(kind,
 
 
 def test_trust_region_goes_to_the_maximum_and_no_further_where_the_bound_allows_for_it():
-    """Of a quadratic target: one step to N(m, S) whatever the bound is, for eta is at least 1."""
+    """For a quadratic target, one step reaches N(m, S).
+
+    A larger bound does not go further, because eta is at least 1.
+    """
     components = components_of("full", N, 3)
     target = components_of("full", 1, 3, seed=8)
     factor, mean = target.scale_trils[0], target.means[0]
@@ -169,7 +172,7 @@ def test_direct_weights_follow_the_reward():
 
 @pytest.mark.parametrize("bound", [1e-3, 0.1, 50.0])
 def test_weights_within_a_trust_region_take_the_longest_step_that_keeps_it(bound):
-    """log w' = log w + beta R with the greatest beta <= 1; an endless bound gives the whole step."""
+    """The step is log w' = log w + beta R with the greatest beta <= 1. A large bound gives the full step."""
     log_weights, reward = torch.log_softmax(normal(generator_of(0), 5), -1), 3.0 * normal(generator_of(1), 5)
     found = weights_after(TrustRegionWeights(), log_weights, reward, bound)
     kl = float((found.exp() * (found - log_weights)).sum())

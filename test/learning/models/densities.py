@@ -1,7 +1,7 @@
-"""The contract list of densities: a new class joins `DENSITIES` and inherits the tests of `test_density_contract.py`.
+"""Densities that share one set of tests: add a new class to `DENSITIES` to run `test_density_contract.py` for it.
 
-Each entry shows a class as one density of x: how to evaluate it, how to draw from it, and the mixture that SciPy would
-build in its place. `parameters` and `rebuild` serve the gradient with respect to the parameters.
+Each entry describes a class as one density of x: how to evaluate it, how to draw from it, and the same density as a
+mixture for SciPy. `parameters` and `rebuild` are used for the gradient with respect to the parameters.
 """
 
 from __future__ import annotations

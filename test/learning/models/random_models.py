@@ -1,4 +1,4 @@
-"""Random models of any size, in float64, each from its seed."""
+"""Random models of any size in float64, each determined by a seed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def normal(generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def random_scale_trils(generator: torch.Generator, *shape: int) -> Tensor:
-    """Cholesky factors (..., d, d) for a shape (..., d), of standard deviations around 0.3 to 1."""
+    """Return Cholesky factors (..., d, d) for a shape (..., d), with standard deviations of about 0.3 to 1."""
     root = 0.4 * normal(generator, *shape, shape[-1])
     return torch.linalg.cholesky(root @ root.mT + 0.1 * torch.eye(shape[-1], dtype=torch.float64))
 
@@ -75,7 +75,7 @@ def random_mixture_of_experts(seed: int, n_components: int, n_dims: int, n_conte
 
 
 def random_network(seed: int, n_networks: int, n_inputs: int, n_outputs: int) -> BatchedNetwork:
-    """Networks of two hidden layers whose outputs are numbers of order .3."""
+    """Return networks with two hidden layers and outputs of order 0.3."""
     generator = generator_of(seed)
     fresh = BatchedNetwork.random(2.0 + 3.0 * normal(generator, 20, n_inputs), n_networks, (3, 2), n_outputs, generator)
     return BatchedNetwork(
@@ -105,5 +105,5 @@ def random_neural_mixture_of_experts(
 
 
 def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor, states: Tensor) -> Tensor:
-    """Log of the sum of the joint densities of the components `states` (n, n_states) of each sample, (n,)."""
+    """Return the log of the summed joint densities (n,) of each sample with its components `states` (n, n_states)."""
     return model.log_joint(context, sample).gather(1, states).logsumexp(-1)

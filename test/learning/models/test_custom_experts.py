@@ -25,7 +25,7 @@ from eim_ros.learning.models import (
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Linear means and independent coordinates."""
+    """Family of experts with linear means and independent coordinates."""
 
     slopes: Tensor  # (n_components, n_dims, n_context + 1)
     log_scale: Tensor  # (n_components, n_dims)
@@ -120,7 +120,7 @@ def test_expert_without_weight_keeps_its_parameters():
 
 
 def test_eim_by_gradients_finds_the_i_projection_of_a_correlated_density():
-    """The best independent coordinates have the conditional variances, 1 - 0.8^2; tolerances cover noisy steps."""
+    """The best diagonal covariance has the conditional variances 1 - 0.8^2; the tolerances allow for noisy steps."""
     target = GaussianMixture.from_covariances([1.0], [[1.0, -1.0]], [[[1.0, 0.8], [0.8, 1.0]]])
     result = EIM(target=target, n_iterations=40, update="unstructured", seed=0).fit(start=model(1, 2, 0))
     assert isinstance(result.mixture_of_experts.experts.family, Diagonal)

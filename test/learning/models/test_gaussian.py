@@ -136,7 +136,7 @@ def test_product_of_gaussians_multiplies_densities():
 
 
 def test_product_with_a_nearly_singular_gaussian_keeps_its_digits():
-    """Noise of 1e-8 observes the value: adding covariances would keep no digit of it."""
+    """One factor has deviations of 1e-8. A formula that adds covariances would lose all digits of it."""
     sharp = Gaussian(torch.tensor([0.3, -0.2]).double(), 1e-8 * torch.eye(2).double())
     product, _ = random_gaussian(18, n_dims=2).product(sharp)
     torch.testing.assert_close(product.mean, sharp.mean, rtol=0.0, atol=1e-14)
@@ -188,7 +188,7 @@ def test_conditioning_on_everything_is_refused():
 @pytest.mark.parametrize("model", [random_gaussian(34), random_mixture(35, 3, 2)])
 def test_tensors_and_back_is_the_identity(model):
     again = type(model).from_tensors(model.to(dtype=torch.float64).tensors())
-    for name, value in model.tensors().items():  # weights are normalised once more
+    for name, value in model.tensors().items():  # `from_tensors` normalises the weights again
         torch.testing.assert_close(again.tensors()[name], value, rtol=1e-14, atol=1e-15)
     assert next(iter(model.to(dtype=torch.float32).tensors().values())).dtype == torch.float32
     with pytest.raises(DistributionError, match="lacks"):

@@ -1,4 +1,4 @@
-"""Gaussian mixture: weights are normalised, components are interchangeable, responsibilities are Bayes' rule."""
+"""Gaussian mixture: weights are normalised, components are interchangeable, responsibilities follow Bayes' rule."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_absent_component_is_never_drawn_and_has_no_responsibility():
 
 
 def batch_of_mixtures() -> GaussianMixture:
-    """Mixtures (5,) of 3 components in 2 dimensions that share their factors, as a conditioned model gives."""
+    """Return five mixtures of 3 components in 2 dimensions that share their factors, as a conditioned model does."""
     generator = generator_of(10)
     return GaussianMixture(normal(generator, 5, 3), normal(generator, 5, 3, 2), random_scale_trils(generator, 3, 2))
 
@@ -48,7 +48,7 @@ def test_samples_of_a_batch_come_from_their_own_mixture():
     assert sample.shape == (4000, 5, 2)
     assert component.shape == (4000, 5)
     mean = torch.einsum("nk,nki->ni", batch.log_weights.exp(), batch.means)
-    assert ((sample.mean(0) - mean).abs() < 5.0 * sample.std(0) / 4000**0.5).all()  # standard errors
+    assert ((sample.mean(0) - mean).abs() < 5.0 * sample.std(0) / 4000**0.5).all()  # five standard errors
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_samples_in_chunks_equal_samples_at_once(monkeypatch):
         monkeypatch.setattr(gaussian_mixture, "CHUNK_ELEMENTS", 7 * len(model.weights) * model.n_dims**2)
         sample, again = model.sample_with_components(50, generator_of(21))
         assert torch.equal(component, again)
-        torch.testing.assert_close(sample, at_once, rtol=0.0, atol=1e-13)  # rounding of the products
+        torch.testing.assert_close(sample, at_once, rtol=0.0, atol=1e-13)  # rounding error of the products
         monkeypatch.undo()
 
 

@@ -1,4 +1,4 @@
-"""Linear experts: each is the Gaussian of its regression; chunks and missing contexts change nothing."""
+"""Each linear expert is the Gaussian of its regression, also in chunks and without contexts."""
 
 import pytest
 import torch
@@ -24,14 +24,15 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
 @pytest.mark.parametrize("n_context", [0, 2])
 def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
     experts = random_experts(0, 3, 2, n_context)
-    context, component = normal(generator_of(1), 200, n_context), torch.arange(200) % 2  # the third draws none
+    # the third expert draws nothing
+    context, component = normal(generator_of(1), 200, n_context), torch.arange(200) % 2
     drawn = experts.sample(component, context, generator_of(4))
     one_by_one = experts.select(component, context).sample(generator=generator_of(4))
     assert torch.allclose(drawn, one_by_one, rtol=0.0, atol=1e-13)
 
 
 def test_far_contexts_do_not_cost_the_residual_its_digits():
-    """x - W y - w is small where W y is large: the error stays at rounding of the summands."""
+    """If x - W y - w is small and W y is large, the error is only the rounding error of the summands."""
     experts = random_experts(13, 3, 2, 2)
     context = 1e4 * normal(generator_of(14), 5, 2)
     sample = experts.means(context)[:, 1] + 0.1

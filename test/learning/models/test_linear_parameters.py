@@ -1,4 +1,4 @@
-"""Parameters as arrays: they are those of the mixture, come back bit by bit, and are refused where the mixture is."""
+"""Arrays of parameters equal those of the mixture, come back bit by bit, and are refused if the mixture would be."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.models import linear as module
 
-SIZES = pytest.mark.parametrize("size", [(1, 2, 2), (4, 3, 2), (4, 1, 1), (3, 2, 0)])  # components, dims, context
+# numbers of components, dimensions and context dimensions
+SIZES = pytest.mark.parametrize("size", [(1, 2, 2), (4, 3, 2), (4, 1, 1), (3, 2, 0)])
 
 KINDS = pytest.mark.parametrize("kind", [random_mixture_of_experts, random_neural_mixture_of_experts])
 

@@ -91,7 +91,7 @@ def test_missing_tensors_are_named():
 
 
 def test_expert_evaluated_by_hand():
-    """One expert, one hidden unit, two dimensions: the docstring's equations with numbers."""
+    """Evaluate the equations of the docstring for one expert with one hidden unit in two dimensions."""
     base = random_experts(17, 1, 2, 1)
     center, scale = torch.tensor([1.0], dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64)
     weights = [torch.tensor(rows, dtype=torch.float64).reshape(1, -1, 1) for rows in ([0.5], [0.1, 0.2, 0.3, 0.4, 0.5])]

@@ -1,4 +1,4 @@
-"""Prepared mixtures: densities and scores are the model's own, and bounds with a known error where truncated."""
+"""Prepared mixtures have the model's densities and scores; truncated ones give bounds with a known error."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ MANY = FEW_COMPONENTS + 10
 
 
 def problem(n_context: int, n_components: int = MANY, narrow: float = 1.0):
-    """Model, contexts of which some occur twice, a sample of each and the components that drew them."""
+    """Return a model, contexts with duplicates, a sample for each context, and the components that drew the samples."""
     model, generator = random_mixture_of_experts(0, n_components, 3, n_context), generator_of(1)
     shrink = torch.where(torch.arange(n_components) % 3 == 0, narrow, 1.0)[:, None, None]
     experts = LinearExperts(model.experts.weights, model.experts.biases, shrink * model.experts.scale_trils)
@@ -32,7 +32,7 @@ def problem(n_context: int, n_components: int = MANY, narrow: float = 1.0):
 def test_density_and_score_are_the_models_own(n_context, narrow):
     model, context, sample, _ = problem(n_context, narrow=narrow)
     prepared = PreparedMixture(model, context, sample)
-    # an expert 1e-6 wide keeps 1e-10 of its width
+    # an expert 1e-6 wide is resolved to 1e-10 of its width
     tolerance = 1e-11 if narrow == 1.0 else 1e-8
     expected = model.log_prob(context, sample)
     torch.testing.assert_close(prepared.log_prob(context, sample), expected, rtol=tolerance, atol=tolerance)
@@ -45,7 +45,7 @@ def test_density_and_score_are_the_models_own(n_context, narrow):
 @pytest.mark.parametrize("narrow", [1.0, 1e-6])
 def test_truncated_density_is_that_of_the_nearest_components_and_a_lower_bound(n_context, n_states, narrow):
     model, context, sample, component = problem(n_context, narrow=narrow)
-    tolerance = 1e-11 if narrow == 1.0 else 1e-8  # an expert 1e-6 wide keeps 1e-10 of its width
+    tolerance = 1e-11 if narrow == 1.0 else 1e-8  # an expert 1e-6 wide is resolved to 1e-10 of its width
     prepared = PreparedMixture(model, context, sample, n_states)
     found = prepared.log_prob(context, sample, component)
     expected = truncated_log_prob(model, context, sample, prepared.states[component])

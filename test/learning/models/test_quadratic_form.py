@@ -1,4 +1,4 @@
-"""Log densities as a product with the products of coordinates: as by whitened residuals, narrow experts too."""
+"""Log densities computed as quadratic forms equal those from whitened residuals, for narrow experts too."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def test_values_are_log_joints_up_to_the_gatings_normaliser(size):
 
 
 def narrowed(experts: LinearExperts, factor: float) -> LinearExperts:
-    """Every second expert shrunk."""
+    """Return the experts with every second one shrunk by the factor."""
     shrink = torch.where(torch.arange(experts.n_components) % 2 == 0, factor, 1.0)
     return LinearExperts(experts.weights, experts.biases, shrink[:, None, None] * experts.scale_trils)
 
@@ -39,7 +39,7 @@ def test_narrow_experts_keep_their_digits(factor):
     assert (len(forms.narrow) == 0) == (factor == 1e-3)
     found, expected = forms(joint, products_of_coordinates(joint)), experts.log_prob(context, sample)
     own = torch.arange(120), torch.arange(120) % 6
-    # where an expert matters; by residuals the error is that of the sample's digits over the expert's width
+    # where an expert matters; the error of residuals is the rounding error of the sample divided by the expert's width
     torch.testing.assert_close(found[own], expected[own], rtol=0.0, atol=1e-7 + 1e-14 / factor)
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7 + 1e-14 / factor)
 

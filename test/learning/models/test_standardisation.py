@@ -44,7 +44,7 @@ def test_there_and_back_is_the_same_model(size):
     model, context, sample = problem(size)
     units = Standardisation.from_data(context, sample)
     for name, value in units.original(units.standard(model)).tensors().items():
-        if name == "gating.biases":  # up to a constant
+        if name == "gating.biases":  # these are determined only up to a constant
             value, other = value - value.mean(), model.tensors()[name] - model.tensors()[name].mean()
             torch.testing.assert_close(value, other, rtol=0.0, atol=1e-13)
         else:
@@ -89,7 +89,7 @@ def test_scale_ignores_the_outliers_of_a_column():
     for glitches in ([1e3], [1e6, -1e6], [1e50]):
         column[: len(glitches)] = torch.tensor(glitches, dtype=torch.float64)
         units, plain = units_with_and_without_outliers(column)
-        assert 0.8 * spread < float(units.sample_scale[0]) < spread  # two rows at either end do not count
+        assert 0.8 * spread < float(units.sample_scale[0]) < spread  # the two lowest and two highest rows are ignored
         assert abs(float(units.sample_center[0])) < spread
         assert float(units.sample_scale[1]) == float(plain.sample_scale[1])
 

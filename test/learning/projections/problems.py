@@ -1,7 +1,7 @@
-"""Trust-region problems of linear experts, and their solution as the thesis writes it (natural parameters).
+"""Trust-region problems of linear experts, and their solution in the natural parameters that the thesis uses.
 
-Nothing here shares a formula with `eim_ros.learning.projections.gaussian`: everything is in the
-coordinates of x, context by context, one expert at a time (thesis A.4, equations A.16 to A.18).
+Nothing here shares a formula with `eim_ros.learning.projections.gaussian`. Everything is computed in the coordinates of
+x, for one context and one expert at a time (thesis A.4, equations A.16 to A.18).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Problem:
         )
 
     def primal(self, update: GaussianUpdate) -> tuple[Tensor, Tensor, Tensor]:
-        """E[phi] - KL, KL, and change of entropy of the updated experts, (n_components,), context by context."""
+        """Return E[phi] - KL, KL, and the change of entropy (n_components,), computed context by context."""
         old, new = self.experts, update.experts
         old_mean = self.context @ old.weights.mT + old.biases.unsqueeze(1)
         new_mean = self.context @ new.weights.mT + new.biases.unsqueeze(1)
@@ -83,7 +83,7 @@ class ExpertProblem:
     context: np.ndarray
 
     def natural(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """(Q_old, L_old, l_old) and the surrogate's (R_xx, R_xy, r_x), in the coordinates of x."""
+        """Return (Q_old, L_old, l_old) and the surrogate's (R_xx, R_xy, r_x) in the coordinates of x."""
         precision = np.linalg.inv(self.factor @ self.factor.T)
         whitening = np.linalg.inv(self.factor)
         curvature = whitening.T @ self.curvature @ whitening
@@ -92,13 +92,13 @@ class ExpertProblem:
         return old, (curvature, curvature @ self.weights + slope, curvature @ self.bias + intercept)
 
     def updated(self, eta: float, omega: float) -> tuple[np.ndarray, ...]:
-        """(Q, L, l) of equation A.18."""
+        """Return (Q, L, l) of equation A.18."""
         old, reward = self.natural()
         return tuple(((eta + 1.0) * q + r) / (eta + 1.0 + omega) for q, r in zip(old, reward, strict=True))
 
 
 def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) -> Problem:
-    """Indefinite curvatures whose size varies from expert to expert over four orders of magnitude."""
+    """Return a problem with indefinite curvatures that differ in size by up to four orders of magnitude."""
     generator = generator_of(seed)
     experts = random_experts(seed, n_components, n_dims, n_context)
     size = 10.0 ** (4.0 * torch.rand(n_components, generator=generator, dtype=torch.float64) - 2.0)
@@ -109,7 +109,7 @@ def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) ->
 
 
 def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
-    """phi and log q_old (k, 8, 40) of samples of standard normal experts of different scales at eight contexts."""
+    """Return phi and log q_old (k, 8, 40) of samples from k normal experts of different scales at eight contexts."""
     generator = generator_of(seed)
     residual, shift = normal(generator, k, 8, 40), normal(generator, k, 8, 1)
     scale = torch.tensor([0.5, 1.0, 2.0])[:k, None, None].double()
@@ -117,5 +117,5 @@ def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
 
 
 def bounds_of(seed: int) -> tuple[float, float]:
-    """Bounds of the KL and of the loss of entropy, each of which is active for some experts."""
+    """Return bounds of the KL and of the loss of entropy, each of them active for some experts."""
     return [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (10.0, 0.3)][seed % 5]

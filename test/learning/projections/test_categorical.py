@@ -1,4 +1,4 @@
-"""Projection of categorical distributions: as good as a search, and at its limits."""
+"""The projection of categorical distributions equals a numerical search, and handles limiting cases."""
 
 import math
 
@@ -15,7 +15,7 @@ BOUNDS = [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (math.inf, 0
 
 
 def problem(seed: int, n_contexts: int, n_components: int, size: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Old log probabilities and rewards of the given size [nat]."""
+    """Return old log probabilities, and rewards of the given size [nat]."""
     generator = generator_of(seed)
     old = torch.log_softmax(normal(generator, n_contexts, n_components), -1)
     return old, size * normal(generator, n_contexts, n_components)
@@ -35,7 +35,7 @@ def objective(new: torch.Tensor, old: torch.Tensor, reward: torch.Tensor) -> flo
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_optimum_equals_a_search_over_the_probabilities(bounds):
-    """Against SciPy's constrained optimiser on the primal problem: 2 contexts, 3 components."""
+    """Compare with SciPy's constrained optimiser on the primal problem with 2 contexts and 3 components."""
     old, reward = problem(4, 2, 3, 3.0)
     update = project_categorical(old, reward, *bounds)
 
@@ -55,7 +55,8 @@ def test_optimum_equals_a_search_over_the_probabilities(bounds):
         options={"maxiter": 500, "ftol": 1e-12},
     )
     assert search.success
-    assert objective(update.log_probs, old, reward) == pytest.approx(-search.fun, abs=3e-4)  # see the brackets' width
+    # limited by the width of the brackets
+    assert objective(update.log_probs, old, reward) == pytest.approx(-search.fun, abs=3e-4)
     torch.testing.assert_close(update.log_probs.exp(), log_probs(search.x).exp(), rtol=0.0, atol=3e-3)
 
 
@@ -69,11 +70,12 @@ def test_uniform_reward_leaves_probabilities_unchanged(bounds):
 @pytest.mark.parametrize("kl_weight", [0.1, 2.0, 30.0])
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_weight_of_the_kl_is_the_unit_of_the_reward(bounds, kl_weight):
-    """E[r] - tau KL = tau (E[r/tau] - KL): the same step."""
+    """Because E[r] - tau KL = tau (E[r/tau] - KL), the step is the same."""
     old, reward = problem(16, 30, 5)
     found = project_categorical(old, reward, *bounds, kl_weight=kl_weight)
     expected = project_categorical(old, reward / kl_weight, *bounds)
-    torch.testing.assert_close(found.log_probs.exp(), expected.log_probs.exp(), rtol=0.0, atol=1e-3)  # see TOLERANCE
+    # limited by TOLERANCE
+    torch.testing.assert_close(found.log_probs.exp(), expected.log_probs.exp(), rtol=0.0, atol=1e-3)
     assert found.eta == pytest.approx(kl_weight * expected.eta, rel=1e-2, abs=1e-3)
 
 
@@ -89,7 +91,8 @@ def test_without_the_kl_term_and_bounds_the_best_component_takes_all():
 def test_components_of_equal_reward_keep_their_proportions_without_the_kl_term(bounds):
     old, _ = problem(18, 30, 5)
     update = project_categorical(old, torch.full_like(old, 3.0), *bounds, kl_weight=0.0)
-    torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-3)  # 1e-12 of the weight holds the rounding
+    # the minimum weight of the KL, 1e-12, limits rounding
+    torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-3)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
@@ -102,7 +105,7 @@ def test_without_the_kl_term_no_other_weight_reaches_more_reward(bounds):
     best = float((found.log_probs.exp() * reward).sum(-1).mean())
     for weight in (0.1, 1.0, 10.0):
         other = project_categorical(old, reward, *bounds, kl_weight=weight).log_probs
-        assert float((other.exp() * reward).sum(-1).mean()) <= best + 1e-3  # see TOLERANCE
+        assert float((other.exp() * reward).sum(-1).mean()) <= best + 1e-3  # limited by TOLERANCE
 
 
 def test_component_that_is_out_stays_out():
@@ -119,7 +122,8 @@ def test_component_that_is_out_stays_out():
 def test_uniform_distribution_that_may_lose_no_entropy_stays():
     old = torch.full((4, 3), -math.log(3.0), dtype=torch.float64)
     update = project_categorical(old, problem(11, 4, 3)[1], 0.1, 0.0)
-    # H = log k - |p - 1/k|^2 k/2 + ...: no loss beyond rounding allows deviations of its square root only
+    # because H = log k - |p - 1/k|^2 k/2 + ..., a loss within rounding allows deviations of the order of its square
+    # root
     torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-7)
 
 
@@ -161,9 +165,9 @@ def start_of(*shape: int) -> torch.Tensor:
 
 
 def test_roots_of_fifty_orders_of_magnitude_are_found():
-    roots = torch.logspace(-10, 40, 101, dtype=torch.float64)  # excess over the start
+    roots = torch.logspace(-10, 40, 101, dtype=torch.float64)  # excess of the roots over the start
     bracket = decreasing_root(lambda a: roots - (a - 1.0), start_of(101))
-    # near the start the argument itself is only resolved to one rounding of 1
+    # near the start, the argument itself is only resolved to the rounding error of 1
     torch.testing.assert_close(bracket.upper - 1.0, roots, rtol=1e-9, atol=3e-16)
     assert bracket.found.all()
 
@@ -181,7 +185,7 @@ def test_upper_end_is_feasible_and_lower_end_is_not():
 
 
 @pytest.mark.parametrize(
-    ("function", "excess"),  # of the root over the start, 1; None without a root
+    ("function", "excess"),  # excess of the root over the start at 1; None if there is no root
     [
         (lambda a: -a, 0.0),
         (lambda a: 1.0 - a, 0.0),

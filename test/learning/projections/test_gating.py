@@ -54,12 +54,13 @@ def test_bounds_hold_for_the_gating_that_is_returned(gating, scale, refit):
     assert entropy_change == pytest.approx(update.entropy_change, abs=1e-9)
     assert 0.0 < kl <= 0.02 * (1.0 + 1e-9)
     assert entropy_change >= -0.03 - 1e-9
-    assert objective(update.gating, gating, context, reward) > 0.0  # that of the old gating, rewards centred, is 0
+    # 0 is the objective of the old gating, because rewards are centred
+    assert objective(update.gating, gating, context, reward) > 0.0
 
 
 @pytest.mark.parametrize("refit", [False, True])
 def test_linear_rewards_without_bounds_give_the_closed_form(refit):
-    """With phi linear in y the maximiser log q_old + phi is a softmax gating itself."""
+    """If phi is linear in y, the maximiser log q_old + phi is itself a softmax gating."""
     context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
     reward = context @ change.weights.T + change.biases
     update = project_gating(
@@ -72,7 +73,7 @@ def test_linear_rewards_without_bounds_give_the_closed_form(refit):
 
 @pytest.mark.parametrize("bounds", [(0.01, WIDE), (0.01, 0.002), (WIDE, 0.01)])
 def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bounds):
-    """With phi linear in y, the table is a softmax gating for all multipliers."""
+    """If phi is linear in y, the table of probabilities is a softmax gating for all multipliers."""
     context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
     reward = 3.0 * (context @ change.weights.T + change.biases)
     direct, refitted = (
@@ -81,12 +82,12 @@ def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bound
     )
     assert refitted.kl <= bounds[0]
     assert refitted.entropy_change >= -bounds[1]
-    assert refitted.kl == pytest.approx(direct.kl, rel=0.05)  # L-BFGS ends a little outside, so the step is shortened
+    assert refitted.kl == pytest.approx(direct.kl, rel=0.05)  # L-BFGS ends slightly outside, so the step is shortened
     torch.testing.assert_close(refitted.gating(context).exp(), direct.gating(context).exp(), rtol=0.0, atol=2e-3)
 
 
 def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best():
-    """The plain gradient vanishes with the weight, so the component does not recover."""
+    """With the plain gradient, which vanishes with the weight, the component would not recover."""
     context, old = contexts(), linear_gating()
     gating = SoftmaxGating(old.weights, old.biases - 20.0 * torch.tensor([1.0, 0.0, 0.0, 0.0]).double())
     noise = generator_of(3)
@@ -101,7 +102,10 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
 
 
 def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
-    """Its gradient is zero, so rewards do not move it; the bound on the entropy flattens all logits, its own too."""
+    """Rewards do not move it, because its gradient is zero.
+
+    The entropy bound flattens all logits, including its own.
+    """
     context, noise = contexts(), generator_of(3)
     gating = SoftmaxGating(linear_gating().weights, torch.tensor([-60.0, 0.0, 0.0, 0.0]).double())
     for _ in range(30):
@@ -114,7 +118,7 @@ def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
 
 
 def test_few_contexts_give_a_weightless_component_no_large_step():
-    """Its reward is high by noise at one context; elsewhere, where it was not measured, it must not take over."""
+    """Noise makes its reward high at one context. It must not take over elsewhere, where it was not measured."""
     many = contexts(5000, 9)
     gating = linear_gating(n_components=300, n_context=9)
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())
@@ -161,15 +165,15 @@ def test_bound_of_zero_changes_nothing():
 
 
 def test_neural_gating_that_may_lose_no_entropy_stays_as_it_is():
-    """L-BFGS then extrapolates beyond all bounds, to weights that are not finite."""
+    """In this case, L-BFGS extrapolates to weights that are not finite."""
     context = normal(generator_of(81), 30, 1)
-    old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # has the most entropy already
+    old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # has the greatest entropy already
     update = project_gating(old, context, 3.0 * normal(generator_of(90), 30, 2), kl_bound=0.1, entropy_loss_bound=0.0)
     assert not update.feasible
     assert torch.equal(update.gating(context), old(context))
 
 
-LEAST_SHARE = 0.99  # of the gain that SLSQP finds
+LEAST_SHARE = 0.99  # least share of the gain that SLSQP finds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +189,11 @@ class GatingProblem:
 
     @classmethod
     def random(cls, seed: int, kl_weight: float = 1.0) -> GatingProblem:
-        """One context without coordinates, or many of up to three; rewards from .1 to 10 nat, partly noise."""
+        """Return a random problem with one context or many.
+
+        One context has no coordinates, and many contexts have up to three. The rewards are 0.1 to 10 nat, and part of
+        them is noise.
+        """
         rng = np.random.default_rng(seed)
         k, d = int(rng.integers(2, 9)), int(rng.integers(0, 4))
         n = 1 if d == 0 else int(rng.integers(20, 200))

@@ -30,7 +30,7 @@ def test_update_equals_the_natural_parameter_form_of_the_thesis(seed, n_context)
         precision, slope, intercept = problem.expert(index).updated(eta, omega)
         factor = experts.scale_trils[index].numpy()
         covariance = np.linalg.inv(precision)
-        # relative to the largest entry; the inverse loses its condition number, up to 1e5 here
+        # errors are relative to the largest entry; the inverse multiplies them by its condition number, up to 1e5 here
         for found, expected in (
             (factor @ factor.T, covariance),
             (experts.weights[index].numpy(), covariance @ slope),
@@ -76,7 +76,7 @@ def test_without_a_kl_bound_a_concave_problem_only_is_solved():
 @pytest.mark.parametrize("kl_weight", [0.1, 30.0])
 @every_problem
 def test_weight_of_the_kl_is_the_unit_of_phi(seed, kl_weight):
-    """E[phi] - tau KL = tau (E[phi/tau] - KL): the same step, with multipliers of tau times the size."""
+    """Because E[phi] - tau KL = tau (E[phi/tau] - KL), the step is the same and multipliers are tau times as large."""
     problem = random_problem(seed, 10, 3, 2)
     surrogate = problem.surrogate
     scaled = QuadraticSurrogate(surrogate.curvature / kl_weight, surrogate.linear / kl_weight, surrogate.context_moment)
@@ -102,7 +102,7 @@ def test_without_the_kl_term_the_step_is_the_limit_of_small_weights(seed):
     for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(found.experts, name), getattr(limit.experts, name), rtol=1e-5, atol=1e-6)
     value, kl, _ = problem.primal(found)
-    reward = value + kl  # E[phi] is all there is to maximise, so no other weight reaches more of it
+    reward = value + kl  # the objective is E[phi] alone, so no other weight reaches a greater E[phi]
     for weight in (0.1, 1.0, 10.0):
         other, cost, _ = problem.primal(
             project_experts(problem.experts, problem.surrogate, *bounds_of(seed), kl_weight=weight)
@@ -116,7 +116,7 @@ def test_without_the_kl_term_and_its_bound_only_the_entropy_bound_holds_an_exper
     assert held.feasible.tolist() == [True, False, False]
     assert float(held.entropy_change[0]) == pytest.approx(-0.1, abs=1e-12)
     free = solve_multipliers(rho, torch.ones_like(rho), math.inf, math.inf, kl_weight=0.0)
-    assert free.feasible.tolist() == [False, False, False]  # the best distribution is a point
+    assert free.feasible.tolist() == [False, False, False]  # the optimum is a point mass
     warm = solve_multipliers(rho - 1.0, torch.ones_like(rho), math.inf, math.inf, kl_weight=1.05)
     assert warm.feasible.tolist() == [True, True, False]
 
@@ -146,7 +146,7 @@ BOUNDS = pytest.mark.parametrize("bounds", [(0.05, 1.0), (0.05, 0.01), (math.inf
 
 
 def problem(seed: int, covariance: str, shift: float = 0.0):
-    """Two experts with contexts; the curvatures are indefinite unless they are shifted."""
+    """Return two experts with contexts; the curvatures are indefinite unless they are shifted."""
     generator = generator_of(seed)
     experts = restrict_covariances(random_experts(seed, 2, 2, 1), covariance, WEIGHTS)
     root = normal(generator, 2, 2, 2)
@@ -161,7 +161,7 @@ def problem(seed: int, covariance: str, shift: float = 0.0):
 
 
 def value_and_bounds(slope, factor, surrogate, extended):
-    """E[phi], KL and its part due to the mean, (2,) each, of updates in whitened coordinates, context by context."""
+    """Return E[phi], KL and the KL due to the mean, (2,) each, in whitened coordinates, computed context by context."""
     mean = extended @ slope.mT
     second = mean.unsqueeze(-1) * mean.unsqueeze(-2) + (factor @ factor.mT).unsqueeze(1)
     phi = -0.5 * (second * surrogate.curvature.unsqueeze(1)).sum((-2, -1))
@@ -174,14 +174,14 @@ def value_and_bounds(slope, factor, surrogate, extended):
 
 
 def whitened(experts: LinearExperts, update: LinearExperts):
-    """The update as slope (2, 2, 2) and factor (2, 2, 2) in the whitened coordinates of the old experts."""
+    """Return the update's slope (2, 2, 2) and factor (2, 2, 2) in the whitened coordinates of the old experts."""
     inverse = torch.linalg.inv(experts.scale_trils)
     step = torch.cat([update.weights - experts.weights, (update.biases - experts.biases).unsqueeze(-1)], -1)
     return inverse @ step, inverse @ update.scale_trils
 
 
 def best_of_solver(surrogate, extended, covariance, bounds):
-    """Largest objective that SLSQP finds from four starts. Diagonal experts are separate, so they are added up."""
+    """Return the largest objective that SLSQP finds from four starts, added up over experts if they are diagonal."""
     kl_bound, loss_bound = bounds
     n_shape = 4 if covariance == "diagonal" else 3
     share = torch.ones(2).double() if covariance == "diagonal" else WEIGHTS
@@ -248,7 +248,7 @@ def test_update_is_the_optimum_of_a_general_solver(covariance, bounds, seed):
     change = torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
     assert (change >= -bounds[1] - 1e-9).all()
     best = best_of_solver(surrogate, extended, covariance, bounds)
-    # SLSQP may exceed a bound by 1e-8, at a multiplier of up to about 100
+    # SLSQP may exceed a bound by 1e-8, which multipliers of up to about 100 turn into an error of 1e-6
     assert float(share @ (phi - kl)) == pytest.approx(best, rel=1e-5, abs=1e-6)
 
 
@@ -260,7 +260,7 @@ def test_single_expert_in_one_dimension_has_no_other_update_than_a_full_covarian
     )
     full, restricted = (project_experts(experts, surrogate, 0.1, 0.05, covariance=c) for c in ("full", covariance))
     for name in ("weights", "biases", "scale_trils"):
-        # both means have the same bound in the tied case, which is not active here
+        # in the tied case, both means share a bound, which is not active here
         torch.testing.assert_close(getattr(restricted.experts, name), getattr(full.experts, name), rtol=1e-8, atol=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Weighted maximum likelihood of experts and gating: least squares, softmax regression, finite whatever the data."""
+"""Weighted maximum likelihood is least squares for experts and softmax regression for the gating, always finite."""
 
 import numpy as np
 import pytest
@@ -41,14 +41,15 @@ def test_estimate_maximises_the_weighted_likelihood():
     leaves = [value.clone().requires_grad_(True) for value in parameters_of(experts)]
     likelihood = (weights * LinearExperts(leaves[0], leaves[1], leaves[2].tril()).log_prob(context, sample)).sum()
     for gradient in torch.autograd.grad(likelihood, leaves):
-        assert gradient.abs().max() < 1e-8  # a sum of 200 terms of order 1
+        assert gradient.abs().max() < 1e-8  # rounding error of a sum of 200 terms of order 1
 
 
 def test_points_far_from_zero_keep_their_covariance():
     context, sample = pairs(8)
     plain = fit_experts(context, sample, torch.ones(200, 1).double())
     moved = fit_experts(context + 1e6, sample - 1e6, torch.ones(200, 1).double())
-    torch.testing.assert_close(moved.scale_trils, plain.scale_trils, rtol=0.0, atol=1e-8)  # 1e6 costs six digits
+    # the offset of 1e6 costs six digits
+    torch.testing.assert_close(moved.scale_trils, plain.scale_trils, rtol=0.0, atol=1e-8)
     torch.testing.assert_close(moved.weights, plain.weights, rtol=0.0, atol=1e-8)
 
 
@@ -86,13 +87,14 @@ def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
     assert all(torch.isfinite(value).all() for value in parameters_of(experts))
     spread = (sample - sample.mean(0)).norm(dim=-1).max()
     distance = (experts.means(context)[:, 0] - sample).norm(dim=-1).max()
-    assert distance <= 0.05 * spread + 1e-9  # a ridge of 1e-3 observations holds it back a little
+    # a ridge that weighs as much as 1e-3 observations keeps the expert slightly away
+    assert distance <= 0.05 * spread + 1e-9
 
 
 def test_duplicated_points_have_the_floor_for_covariance():
     context, sample = (part.expand(50, -1) for part in pairs(12, 1))
     experts = fit_experts(context, sample, torch.ones(50, 1).double(), covariance_floor=1e-6)
-    # the columns are constant, and their unit is their magnitude
+    # the columns are constant, so their unit is their magnitude
     expected = 1e-3 * torch.diag(sample[0].abs())
     torch.testing.assert_close(experts.scale_trils[0], expected, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(experts.means(context)[:, 0], sample, rtol=1e-12, atol=1e-12)
@@ -186,7 +188,8 @@ def cross_entropy(gating: SoftmaxGating, context: torch.Tensor, targets: torch.T
 def test_gating_behind_the_targets_is_recovered(n_components, n_context):
     true, context = random_gating(0, n_components, n_context), normal(generator_of(1), 400, n_context)
     fitted = fit_gating(flat(n_components, n_context), context, true(context).exp(), max_iterations=200)
-    torch.testing.assert_close(fitted(context), true(context), rtol=0.0, atol=2e-3)  # L-BFGS' default gradient of 1e-5
+    # L-BFGS stops at a gradient of 1e-5
+    torch.testing.assert_close(fitted(context), true(context), rtol=0.0, atol=2e-3)
 
 
 def test_fit_to_hard_labels_equals_a_minimum_of_the_cross_entropy():
@@ -260,7 +263,7 @@ def test_few_iterations_suffice_for_many_components_of_unequal_weight():
     start = SoftmaxGating(true.weights + 0.5, true.biases + 0.5 * normal(generator_of(29), 100))
     gap = cross_entropy(start, context, targets) - cross_entropy(true, context, targets)
     fitted = fit_gating(start, context, targets, max_iterations=5)
-    # steps in plain coordinates leave a third of the gap
+    # steps in plain coordinates would leave a third of the gap
     assert cross_entropy(fitted, context, targets) - cross_entropy(true, context, targets) < 0.03 * gap
 
 

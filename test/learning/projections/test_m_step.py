@@ -1,4 +1,4 @@
-"""Surrogate and projection together: one M-step of the experts, with phi known exactly."""
+"""Surrogate and projection together make one M-step of the experts, with phi known exactly."""
 
 import math
 
@@ -13,7 +13,7 @@ FITS = pytest.mark.parametrize("fit", [fit_to_gradients, fit_to_values])
 
 
 def m_step(experts, phi, fit, kl_bound, entropy_loss_bound, *, residual, context) -> GaussianUpdate:
-    """One update of every expert to phi(context (n, dy), sample (n, dx)) -> (n,)."""
+    """Return one update of every expert for phi(context (n, dy), sample (n, dx)) -> (n,)."""
     mean = context @ experts.weights.mT + experts.biases.unsqueeze(1)
     sample = (mean + residual @ experts.scale_trils.mT).flatten(0, 1).requires_grad_(True)
     value = phi(context.flatten(0, 1), sample)
@@ -35,7 +35,7 @@ def draws(seed, experts, n_samples=200):
 
 
 def log_ratio(target: LinearExperts, model: LinearExperts):
-    """Exact phi = log p/q_old between two single experts."""
+    """Return the exact phi = log p/q_old for two single experts."""
     return lambda context, sample: (target.log_prob(context, sample) - model.log_prob(context, sample)).squeeze(-1)
 
 
@@ -51,7 +51,7 @@ def test_exact_phi_without_bounds_returns_the_target_in_one_step(fit, n_context,
     model, target = random_experts(seed, 1, 3, n_context), random_experts(seed + 100, 1, 3, n_context)
     update = m_step(model, log_ratio(target, model), fit, math.inf, math.inf, **draws(seed, model))
     assert update.multipliers.feasible.all()
-    # the ridge of the regression, 1e-10, times the size of phi's coefficients (up to 1e2) and features
+    # the error is the ridge of 1e-10 in the regression, times the size of phi's coefficients (up to 1e2) and features
     assert_same(update.experts, target, atol=1e-6)
 
 
@@ -88,7 +88,7 @@ def wave(context, sample):
 
 
 def test_step_is_equivariant_to_affine_maps_of_samples_and_contexts():
-    """x' = T x + t with T lower triangular, so that whitened residuals stay the same; y' = S y + u with any S."""
+    """Map x' = T x + t and y' = S y + u, with T lower triangular so that whitened residuals stay the same."""
     experts = random_experts(7, 5, 3, 2)
     drawn = draws(8, experts)
     generator = generator_of(9)
@@ -109,7 +109,7 @@ def test_step_is_equivariant_to_affine_maps_of_samples_and_contexts():
     step = m_step(
         mapped(experts), mapped_phi, fit_to_gradients, 0.05, 0.02, residual=drawn["residual"], context=context
     )
-    assert_same(step.experts, mapped(plain.experts), atol=1e-7)  # ridge of 1e-10 in other coordinates
+    assert_same(step.experts, mapped(plain.experts), atol=1e-7)  # the ridge of 1e-10 acts in other coordinates
     torch.testing.assert_close(step.multipliers.kl, plain.multipliers.kl, rtol=1e-7, atol=0.0)
 
 
@@ -127,6 +127,9 @@ def test_steps_of_bounded_size_descend_to_the_target():
 
 
 def distance(model, target, context):
-    """Mean KL(model || target) over contexts."""
+    """Return the mean of KL(model
+
+    target) over contexts.
+    """
     first, second = (Gaussian(experts.means(context)[:, 0], experts.scale_trils[0]) for experts in (model, target))
     return float(first.kl(second).mean())

@@ -1,4 +1,4 @@
-"""Multipliers of each projection obey the KKT conditions, and the figures of an update are those of its result."""
+"""Multipliers of each projection obey the KKT conditions, and updates report the KL and entropy of their result."""
 
 import itertools
 import math
@@ -16,14 +16,14 @@ BOUNDED = [*INDEFINITE, (math.inf, 0.1), (math.inf, math.inf)]  # probabilities 
 
 
 def experts(bounds, n_components=40, n_dims=4, n_context=2):
-    """Random indefinite curvatures; bounds and entropies are recomputed context by context."""
+    """Project experts with random indefinite curvatures, and recompute KL and entropy context by context."""
     problem = random_problem(INDEFINITE.index(bounds), n_components, n_dims, n_context)
     update = project_experts(problem.experts, problem.surrogate, *bounds)
     return update.multipliers, *problem.primal(update)[1:]
 
 
 def probabilities(bounds, seed=0):
-    """Of one to seven contexts, probabilities from even to extreme, and rewards from 0.01 to 100 nat."""
+    """Project probabilities, from even to extreme, at one to seven contexts with rewards of 0.01 to 100 nat."""
     generator, shape = generator_of(seed), (1 + seed % 7, 2 + seed % 11)
     old = torch.log_softmax(10.0 ** (seed % 3 - 1) * normal(generator, *shape), -1)
     reward = 10.0 ** (seed % 5 - 2) * normal(generator, *shape)
@@ -37,7 +37,7 @@ def probabilities(bounds, seed=0):
 
 
 def samples(bounds):
-    """Weights of samples: KL and entropy by their definitions."""
+    """Weigh samples, and compute KL and entropy from their definitions."""
     phi, old = sampled_ratios(2)
     update = weigh_samples(phi, old, *bounds)
     weights = update.weights
@@ -47,14 +47,14 @@ def samples(bounds):
     return update, (weights * log_ratio).sum(-1).mean(-1), change.mean(-1)
 
 
-# Tolerances of active bounds: of the KL in shares of its bound, of the entropy in nat
+# Tolerances of active bounds: the first is relative to the bound of the KL, the second is for the entropy in nats
 PROJECTIONS = {
-    # the bracket of eta is closed to 1e-9 of itself, the KL then to about as much
+    # the bracket of eta is closed to 1e-9 of itself, and the bracket of the KL to about as much
     "experts": ([experts], INDEFINITE, 1e-6, 1e-9),
     "experts in one dimension": ([partial(experts, n_components=20, n_dims=1, n_context=1)], INDEFINITE, 1e-6, 1e-9),
     # a multiplier is bracketed to 1e-4 of itself
     "probabilities": ([partial(probabilities, seed=seed) for seed in range(40)], BOUNDED, 2e-3, 2e-4),
-    "weights of samples": ([samples], BOUNDED, 1e-3, 1e-3),  # TOLERANCE of the root
+    "weights of samples": ([samples], BOUNDED, 1e-3, 1e-3),  # limited by the TOLERANCE of the root
 }
 
 

@@ -1,4 +1,4 @@
-"""Estimators of the user in EIM: they fit data, are told what they need, and are refused if something is missing."""
+"""Custom estimators in EIM fit data, receive the arguments they need, and are refused if something is missing."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ SHORT = {"n_iterations": 4, "plateau_window": 0}
 
 
 class NearestNeighbours:
-    """log p - log q with p proportional to 1/r^d, where r is the distance to the k-th nearest datum."""
+    """Estimator of log p - log q with p proportional to 1/r^d, where r is the distance to the k-th nearest datum."""
 
     def __init__(self, k=5):
         self.k = k
@@ -41,7 +41,7 @@ class NearestNeighbours:
 
 
 class Known:
-    """The exact ratio to a target."""
+    """Estimator with the exact ratio to a known target."""
 
     def __init__(self, target):
         self.target, self.calls = target, []
@@ -71,7 +71,7 @@ class Counting(Known):
 
 class Saved(Counting):
     def tensors(self):
-        return {"n_fits": self.n_fits, "generator": torch.ones(1)}  # a name that the checkpoint has already
+        return {"n_fits": self.n_fits, "generator": torch.ones(1)}  # the checkpoint already uses the name "generator"
 
     def restore(self, tensors, model, iteration):
         self.n_fits = tensors["n_fits"]
@@ -188,7 +188,7 @@ def test_bad_estimator_is_refused_with_what_is_missing(given, message):
 
 
 class Returned(Known):
-    """An estimator with a wrong value."""
+    """An estimator that returns a wrong value."""
 
     def __init__(self, value):
         super().__init__(None)

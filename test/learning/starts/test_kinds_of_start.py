@@ -12,7 +12,7 @@ KINDS = ("random", "k-means", "em", "closest")
 
 @pytest.fixture(scope="module")
 def waves():
-    """Samples of a sine, which five lines can follow."""
+    """Return samples of a sine that five lines can follow."""
     generator = torch.Generator().manual_seed(0)
     context = 2.0 * torch.rand(1000, 1, generator=generator, dtype=torch.float64) - 1.0
     noise = 0.1 * torch.randn(1000, 1, generator=generator, dtype=torch.float64)

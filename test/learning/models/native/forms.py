@@ -1,4 +1,4 @@
-"""Quadratic forms by their definition, in numpy: l'e - 1/2 |R e|^2 with e = [x, y, 1]."""
+"""Quadratic forms in NumPy, computed from their definition l'e - 1/2 |R e|^2 with e = [x, y, 1]."""
 
 import importlib
 import importlib.util
@@ -52,7 +52,7 @@ class Forms:
         return self.linear.shape[1] - 1
 
     def arguments(self) -> list[np.ndarray]:
-        """Coefficients, narrow components, their residuals and slopes, as `SelectedForms` takes them."""
+        """Return the arguments of `SelectedForms`: coefficients, narrow components, and their residuals and slopes."""
         matrix = -0.5 * np.einsum("kai,kaj->kij", self.residuals, self.residuals)
         matrix[:, :, -1] += 0.5 * self.linear
         matrix[:, -1, :] += 0.5 * self.linear
@@ -65,13 +65,13 @@ class Forms:
         return compiled_for(instruction_set).SelectedForms(*self.arguments())
 
     def values(self, joint: np.ndarray) -> np.ndarray:
-        """(n, n_components)."""
+        """Return the values of the forms, (n, n_components)."""
         extended = np.column_stack([joint, np.ones(len(joint))])
         residual = np.einsum("kai,ni->nka", self.residuals, extended)
         return extended @ self.linear.T - 0.5 * np.sum(residual**2, -1)
 
     def gradients(self, joint: np.ndarray) -> np.ndarray:
-        """In x, (n, n_components, n_dims)."""
+        """Return the gradients with respect to x, (n, n_components, n_dims)."""
         extended = np.column_stack([joint, np.ones(len(joint))])
         residual = np.einsum("kai,ni->nka", self.residuals, extended)
         return self.linear[:, : self.n_dims] - np.einsum("nka,kai->nki", residual, self.residuals[..., : self.n_dims])
@@ -81,7 +81,7 @@ class Forms:
 
 
 def products(joint: np.ndarray) -> np.ndarray:
-    """e_a e_b, a <= b."""
+    """Return the products e_a e_b with a <= b."""
     extended = np.column_stack([joint, np.ones(len(joint))])
     row, column = np.triu_indices(extended.shape[1])
     return extended[:, row] * extended[:, column]

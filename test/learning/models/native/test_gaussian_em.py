@@ -1,4 +1,4 @@
-"""Compiled EM and k-means by their definitions, in scipy and numpy."""
+"""Compiled EM and k-means agree with their definitions in SciPy and NumPy."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_step_is_an_iteration_of_em(instruction_set, n, d, k, scale, weighted):
     assert found == pytest.approx(log_likelihood, rel=1e-11)
     np.testing.assert_allclose(np.exp(log_weights), weights, rtol=1e-10)
     np.testing.assert_allclose(means, expected_means, rtol=1e-11)
-    # relative to the variances; the reference subtracts means of 10 standard deviations
+    # the tolerance is relative to the variances, because the reference subtracts means of 10 standard deviations
     np.testing.assert_allclose(factors @ factors.mT, covariances, rtol=1e-9, atol=1e-11 * scale**2)
     assert np.array_equal(factors, np.tril(factors))
 

@@ -1,4 +1,4 @@
-"""The compiled partial E-step: what numpy finds among the same candidates; bad arrays are refused."""
+"""The compiled partial E-step finds what NumPy finds among the same candidates, and refuses bad arrays."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ N_COMPONENTS, N_POINTS = 15, 80
 
 
 def lists(n_states: int, n_neighbours: int, n_random: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """States without duplicates, neighbours of which each component is its own first, random components."""
+    """Return distinct states, neighbours with each component as its own first neighbour, and random components."""
     generator = np.random.default_rng(4)
     states = np.argsort(generator.random((N_POINTS, N_COMPONENTS)), axis=1)[:, :n_states]
     order = generator.random((N_COMPONENTS, N_COMPONENTS))
@@ -19,7 +19,7 @@ def lists(n_states: int, n_neighbours: int, n_random: int) -> tuple[np.ndarray, 
 
 
 def expected_step(forms: Forms, joint, states, neighbours, random):
-    """As `improve_states`, one point after the other."""
+    """Return the results of `improve_states`, computed for one point after the other."""
     values, n_states = forms.values(joint), states.shape[1]
     candidates = [
         np.unique(np.concatenate([own, neighbours[own].ravel(), others]))

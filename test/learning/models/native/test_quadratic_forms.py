@@ -1,4 +1,4 @@
-"""Forms at few components per point: by their definition, on each instruction set; bad arrays are refused."""
+"""Forms at few components per point equal their definition on each instruction set, and bad arrays are refused."""
 
 import os
 import subprocess
@@ -12,7 +12,8 @@ from scipy.special import logsumexp, softmax
 
 from eim_ros.core.native import INSTRUCTION_SETS
 
-SIZES = [(20, 3, 2), (5, 1, 0), (7, 2, 0), (9, 7, 3), (3, 10, 0), (4, 1, 6)]  # components, dimensions, of contexts
+# numbers of components, dimensions and context dimensions
+SIZES = [(20, 3, 2), (5, 1, 0), (7, 2, 0), (9, 7, 3), (3, 10, 0), (4, 1, 6)]
 
 
 def index_of(forms: Forms, n: int, n_columns: int, seed: int = 2) -> np.ndarray:
@@ -22,7 +23,7 @@ def index_of(forms: Forms, n: int, n_columns: int, seed: int = 2) -> np.ndarray:
 @each_instruction_set
 @pytest.mark.parametrize("n_narrow", [0, 2])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("n_columns", [0, 1, 3, 4, 9])  # four are evaluated at a time
+@pytest.mark.parametrize("n_columns", [0, 1, 3, 4, 9])  # the module evaluates four columns at a time
 def test_values_are_those_of_the_definition(instruction_set, size, n_narrow, n_columns):
     forms = Forms.random(*size, n_narrow)
     joint, index = forms.points(30), index_of(forms, 30, n_columns)

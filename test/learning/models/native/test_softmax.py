@@ -1,4 +1,4 @@
-"""Compiled sums over tables of probabilities against PyTorch."""
+"""Compiled sums over tables of probabilities agree with PyTorch."""
 
 import numpy as np
 import pytest
