@@ -1,4 +1,4 @@
-"""Priors of the demonstrations of two ways, fitted once."""
+"""Motion priors that are fitted once to demonstrations of two ways."""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ SPREAD = 0.05  # [rad] standard deviation of the start and of the height of the 
 
 
 def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
-    """Motions y(s) = start + (goal - start) s + side arc sin(pi s); the context is the goal of the first joint."""
+    """Return motions y(s) = start + (goal - start) s + side arc sin(pi s).
+
+    The context is the goal of the first joi
+    """
     rng = np.random.default_rng(seed)
     phase = np.linspace(0.0, 1.0, N_POINTS)
     goal = rng.uniform(0.5, 1.5, n)
@@ -37,7 +40,7 @@ def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
 
 
 def scattered_ends(n: int, joint_names: tuple[str, ...]) -> DataSet:
-    """Straight motions of three joints from 0 to ends around (goal, -goal / 2, 0)."""
+    """Return straight motions of three joints from 0 to ends around (goal, -goal / 2, 0)."""
     rng = np.random.default_rng(0)
     goal = rng.uniform(0.5, 1.5, n)
     end = np.stack([goal, -0.5 * goal, np.zeros(n)], axis=1) + 0.2 * rng.standard_normal((n, len(joint_names)))
@@ -47,5 +50,5 @@ def scattered_ends(n: int, joint_names: tuple[str, ...]) -> DataSet:
 
 
 def positions_of(data_set: DataSet) -> np.ndarray:
-    """(n, n_points, n_joints)."""
+    """Return the positions of the motions, (n, n_points, n_joints)."""
     return data_set.sample.reshape(len(data_set), N_POINTS, len(JOINTS))

@@ -15,7 +15,7 @@ from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
 
 def task(sample: torch.Tensor) -> torch.Tensor:
-    """Log density of a task that wants the first joint at 1.4, within 0.02."""
+    """Return the log density of a task that needs the first joint at 1.4 rad, with a deviation of 0.02 rad."""
     return -0.5 * ((sample[:, 0] - 1.4) / 0.02).square()
 
 
@@ -60,14 +60,14 @@ def test_joints_are_matched_by_name_and_others_left_out(prior: MotionPrior) -> N
 
 
 def test_importance_weights_correct_for_the_sampler(prior: MotionPrior) -> None:
-    """Draws from a broad Gaussian, reweighted, have the prior's mean."""
+    """Weighted draws from a broad Gaussian have the covariance of the prior."""
     given = prior.condition([1.0])
     marginal = given.marginal(0.0)
     broad = Gaussian(marginal.mean, 0.1 * torch.eye(3, dtype=torch.float64))
     drawn = broad.sample(20000, torch.Generator().manual_seed(0))
     weights = np.exp(weigh(given, 0.0, JOINTS, drawn.numpy(), broad.log_prob(drawn).numpy()).log_weights)
     covariance = np.cov(drawn.numpy().T, aweights=weights)
-    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # variances of 0.0025
+    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # the variances are about 0.0025
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def test_blend_is_the_first_before_and_the_second_after(prior: MotionPrior) -> N
     blend = blended(first, second, (0.3, 0.7))
     assert blend.n_components == first.n_components * second.n_components
     for phase, expected in ((0.05, first), (0.95, second)):
-        torch.testing.assert_close(moments(blend, phase), moments(expected, phase), atol=1e-2, rtol=0.0)  # of the basis
+        # error of the basis
+        torch.testing.assert_close(moments(blend, phase), moments(expected, phase), atol=1e-2, rtol=0.0)
 
 
 def test_change_is_monotonic_and_complete() -> None:

@@ -1,4 +1,4 @@
-"""Motions that are drawn respect joint limits and tasks, and their density is that of the truncated distribution."""
+"""Drawn motions respect joint limits and tasks, and their density is that of the truncated distribution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def at_rest(lower: float, upper: float, *tasks: TaskPoint) -> MotionDistribution:
-    """One joint that stands still at a normal position with a standard deviation of 0.2 rad."""
+    """Return motions of one joint that stands still; its position is normal with a deviation of 0.2 rad."""
     representation = Representation(Basis(n_functions=1), ("elbow",), n_points=5)
     mixture = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), 0.2 * torch.ones(1, 1, 1)).to(dtype=torch.float64)
     limits = (np.array([lower]), np.array([upper]))
@@ -63,7 +63,7 @@ def test_draw_without_a_motion_within_the_limits_is_refused() -> None:
 
 
 def test_number_of_proposals_is_bounded() -> None:
-    rare = at_rest(0.7, 9.0)  # 3.5 standard deviations away: 233 of a million
+    rare = at_rest(0.7, 9.0)  # the limit is 3.5 standard deviations away, so 233 of a million motions respect it
     assert len(rare.sample(50, generator())) == 50
     with pytest.raises(DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000: request fewer"):
         rare.sample(10_000, generator())  # it would need 40 million proposals
@@ -89,7 +89,7 @@ def test_range_of_the_recording_limits_motions_if_the_robot_is_unknown(tmp_path:
     margin = 0.005 + 1e-12  # five times the noise floor
     assert (samples.positions >= recorded.min(axis=(0, 1)) - margin).all()
     assert (samples.positions <= recorded.max(axis=(0, 1)) + margin).all()
-    # it is not known that the robot cannot go there
+    # the robot may be able to leave the recorded range
     assert np.isfinite(prior.score(recorded + 0.5, [1.0]).log_prob).all()
     beyond = prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (recorded[:, :, 2].max() + 0.02,))])
     assert len(beyond.sample(20, generator())) == 20

@@ -24,8 +24,8 @@ def either(request: pytest.FixtureRequest) -> MotionPrior:
 
 def test_samples_take_one_way_or_the_other_and_never_the_middle(either: MotionPrior) -> None:
     samples = either.condition([1.0]).sample(500, generator())
-    middle = samples.positions[:, N_POINTS // 2, 2]  # the third joint only has its arc
-    # arcs have a height of 1 with a deviation of 0.05: the middle is 20 deviations away from both
+    middle = samples.positions[:, N_POINTS // 2, 2]  # the third joint moves only along its arc
+    # arcs have a height of 1 with a deviation of 0.05, so the middle is 20 deviations away from both ways
     assert (np.abs(np.abs(middle) - 1.0) < 0.4).all()
     assert 0.2 < (middle > 0.0).mean() < 0.8
 
@@ -73,7 +73,7 @@ def test_samples_of_a_component_have_its_mean_and_deviation(prior: MotionPrior) 
     log_weights, means, deviations = given.component_motions()
     best = int(np.argmax(log_weights))
     drawn = samples.positions[samples.component == best]
-    # standard errors of 4000 draws are below 0.002 and 1.2 %; four of them
+    # four standard errors, which are below 0.002 and 1.2 % for 4000 draws
     np.testing.assert_allclose(drawn.mean(axis=0), means[best], atol=0.008)
     np.testing.assert_allclose(drawn.std(axis=0), deviations[best], rtol=0.05, atol=1e-3)
 
@@ -81,7 +81,7 @@ def test_samples_of_a_component_have_its_mean_and_deviation(prior: MotionPrior) 
 def test_quantiles_of_new_demonstrations_are_uniform(either: MotionPrior) -> None:
     fresh = two_ways(400, 7)
     quantile = either.score(positions_of(fresh), fresh.context).quantile
-    # 40 held-out and 400 new ones: the share below a quantile has a standard error of 0.08
+    # with 40 held-out and 400 new demonstrations, the share below a quantile has a standard error of 0.08
     for share in (0.25, 0.5, 0.75):
         assert abs((quantile <= share).mean() - share) < 0.25
 
@@ -120,7 +120,7 @@ def test_bad_context_is_refused(prior: MotionPrior, context: object) -> None:
 def test_via_point_beyond_the_limits_is_refused(prior: MotionPrior) -> None:
     with pytest.raises(JointStateError, match=r"joint elbow at 3.5, but the limits are -3 and 3"):
         prior.condition([1.0], [ViaPoint(0.5, ("elbow",), (3.5,))])
-    prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (3.5,))])  # has no limits
+    prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (3.5,))])  # the wrist has no limits
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ways that have nothing in common: the model describes all weights, with shrunk covariances."""
+"""For ways that have nothing in common, the model describes all weights, with shrunk covariances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eim_ros.motion import MotionConfig, MotionPrior, MotionTraining
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
 N_WAYS, N_POINTS, N_JOINTS = 6, 40, 2
-SPREAD = 0.05  # [rad] standard deviation of each coefficient of a motion; those of the ways have 1 rad
+SPREAD = 0.05  # [rad] standard deviation of each coefficient of a motion around its way; between ways it is 1 rad
 
 
 def ways(n_each: int, seed: int) -> np.ndarray:

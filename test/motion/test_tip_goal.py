@@ -27,7 +27,7 @@ def free() -> MotionPrior:
 
 
 def tips(given: MotionDistribution, row: int = -1) -> np.ndarray:
-    """Positions (100, 3) of the tip at a point of drawn motions."""
+    """Return the positions (100, 3) of the tip at one point of 100 drawn motions."""
     drawn = given.sample(100, torch.Generator().manual_seed(0)).positions[:, row]
     return np.asarray(ROBOT.fk(drawn[:, [NAMES.index(name) for name in ROBOT.joint_names]])[:, :3, 3])
 

@@ -56,7 +56,7 @@ def test_all_at_once_is_one_after_the_other(mixture: GaussianMixture) -> None:
 
 
 def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
-    """Both have the same deviation, so the motion passes through the middle, and the evidence is low."""
+    """Both wishes have the same deviation, so the motion passes through the middle, and the evidence is low."""
     points = [ViaPoint(0.5, ("a",), (x,), (0.01,)) for x in (0.0, 1.0)]
     given, log_evidence = condition_on(points, mixture, REPRESENTATION)
     at_phase = REPRESENTATION.positions(given.means.numpy(), np.array([0.5]))[:, 0, 0]
@@ -65,7 +65,7 @@ def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
 
 
 def test_wish_far_from_all_ways_leaves_those_that_are_about_as_near() -> None:
-    """The ways pass 10 and 10.1 m from the wish, with a deviation of 0.01 m; then one of them passes through it."""
+    """The ways pass 10 and 10.1 m from the first wish, with a deviation of 0.01 m. One way meets the second wish."""
     means = torch.tensor([[10.0] * 5 + [0.0] * 5, [-10.1] * 5 + [0.0] * 5], dtype=torch.float64)
     factors = 0.01 * torch.eye(10, dtype=torch.float64).expand(2, -1, -1)
     ways = GaussianMixture(torch.zeros(2, dtype=torch.float64), means, factors)
