@@ -1,4 +1,4 @@
-"""A simulated GPU, to test without a GPU that tensors of two devices never mix.
+"""Simulation of a GPU, to test on a CPU that tensors of two devices never mix.
 
 `Elsewhere` marks tensors as "on cuda:0". They stay in the memory of the CPU, but report that device. Calls that PyTorch
 would refuse with a GPU are refused. These are calls that mix marked and unmarked tensors, use a generator of the other

@@ -1,6 +1,6 @@
-"""Code that users of scikit-learn, torch.distributions and gmmvi write as a first guess runs.
+"""First guesses run: code as users of scikit-learn, torch.distributions and gmmvi would write it.
 
-A guess without a meaning here is refused by an error that names the right spelling.
+A guess that has no meaning here raises an error that names the right spelling.
 """
 
 import copy

@@ -81,7 +81,7 @@ def test_gradient_is_nan_where_the_target_is_not_finite():
 def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
     mean = torch.tensor([1.0, -1.0]).double()
 
-    def target(sample):  # as a simulator would return it
+    def target(sample):  # returns values without a gradient, as a simulator would
         return torch.as_tensor(-0.5 * ((sample.detach().numpy() - mean.numpy()) ** 2).sum(1))
 
     start, config = (

@@ -73,10 +73,7 @@ DEGENERATE = {
 
 
 def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int = 5000) -> float:
-    """Estimate E_p(y) KL(model
-
-    target) [nat] from samples, without bias and as exactly zero for equal models.
-    """
+    """Estimate E_p(y) KL(model || target) [nat] from samples, without bias and as exactly zero for equal models."""
     context, sample = pairs_from(model, n_samples, seed=99)
     return float((model.log_prob(context, sample) - target.log_prob(context, sample)).mean())
 

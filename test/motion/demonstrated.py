@@ -15,7 +15,7 @@ SPREAD = 0.05  # [rad] standard deviation of the start and of the height of the 
 def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
     """Return motions y(s) = start + (goal - start) s + side arc sin(pi s).
 
-    The context is the goal of the first joi
+    The context is the goal of the first joint.
     """
     rng = np.random.default_rng(seed)
     phase = np.linspace(0.0, 1.0, N_POINTS)

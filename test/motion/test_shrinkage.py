@@ -77,7 +77,7 @@ def true_density(prior: MotionPrior) -> GaussianMixture:
 
 
 def separate(variances: list[float]) -> tuple[MixtureOfExperts, torch.Tensor]:
-    """Return a model with two far experts in one coordinate, and four motions of each in two coordinates."""
+    """Return a model with two distant experts in one coordinate, and four motions of each in two coordinates."""
     means = torch.tensor([[-50.0], [50.0]], dtype=torch.float64)
     factors = torch.ones(2, 1, 1, dtype=torch.float64)
     model = MixtureOfExperts.from_mixture(

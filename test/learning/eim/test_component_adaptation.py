@@ -70,7 +70,7 @@ def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_on
 
 
 def test_delta_decides_between_far_away_and_likely():
-    """Of two places that the model misses, the farther one has the lower target. A large delta chooses it anyway."""
+    """The model misses two places. The farther one has the lower target, and only a large delta chooses it."""
     model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
     places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
     chosen = {

@@ -1,4 +1,4 @@
-"""EIM from samples finds the number of components: it adds them where the model lacks density, and deletes others."""
+"""EIM from samples finds the number of components: it adds them where density is missing and deletes useless ones."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_experts_are_added_on_a_branch_that_has_none():
     )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(0))
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.02)
-    # two runs gave 0.02 and 0.13 nat, because a network that is still learning changes a deviation of 0.3 to 0.2 to 0.4
+    # two runs gave 0.02 and 0.13 nat, because a network that is still learning finds 0.2 to 0.4 for a deviation of 0.3
     assert kl_between(result.mixture_of_experts, target) < 0.25
     assert result.history.column("n_components")[-1] == 2.0
 

@@ -85,7 +85,7 @@ def test_bounds_hold_for_the_new_parameters(kl_bound, entropy_loss_bound):
     weights = model.gating(context).exp()
     kl = (weights * new.kl(old)).sum(0) / weights.sum(0)
     loss = (weights * (old.entropy() - new.entropy())).sum(0) / weights.sum(0)
-    # the bounds hold at the 200 contexts that were drawn, while this checks all 1000 contexts with their weights
+    # the bounds hold at the 200 contexts that were drawn, while this test checks all 1000 with their weights
     assert (kl < 1.3 * kl_bound).all()
     assert (loss < entropy_loss_bound + 0.3 * max(entropy_loss_bound, 0.02)).all()
     assert 0.0 < record["expert_kl"] <= kl_bound

@@ -53,7 +53,7 @@ def test_densities_and_their_scores_are_those_of_the_normals(kind, n_components)
 def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
     """Compare with g = sum w grad R and H = sym(P sum w (x - mu) grad R').
 
-    The weights are w = N(x|o)/z(x) with the background z = sum (n_c/N) N(x|
+    The weights are w = N(x|o)/z(x) with the background z = sum (n_c/N) N(x|c).
     """
     components, log_weights = components_of(kind, 3, 2), log_weights_of(3)
     ratio, selection = ratio_at(components, log_weights, 20, *quadratic(2), self_normalised=self_normalised)

@@ -51,7 +51,10 @@ def test_there_are_432_combinations_and_names_are_theirs():
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
 def test_combinations_run_twenty_iterations_without_nan(first):
-    """Adaptive algorithms add four components. Without climbing, they also delete some. Some split components."""
+    """Adaptive algorithms add four components.
+
+    Without climbing, they also delete some. With refinement, some split components.
+    """
     target = three_modes()
     for number, word in enumerate(word for word in words(1) if word.startswith(first)):
         n_climbing, n_refined = 10 * (number // 4 % 2), number // 8 % 2
@@ -134,7 +137,7 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
         bound = target.log_normaliser + 3.0 * record["elbo_standard_error"]
         assert record.get("elbo", -math.inf) < bound
         assert record.get("elbo_inside", -math.inf) < bound
-    # twelve runs ended 0.03 to 0.12 below
+    # twelve runs ended 0.03 to 0.12 below log Z
     assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
@@ -202,7 +205,7 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
 
 
 def test_modes_beyond_a_guessed_start_are_found():
-    """The start is a guess, N(0, 2 I). Its samples climb only to the nearest mode; samples from farther reach all."""
+    """The start is a guess, N(0, 2 I). Its samples climb only to the nearest mode, and distant samples climb to all."""
     means = torch.tensor([[-15.0, 0.0], [0.0, 0.0], [15.0, 0.0], [0.0, 20.0]]).double()
     density = GaussianMixture(torch.zeros(4).double(), means, torch.eye(2).double().expand(4, 2, 2))
 

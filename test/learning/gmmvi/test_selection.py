@@ -171,7 +171,7 @@ def test_nothing_is_added_in_between_at_the_bound_or_without_candidates():
 
 
 def test_components_are_deleted_by_age_weight_and_relative_gain():
-    """Decide on six components.
+    """Decide which of six components to delete.
 
     They are the best one, a light one that stagnates, one that catches up, a heavy one, one that deserves weight, and a
     young one.

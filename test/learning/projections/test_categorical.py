@@ -91,7 +91,7 @@ def test_without_the_kl_term_and_bounds_the_best_component_takes_all():
 def test_components_of_equal_reward_keep_their_proportions_without_the_kl_term(bounds):
     old, _ = problem(18, 30, 5)
     update = project_categorical(old, torch.full_like(old, 3.0), *bounds, kl_weight=0.0)
-    # the minimum weight of the KL, 1e-12, limits rounding
+    # the KL keeps a minimum weight of 1e-12, which limits rounding errors
     torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-3)
 
 

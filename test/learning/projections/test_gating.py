@@ -97,7 +97,7 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
         update = project_gating(gating, context, reward, 0.05, WIDE, update="natural")
         assert update.kl <= 0.05
         gating = update.gating
-    expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # maximises E[r] + H
+    expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # this maximises E[r] + H
     torch.testing.assert_close(gating(context).exp().mean(0), expected, rtol=0.0, atol=0.05)
 
 
@@ -167,7 +167,7 @@ def test_bound_of_zero_changes_nothing():
 def test_neural_gating_that_may_lose_no_entropy_stays_as_it_is():
     """In this case, L-BFGS extrapolates to weights that are not finite."""
     context = normal(generator_of(81), 30, 1)
-    old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # has the greatest entropy already
+    old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # this gating already has the greatest entropy
     update = project_gating(old, context, 3.0 * normal(generator_of(90), 30, 2), kl_bound=0.1, entropy_loss_bound=0.0)
     assert not update.feasible
     assert torch.equal(update.gating(context), old(context))
@@ -211,7 +211,10 @@ class GatingProblem:
         return logits - np.log(np.exp(logits).sum(1, keepdims=True))
 
     def mean(self, parameters: np.ndarray, slope) -> tuple[float, np.ndarray]:
-        """E_q of a function of the log probabilities, whose derivative by log q has mean zero, and its gradient."""
+        """Return E_q of a function of log q and its gradient.
+
+        The derivative of the function by log q must have mean zero.
+        """
         log_probs = self.log_probs(parameters)
         probabilities, value = np.exp(log_probs), slope(log_probs)
         mean = (probabilities * value).sum(1, keepdims=True)

@@ -270,7 +270,7 @@ def test_component_of_small_weight_moves_no_further_than_its_bound():
     weights = torch.tensor([1.0 - 1e-9, 1e-9]).double()
     update = project_experts(experts, steep, 0.05, 1.0, covariance="tied", weights=weights)
     assert update.multipliers.feasible.all()
-    assert float(update.multipliers.kl[1]) <= 0.1  # the mean and the common covariance use 0.05 each at most
+    assert float(update.multipliers.kl[1]) <= 0.1  # the mean and the common covariance use at most 0.05 each
 
 
 def test_surrogate_that_is_not_finite_leaves_only_the_mean_of_its_tied_expert():

@@ -1,4 +1,4 @@
-"""Weighted maximum likelihood is least squares for experts and softmax regression for the gating, always finite."""
+"""Maximum likelihood is least squares for experts and softmax regression for the gating, and is always finite."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
     assert all(torch.isfinite(value).all() for value in parameters_of(experts))
     spread = (sample - sample.mean(0)).norm(dim=-1).max()
     distance = (experts.means(context)[:, 0] - sample).norm(dim=-1).max()
-    # a ridge that weighs as much as 1e-3 observations keeps the expert slightly away
+    # a ridge that weighs as much as 1e-3 observations keeps the expert slightly away from the points
     assert distance <= 0.05 * spread + 1e-9
 
 

@@ -127,9 +127,6 @@ def test_steps_of_bounded_size_descend_to_the_target():
 
 
 def distance(model, target, context):
-    """Return the mean of KL(model
-
-    target) over contexts.
-    """
+    """Return the mean of KL(model || target) over contexts."""
     first, second = (Gaussian(experts.means(context)[:, 0], experts.scale_trils[0]) for experts in (model, target))
     return float(first.kl(second).mean())

@@ -49,7 +49,7 @@ def samples(bounds):
 
 # Tolerances of active bounds: the first is relative to the bound of the KL, the second is for the entropy in nats
 PROJECTIONS = {
-    # the bracket of eta is closed to 1e-9 of itself, and the bracket of the KL to about as much
+    # the bracket of eta is closed to 1e-9 of itself, and the KL is then known about as well
     "experts": ([experts], INDEFINITE, 1e-6, 1e-9),
     "experts in one dimension": ([partial(experts, n_components=20, n_dims=1, n_context=1)], INDEFINITE, 1e-6, 1e-9),
     # a multiplier is bracketed to 1e-4 of itself
@@ -70,7 +70,7 @@ def test_bounds_are_obeyed_and_multipliers_complementary(problems, bounds, of_kl
         assert torch.as_tensor(update.feasible).all()
         torch.testing.assert_close(reported_kl, kl.reshape(-1), rtol=1e-8, atol=1e-10)
         torch.testing.assert_close(reported_change, change.reshape(-1), rtol=1e-8, atol=1e-10)
-        # recomputed from the parameters: only rounding is allowed for
+        # the values are recomputed from the parameters, so only rounding is allowed for
         assert (kl <= kl_bound * (1.0 + 1e-9)).all()
         assert (change >= -loss_bound - 1e-9).all()
         assert (eta >= 0.0).all()

@@ -69,7 +69,7 @@ def test_weighted_sample_without_a_finite_phi_is_left_out(fit):
 
 @FITS
 def test_fit_to_a_wave_has_its_mean_curvature_and_slope(fit):
-    """phi = cos(e - 1): least squares under N(0, 1) give -E phi'' = cos(1) exp(-1/2) (Stein), and E phi'."""
+    """For phi = cos(e - 1), least squares under N(0, 1) gives E phi' and, by Stein's lemma, -E phi''."""
     n = 200_000
     residual = normal(generator_of(3), 1, n, 1)
     context = torch.zeros(1, n, 0).double()
@@ -101,7 +101,7 @@ def test_contexts_far_from_zero_cost_no_more_than_their_digits(fit):
     surrogate = fit(residual, context, gradient if fit is fit_to_gradients else value)
     torch.testing.assert_close(surrogate.curvature, curvature, rtol=0.0, atol=1e-4)
     slope = context @ (surrogate.linear - linear)[..., :-1].mT + (surrogate.linear - linear)[..., -1].unsqueeze(1)
-    # the slopes are about 1e3; fitted to phi of about 1e6, they are known to 1e-13 of it
+    # the slopes are about 1e3; if phi of about 1e6 is fitted, its values are known to 1e-13 of that
     assert slope.abs().max() < 1e-4
 
 

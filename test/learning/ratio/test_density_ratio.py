@@ -28,7 +28,7 @@ def test_log_ratio_of_two_known_gaussians_is_recovered_sign_included(trained):
     """The tolerances allow for the noise of the training.
 
     The log ratios have standard deviations of 0.57 at the data and 1.35 at the model's samples. With three seeds, the
-    root mean square errors were 0.05 to 0.11 and 0.17 to 0.
+    root mean square errors were 0.05 to 0.11 and 0.17 to 0.29.
     """
     name, ratio, data, drawn = trained
     for pairs, sign, tolerance in ((data, 1.0, 0.17), (drawn, -1.0, 0.45)):
@@ -49,7 +49,7 @@ def test_gradient_is_that_of_the_known_ratio(trained):
 def test_gradient_is_the_derivative_of_the_log_ratio(trained):
     _, ratio, data, _ = trained
     context, sample = data.context[:50], data.sample[:50]
-    step = 1e-2  # a network works in single precision: a difference quotient is known to 1e-7/1e-2
+    step = 1e-2  # a network works in single precision, so a difference quotient is known to 1e-7/1e-2
     difference = (ratio.log_ratio(context, sample + step) - ratio.log_ratio(context, sample - step)) / (2.0 * step)
     torch.testing.assert_close(ratio.gradient(context, sample)[:, 0], difference, rtol=2e-2, atol=2e-3)
 
@@ -141,7 +141,7 @@ def test_record_tells_what_happened():
 
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
-F = {  # f(t) of the Bregman divergence, and a constant that the objective leaves out of (2.2)
+F = {  # f(t) of the Bregman divergence, and the constant of equation 2.2 that the objective omits
     "logistic": (lambda t: t * t.log() - (1.0 + t) * (1.0 + t).log(), 0.0),
     "lsif": (lambda t: 0.5 * (t - 1.0).square(), 0.5),
     "kliep": (lambda t: t * t.log() - t, 0.0),
@@ -168,7 +168,7 @@ def test_objective_is_the_bregman_divergence_of_its_f(name):
 
 @every_objective
 def test_minimiser_over_a_constant_per_bin_is_the_log_ratio(name):
-    """Counts (30, 10) and (12, 60) of 42 and 70 samples: r = (30/42)/(10/70) and (12/42)/(60/70), from any start."""
+    """Of 42 and 70 samples, the first bin has 30 and 10. The ratios are (30/42)/(10/70) and (12/42)/(60/70)."""
     bins_p = torch.tensor([0] * 30 + [1] * 12)
     bins_q = torch.tensor([0] * 10 + [1] * 60)
     phi = torch.zeros(2, dtype=torch.float64, requires_grad=True)

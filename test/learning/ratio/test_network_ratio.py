@@ -1,4 +1,4 @@
-"""Network ratio: trained where it pays, restored where it does not, and never moved by what is not finite."""
+"""The network ratio keeps training that helps, undoes the rest, and ignores values that are not finite."""
 
 import math
 import subprocess
