@@ -191,8 +191,8 @@ class GatingProblem:
     def random(cls, seed: int, kl_weight: float = 1.0) -> GatingProblem:
         """Return a random problem with one context or many.
 
-        One context has no coordinates, and many contexts have up to three. The rewards are 0.1 to 10 nat, and part of
-        them is noise.
+        A single context has no coordinates, and many contexts have up to three. The rewards are 0.1 to 10 nat, and part
+        of them is noise.
         """
         rng = np.random.default_rng(seed)
         k, d = int(rng.integers(2, 9)), int(rng.integers(0, 4))
