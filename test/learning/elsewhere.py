@@ -22,7 +22,8 @@ TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 TO_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__"}
 SHAPES = {"__len__", "__repr__", "__format__", "dim", "size", "numel"}
 INDEXING = {"__getitem__", "index", "index_select"}  # indices may be on the CPU
-FREE = {"_has_compatible_shallow_copy_type"}  # modules call this when they move their parameters
+# may mix devices, because modules move their parameters with it
+FREE = {"_has_compatible_shallow_copy_type"}
 
 
 class Generator(ORIGINAL):
@@ -74,7 +75,7 @@ def copied(parameter: Tensor, memo: Any) -> Tensor:
 
 
 class Elsewhere(TorchFunctionMode):
-    """Mode in which "cuda" names the simulated GPU; it also replaces `torch.Generator`."""
+    """Mode in which "cuda" means the simulated GPU. It also replaces `torch.Generator`."""
 
     def __init__(self) -> None:
         super().__init__()

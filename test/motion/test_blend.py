@@ -15,7 +15,7 @@ from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
 
 def task(sample: torch.Tensor) -> torch.Tensor:
-    """Return the log density of a task that needs the first joint at 1.4 rad, with a deviation of 0.02 rad."""
+    """Return the log density of a task that keeps the first joint near 1.4 rad, with a deviation of 0.02 rad."""
     return -0.5 * ((sample[:, 0] - 1.4) / 0.02).square()
 
 

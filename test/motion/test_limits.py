@@ -86,7 +86,7 @@ def test_range_of_the_recording_limits_motions_if_the_robot_is_unknown(tmp_path:
     prior, recorded = MotionPrior.load(tmp_path / "prior"), positions_of(data_set)
     assert prior.limits_source == "recording"
     samples = prior.condition([1.0]).sample(200, generator())
-    margin = 0.005 + 1e-12  # five times the noise floor
+    margin = 0.005 + 1e-12  # the margin is five times the noise floor
     assert (samples.positions >= recorded.min(axis=(0, 1)) - margin).all()
     assert (samples.positions <= recorded.max(axis=(0, 1)) + margin).all()
     # the robot may be able to leave the recorded range

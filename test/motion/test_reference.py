@@ -1,4 +1,4 @@
-"""The start and the known density of motions contain ways that are hidden in whitened coordinates."""
+"""The start and the known density of motions find the two ways, although whitened coordinates hide them."""
 
 from __future__ import annotations
 

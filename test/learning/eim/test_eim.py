@@ -66,7 +66,7 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
 
 @pytest.mark.parametrize("ratio", ["plug-in", "residual"])
 def test_data_that_come_later_continue_the_fit(ratio):
-    """A fit to further data starts from the last model, follows the new data, and keeps what they confirm."""
+    """A fit that starts from the last model keeps it if new data confirm it, and follows the data otherwise."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
     config = EIMConfig.from_mapping(
         {

@@ -195,7 +195,7 @@ def test_floor_is_obeyed_in_every_direction():
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("n_dims", [1, 2])
 def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
-    """Whatever one of 401 rows contains, the clusters at 0 and 5 are fitted as they would be without it."""
+    """Whatever one of the 401 rows contains, the clusters at 0 and 5 are fitted as if this row were absent."""
     sample = 0.1 * normal(generator_of(18), 400, n_dims)
     sample[200:, 0] += 5.0
     clusters = sample[:200], sample[200:]

@@ -179,9 +179,9 @@ def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, t
 
 
 def test_estimates_of_weighted_samples_are_those_of_a_loop():
-    """Compare Stein's estimate with means, and the regression with least squares.
+    """Compare both estimates with loops: Stein's with means, and the regression with least squares.
 
-    The means are those of v grad'L and f grad'L. The least squares are those of L'grad R on [v, u, 1].
+    The means are taken of v grad'L and f grad'L. The least squares fit L'grad R by [v, u, 1].
     """
     components = components_at(3)
     ratio, _, _ = quadratic_ratio(components, 60)

@@ -151,7 +151,7 @@ def test_components_outside_a_bounded_support_return():
 
 
 def test_run_on_a_bounded_target_ends_on_a_plateau():
-    """The objective is minus infinity where the target is zero, so the part inside decides. Its maximum is log 1 = 0.
+    """The run ends by the objective inside the support, because it is minus infinity outside. Its maximum is log 1 = 0.
 
     Runs with other seeds and other kernels of torch ended after 300 to 517 iterations, within 0.005 nat of the maximum.
     """

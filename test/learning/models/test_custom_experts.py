@@ -27,7 +27,7 @@ from eim_ros.learning.models import (
 class Diagonal:
     """Family of experts with linear means and independent coordinates."""
 
-    slopes: Tensor  # (n_components, n_dims, n_context + 1)
+    slopes: Tensor  # shape (n_components, n_dims, n_context + 1)
     log_scale: Tensor  # (n_components, n_dims)
 
     n_dims = property(lambda self: self.slopes.shape[1])

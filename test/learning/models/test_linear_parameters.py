@@ -1,4 +1,4 @@
-"""Arrays of parameters equal those of the mixture, come back bit by bit, and are refused if the mixture would be."""
+"""Arrays equal the parameters of the mixture, come back bit by bit, and are refused if no mixture could have them."""
 
 from __future__ import annotations
 

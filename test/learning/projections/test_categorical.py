@@ -74,7 +74,7 @@ def test_weight_of_the_kl_is_the_unit_of_the_reward(bounds, kl_weight):
     old, reward = problem(16, 30, 5)
     found = project_categorical(old, reward, *bounds, kl_weight=kl_weight)
     expected = project_categorical(old, reward / kl_weight, *bounds)
-    # limited by TOLERANCE
+    # the multiplier is only known up to TOLERANCE
     torch.testing.assert_close(found.log_probs.exp(), expected.log_probs.exp(), rtol=0.0, atol=1e-3)
     assert found.eta == pytest.approx(kl_weight * expected.eta, rel=1e-2, abs=1e-3)
 
@@ -105,7 +105,8 @@ def test_without_the_kl_term_no_other_weight_reaches_more_reward(bounds):
     best = float((found.log_probs.exp() * reward).sum(-1).mean())
     for weight in (0.1, 1.0, 10.0):
         other = project_categorical(old, reward, *bounds, kl_weight=weight).log_probs
-        assert float((other.exp() * reward).sum(-1).mean()) <= best + 1e-3  # limited by TOLERANCE
+        # the multiplier is only known up to TOLERANCE
+        assert float((other.exp() * reward).sum(-1).mean()) <= best + 1e-3
 
 
 def test_component_that_is_out_stays_out():

@@ -123,7 +123,7 @@ def test_steps_of_bounded_size_descend_to_the_target():
         distances.append(distance(model, target, context))
     assert all(after <= before + 1e-12 for before, after in zip(distances, distances[1:], strict=False))
     assert distances[-1] < 1e-12
-    assert distances[5] > 1.0  # it took many steps: the bounds were active
+    assert distances[5] > 1.0  # the bounds were active, so it took many steps
 
 
 def distance(model, target, context):

@@ -58,7 +58,7 @@ def test_ratio_itself_is_unchanged_by_features():
         config(initial_epochs=30, batch_size=250, learning_rate=3e-3), inputs, generator_of(3), torch.device("cpu")
     )
     ratio.fit(data, MODEL, 0, generator_of(4))
-    for pairs, tolerance in ((data, 0.17), (drawn_at(data), 0.45)):  # the tolerances are the same without features
+    for pairs, tolerance in ((data, 0.17), (drawn_at(data), 0.45)):  # tests without features use the same tolerances
         found, expected = ratio.log_ratio(pairs.context, pairs.sample), exact(pairs.context, pairs.sample)
         assert float((found - expected).square().mean().sqrt()) < tolerance
     leaf = data.sample[:50].clone().requires_grad_(True)

@@ -62,7 +62,7 @@ def test_network_alone_says_nothing_where_held_out_pairs_cannot_be_told_apart():
     data = samples(1000, MODEL)
     ratio = network(data, evidence=2.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
-    assert report.collapsed and not report.network_used  # no update is based on it
+    assert report.collapsed and not report.network_used  # no update uses this network
     assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
     assert (ratio.gradient(data.context, data.sample) == 0.0).all()
 
