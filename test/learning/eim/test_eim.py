@@ -1,4 +1,4 @@
-"""EIM from samples covers one mode where EM averages, and an untrained classifier does not change the model."""
+"""EIM from samples covers one mode where EM averages, and keeps the model if its classifier has learnt nothing."""
 
 import math
 from dataclasses import dataclass, field

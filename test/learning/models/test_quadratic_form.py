@@ -39,7 +39,8 @@ def test_narrow_experts_keep_their_digits(factor):
     assert (len(forms.narrow) == 0) == (factor == 1e-3)
     found, expected = forms(joint, products_of_coordinates(joint)), experts.log_prob(context, sample)
     own = torch.arange(120), torch.arange(120) % 6
-    # compare where an expert matters; the error of residuals is the sample's rounding error over the expert's width
+    # compare each expert at its own samples; the error of residuals is the sample's rounding error over the expert's
+    # width
     torch.testing.assert_close(found[own], expected[own], rtol=0.0, atol=1e-7 + 1e-14 / factor)
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7 + 1e-14 / factor)
 

@@ -21,7 +21,7 @@ def quadratic(seed: int, n_components: int, n_dims: int, n_context: int, n_sampl
     context = normal(generator, n_components, n_samples, n_context) + offset
     slope = context @ linear[..., :-1].mT + linear[..., -1].unsqueeze(1)
     gradient = slope - residual @ curvature
-    of_context = (context.square().sum(-1) + context.sum(-1)) * 0.7 - 3.0  # f(y), which must not matter
+    of_context = (context.square().sum(-1) + context.sum(-1)) * 0.7 - 3.0  # this f(y) must not affect the fit
     value = -0.5 * ((residual @ curvature) * residual).sum(-1) + (residual * slope).sum(-1) + of_context
     return curvature, linear, residual, context, value, gradient
 
