@@ -1,4 +1,4 @@
-"""Processes as Linux lists them: which are the children of one, and whether they have ended."""
+"""Helpers that find the child processes of a process on Linux, and wait until they have ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-PATIENCE = 300.0  # [s] on a machine that may be busy
+PATIENCE = 300.0  # [s], long because the machine may be busy
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -18,13 +18,13 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 
 def children(parent: int, program: str = "") -> list[int]:
-    """Identifiers of the running children whose command line contains `program`."""
+    """Return the identifiers of the running children whose command line contains `program`."""
     found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in found if _state(pid)[1] == parent and program in _command(pid) and is_running(pid)]
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process runs. A zombie does not run: in a container, orphans may never be collected."""
+    """Return whether a process runs. A zombie counts as ended, because a container may never collect orphans."""
     return _state(pid)[0] not in "ZX"
 
 
@@ -34,7 +34,7 @@ def wait_for_end(pids: Iterable[int]) -> None:
 
 
 def _state(pid: int) -> tuple[str, int]:
-    """State and parent; "X" if there is no such process."""
+    """Return the state and the parent of a process; the state is "X" if there is no such process."""
     try:
         state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

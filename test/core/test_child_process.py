@@ -1,4 +1,4 @@
-"""Children end with the process that started them, whatever ends that one."""
+"""Children end with the process that started them, however it ends."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_workers_of_joblib_end_in_the_middle_of_a_task_when_their_parent_is_kill
 def test_command_whose_parent_has_ended_before_it_starts_does_nothing(tmp_path: Path) -> None:
     command = tied([sys.executable, "-c", f"open({str(tmp_path / 'done')!r}, 'w')"])
     assert command.count(str(os.getpid())) == 1
-    other = [str(os.getppid()) if word == str(os.getpid()) else word for word in command]  # as after a new parent
+    other = [str(os.getppid()) if word == str(os.getpid()) else word for word in command]  # as if it had another parent
     assert subprocess.run(other, check=False).returncode == 1
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""Data sets: what was saved is loaded, other files are refused; joints are matched, values and poses interpolated."""
+"""Data sets are loaded as saved, and other files are refused. Joints are matched; values and poses are interpolated."""
 
 import pickle
 import zipfile
@@ -47,7 +47,7 @@ def test_non_finite_row_is_refused_by_number(name, value):
 
 
 def archive(**columns):
-    """A function that writes an archive of these columns, and of good ones where none is given."""
+    """Return a function that writes an archive of these columns; columns that are not given have valid values."""
     good = {"context": np.zeros((2, 1)), "sample": np.zeros((2, 1)), "description": np.array('{"schema_version": 1}')}
     kept = {name: value for name, value in {**good, **columns}.items() if value is not None}
     return lambda path: np.savez(path, **kept)
@@ -59,7 +59,7 @@ def single_array(path):
 
 
 def with_damaged_header(damage):
-    """NumPy parses the header of a column as Python, and fails as that does."""
+    """NumPy parses the header of a column as Python, so damage raises the exceptions of Python's parser."""
 
     def write(path):
         archive(sample=np.zeros((2, 7)))(path)
@@ -103,7 +103,7 @@ def test_what_is_no_data_set_is_refused_by_its_fault(tmp_path, write, reason):
     write(tmp_path / "data.npz")
     with pytest.raises(DataError, match=reason) as caught:
         load_data_set(tmp_path / "data.npz")
-    assert "allow_pickle" not in str(caught.value)  # NumPy's advice
+    assert "allow_pickle" not in str(caught.value)  # NumPy recommends it
 
 
 def test_bad_rows_of_a_file_are_refused_with_its_name(tmp_path):
@@ -168,5 +168,5 @@ def test_moments_in_a_gap_or_without_two_poses_are_not_known() -> None:
     times = np.array([0.0, 0.1, 1.0])
     _, known = interpolated_poses(times, poses, np.array([0.05, 0.5]), 0.2)
     assert known.tolist() == [True, False]
-    assert interpolated_poses(np.array([0.0, 0.25]), poses[:2], np.array([0.1]), 0.25)[1].all()  # the longest gap
+    assert interpolated_poses(np.array([0.0, 0.25]), poses[:2], np.array([0.1]), 0.25)[1].all()  # maximum gap
     assert not interpolated_poses(times[:1], poses[:1], np.array([0.0]), 0.2)[1].any()

@@ -1,4 +1,4 @@
-"""Errors name a wrong keyword and the one that was meant, and shorten the values that they quote."""
+"""Errors name a wrong keyword and suggest the right one, and shorten the values that they quote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages whose slow names are imported on first use: all names are there, and they are those of their modules."""
+"""Packages that import slow modules on first use have all their public names, and each name is that of its module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of torch, cores of a container, progress for its listener only, and seeds of compiled random numbers."""
+"""Tests of torch's threads, the cores of a container, progress reports, and seeds of compiled random numbers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BEFORE = 3
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that has three, in an environment that says nothing."""
+    """Let torch have three threads, although the environment does not set a number."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     number = torch.get_num_threads()
     torch.set_num_threads(BEFORE)
-    token = parallel._chosen.set(None)  # what a command in this process chose
+    token = parallel._chosen.set(None)  # an earlier command in this process may have chosen a number
     yield
     parallel._chosen.reset(token)
     torch.set_num_threads(number)
@@ -149,7 +149,7 @@ def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, exp
 
 def test_caller_or_environment_limits_concurrent_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert concurrent_threads() == usable_cores()
-    with torch_threads():  # of a fit without a number
+    with torch_threads():  # as in a fit for which no number of threads is given
         assert concurrent_threads() == usable_cores()
     with torch_threads(2):
         assert concurrent_threads() == 2
@@ -163,7 +163,7 @@ def test_results_of_threads_come_in_order(n: int) -> None:
 
     def work(task: int) -> tuple[int, int]:
         if n > 1 and task == 0:
-            assert later.wait(60.0)  # the first task is the last to be done
+            assert later.wait(60.0)  # so the first task ends after a later one
         if task == 2:
             later.set()
         return task, torch.get_num_threads()
@@ -179,7 +179,7 @@ def test_tasks_that_nobody_waits_for_are_dropped(n: int) -> None:
     def work(task: int) -> int:
         begun.add(task)
         report = progress.part(task)
-        while task > 0:  # for ever, unless it is stopped
+        while task > 0:  # endless unless `report` raises an exception
             report(0.5)
         return task
 

@@ -1,4 +1,4 @@
-"""Columns of files of the user: CSV with a header, and .npz with named arrays."""
+"""Columns are read from the user's files: CSV with a header, or .npz with named arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor files: what was written is read back; anything else is refused with the reason, pickles unread."""
+"""Tensor files are read as written. Other files are refused with the reason, and a pickle is never loaded."""
 
 import pickle
 import re
@@ -21,7 +21,7 @@ def write(path, tensors=TENSORS, document=None, kind="example", schema=1):
 
 
 def read(path):
-    """As tensors; whoever reads arrays is refused with the same words."""
+    """Read a file as tensors; if it is refused, check that reading it as arrays raises the same message."""
     try:
         found = read_tensor_file(path, kind="example", schema=1)
     except ModelFileError as error:
@@ -69,7 +69,7 @@ def test_any_tensor_comes_back(tmp_path, tensor):
 
 
 def test_header_of_any_length_is_read(tmp_path):
-    """The first bytes are the header's length, which must not be taken for the first bytes of a pickle."""
+    """A file begins with the length of its header, which must not be mistaken for the first bytes of a pickle."""
     for length in range(0, 600, 8):
         _, document = read(write(tmp_path / "file", document={"text": "x" * length}))
         assert len(document["text"]) == length

@@ -1,4 +1,4 @@
-"""The points of the planar arm equal the kinematics of its URDF, and its sides are as seen from above."""
+"""The points of the planar arm agree with the kinematics of its URDF, and left and right are as seen from above."""
 
 import math
 

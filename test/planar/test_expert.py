@@ -1,4 +1,4 @@
-"""The expert's draws come from the posterior: against rejection sampling and quadrature, and on every side."""
+"""The expert's draws agree with rejection sampling and quadrature of the posterior, and cover every side."""
 
 import math
 
@@ -14,7 +14,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def rejection(expert: Expert, n_draws: int, seed: int) -> torch.Tensor:
-    """Draws from the prior, each accepted with probability equal to its likelihood."""
+    """Return draws from the prior, each accepted with a probability equal to its likelihood."""
     generator = rng(seed)
     shape = (n_draws, expert.arm.n_links)
     q = torch.randn(shape, generator=generator, dtype=torch.float64) @ expert.scale_tril.mT
@@ -41,7 +41,8 @@ def test_draws_agree_with_rejection_sampling(task, correlation_length):
     for statistic in statistics:
         a, b = statistic(exact), statistic(drawn)
         error = (a.var(0) / len(a) + b.var(0) / len(b)).sqrt()
-        # four standard errors, of draws worth half as many independent ones; a point's coordinate is always 0
+        # Four standard errors if the effective sample size is half the number of draws, because 4 sqrt(2) < 6. The
+        # constant is for goals that are points, where the coordinate along the goal is always 0.
         assert ((a.mean(0) - b.mean(0)).abs() <= 6.0 * error + 1e-12).all()
 
 
@@ -56,11 +57,11 @@ def test_two_links_agree_with_quadrature():
         values = statistic(grid)
         mean = (mass * values).sum()
         error = ((mass * (values - mean).square()).sum() / 5000) ** 0.5
-        assert abs(statistic(drawn).mean() - mean) < 6.0 * error  # as above
+        assert abs(statistic(drawn).mean() - mean) < 6.0 * error  # four standard errors, as above
 
 
 def test_all_ways_are_drawn_in_their_proportions():
-    """By symmetry both sides of the obstacle and of the elbow are equally likely."""
+    """By symmetry, both sides of the obstacle and of the elbow are equally likely."""
     task = point_task((7.0, 0.0), (3.5, 0.0, 1.0))
     expert = Expert(PlanarArm(), task, ExpertConfig(correlation_length=0.0))
     points = expert.arm.points(expert.draw(2000, rng()))
@@ -87,7 +88,7 @@ def test_tight_joint_limits_are_kept():
 def test_one_link_reaches_what_it_can():
     expert = Expert(PlanarArm(n_links=1), point_task((0.0, 1.0)))
     q = expert.draw(200, rng())
-    assert (q - 0.5 * math.pi).abs().max() < 0.06  # six goal deviations
+    assert (q - 0.5 * math.pi).abs().max() < 0.06  # six standard deviations of the goal
 
 
 def test_goal_out_of_reach_is_refused():

@@ -1,4 +1,4 @@
-"""Simulator: exact time, first-order motion within limits, refusals that change nothing, success of a task."""
+"""Tests of the simulator: exact time, first-order motion within limits, refusals without effect, success of a task."""
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_success_is_to_reach_the_goal_without_having_touched_anything():
     assert not robot.outcome.collision
     assert not robot.outcome.success
     robot.execute(ARM.joint_names, (0.1,), (bent,))
-    assert robot.outcome.success  # the slate is clean with a new trajectory
+    assert robot.outcome.success  # earlier collisions do not count in a new trajectory
 
 
 def test_reset_goes_back_to_the_start_and_keeps_the_time():

@@ -1,4 +1,4 @@
-"""Driving the arm by hand: the tip moves as wished, gently where it cannot, within all limits."""
+"""An arm that is driven by hand moves its tip as requested within all limits, and slowly where it cannot follow."""
 
 import numpy as np
 import pytest
@@ -19,12 +19,12 @@ def moved(q: np.ndarray, velocity: np.ndarray, duration: float) -> np.ndarray:
 
 def test_tip_moves_as_wished():
     wish = np.array([0.2, -0.3])
-    np.testing.assert_allclose(moved(BENT, joint_velocity(ARM, BENT, wish), 1e-6), wish, atol=1e-3)  # the damping
+    np.testing.assert_allclose(moved(BENT, joint_velocity(ARM, BENT, wish), 1e-6), wish, atol=1e-3)  # for damping
 
 
 def test_tip_turns_as_wished():
     velocity = joint_velocity(ARM, BENT, np.array([0.1, 0.1]), 0.4)
-    assert velocity.sum() == pytest.approx(0.4, abs=0.01)  # the damping
+    assert velocity.sum() == pytest.approx(0.4, abs=0.01)  # the damping causes a small error
     np.testing.assert_allclose(moved(BENT, velocity, 1e-6), [0.1, 0.1], atol=0.02)
 
 
