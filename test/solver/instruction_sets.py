@@ -33,7 +33,7 @@ every_instruction_set = pytest.mark.parametrize(
 
 
 def run_with(instruction_set: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A Python program in a process of its own."""
+    """Run a Python program with an instruction set in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, VARIABLE: instruction_set, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -1,4 +1,4 @@
-"""The headers of the closed forms stay within what compiles for GPUs."""
+"""The headers of the closed forms include only headers that compile for GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INCLUDE = re.compile(r'^#include [<"](.*)[>"]$', re.MULTILINE)
 
 
 def included(path: Path, known: set[Path]) -> set[str]:
-    """Names of all headers of other libraries that a file includes, directly or not."""
+    """Return the names of all headers of other libraries that a file includes, directly or indirectly."""
     text = re.sub(r"^#if defined\(__x86_64__\)\n.*?^#endif$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     names: set[str] = set()
     for name in INCLUDE.findall(text):

@@ -1,4 +1,4 @@
-"""Solutions of every instruction set are correct by pinocchio. A set that cannot run is refused with the remedy."""
+"""pinocchio confirms the solutions of every instruction set. A set that cannot run is refused with the remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ np.savez(sys.argv[1], **answers)
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, np.ndarray]]:
-    """What each instruction set that was asked for so far found."""
+    """Return a cache of results by instruction set, which `found_with` fills on demand."""
     return {}
 
 
@@ -81,7 +81,7 @@ def test_solutions_are_right_by_pinocchio(instruction_set: str, name: str, answe
     for q, pose in rows:
         position, angle = oracle.errors(q, pose)
         assert position <= 1e-6 + 1e-9
-        assert angle <= 1e-6 + 1e-7  # the oracle's logarithm knows an angle near 0 to about 1e-8
+        assert angle <= 1e-6 + 1e-7  # near 0, the oracle's logarithm has an error of about 1e-8
         assert robot.within_limits(q).all()
 
 
@@ -106,13 +106,13 @@ def test_an_unknown_instruction_set_is_refused_and_the_known_ones_named() -> Non
 
 
 def processor_with(*instruction_sets: str) -> Callable[[str], bool]:
-    """What `runs_here` says on another processor."""
+    """Return a substitute for `runs_here`, as on a processor with these instruction sets."""
     return lambda instruction_set: instruction_set in instruction_sets
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An importable package without modules, on a processor with AVX2."""
+    """Make an importable package without modules, and pretend that the processor has AVX2."""
     folder = tmp_path / "arms"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -126,13 +126,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def without_avx2(package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same on a processor without AVX2."""
+    """Return the same package, but pretend that the processor lacks AVX2."""
     monkeypatch.setattr(_processor, "runs_here", processor_with("baseline"))
     return package
 
 
 def build(package: Path, *instruction_sets: str) -> None:
-    """Modules for instruction sets; one that this processor lacks ends its process, as an illegal instruction does."""
+    """Write a module per instruction set; importing one that this processor lacks kills the process with SIGILL."""
     for name in instruction_sets:
         code = "" if native._processor()(name) else "import os, signal\nos.kill(os.getpid(), signal.SIGILL)"
         (package / f"_module_{name}.py").write_text(code)
@@ -151,7 +151,7 @@ def test_a_module_that_does_not_run_here_is_not_touched(without_avx2: Path) -> N
 
 
 def test_the_one_module_of_this_machine_needs_no_baseline(package: Path) -> None:
-    """`colcon build` compiles no other."""
+    """`colcon build` compiles only that one."""
     build(package, "avx2")
     assert load_native("arms._module").__name__ == "arms._module_avx2"
 
@@ -169,7 +169,7 @@ def test_modules_for_other_processors_are_refused_in_one_line_with_the_cure(with
 
 
 def test_import_on_a_processor_without_what_was_compiled_ends_with_the_cure_in_one_line() -> None:
-    """The real modules: on a processor with none of them, nothing compiled is loaded."""
+    """No compiled module of eim_ros is loaded if the processor supports none of their instruction sets."""
     program = (
         "import sys; from eim_ros.core import _processor; _processor.runs_here = lambda name: False; "
         "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
@@ -199,7 +199,7 @@ def test_one_that_was_not_built_is_refused_only_where_it_is_forced(
 
 
 def test_a_missing_build_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(native.VARIABLE, raising=False)  # a forced variant that was not built is another error
+    monkeypatch.delenv(native.VARIABLE, raising=False)  # forcing a set that was not built is another error
     with pytest.raises(
         ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"
     ):
@@ -214,7 +214,7 @@ def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(package
 
 
 def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
-    """A solver whose Python names more than was compiled."""
+    """Pretend that the compiled solver lacks names that its Python code imports."""
     program = (
         "import sys, eim_ros.core.native as native; best = native._best; "
         "native._best = lambda name: type(best(name))('eim_ros.solver._solver_avx2'); "

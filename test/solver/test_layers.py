@@ -1,4 +1,4 @@
-"""Headers of the solver include lower folders only, in the order that `binding.cpp` lists."""
+"""Headers of the solver include only headers of lower folders, in the order of the folders in `binding.cpp`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Refining seeds side by side gives what refining them one by one gives; single precision first loses nothing.
+"""Seeds refined side by side give the results of single seeds, and starting in single precision loses none of them.
 
-The same of the templates themselves is checked in `checks/refining.cpp`; here it is of whole robots.
+These tests use complete robots. `checks/refining.cpp` checks the same for the templates of the solver.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 from eim_ros.kinematics import Robot, refine
 from eim_ros.solver import Chain
 
-LANES = sys.modules[Chain.__module__].LANES  # as many seeds are refined in double precision alone
+LANES = sys.modules[Chain.__module__].LANES  # up to this many seeds are refined in double precision only
 
 
 @every_robot
@@ -37,7 +37,8 @@ def test_many_seeds_converge_as_often_as_one_by_one(name: str) -> None:
     for pose in robot.fk(robot.random(10, rng)):
         plain, side = one_by_one_and_side_by_side(robot, robot.random(40, rng), pose)
         counts += plain.converged.sum(), side.converged.sum()
-    # of 400 seeds those near a watershed go another way in single precision: at most a tenth, and chance evens them out
+    # Of 400 seeds, at most a tenth lie so near a watershed that they converge elsewhere in single precision. Some of
+    # them then succeed and others fail, so the numbers nearly agree.
     assert abs(counts[1] - counts[0]) <= 5 + 0.05 * counts[0]
 
 
@@ -50,7 +51,7 @@ def test_errors_and_limits_of_what_is_returned_are_true(name: str, n: int) -> No
     result = refine(robot, robot.random(n, rng), pose)
     errors = np.array([oracle.errors(q, pose) for q in result.positions])
     np.testing.assert_allclose(result.position_error, errors[:, 0], rtol=1e-9, atol=1e-12)
-    # the oracle's logarithm knows an angle near 0 or pi to about 1e-8
+    # near 0 and pi, the oracle's logarithm has an error of about 1e-8
     np.testing.assert_allclose(result.orientation_error, errors[:, 1], rtol=1e-7, atol=1e-7)
     assert robot.within_limits(result.positions).all()
     within = (result.position_error <= 1e-6) & (result.orientation_error <= 1e-6)
@@ -107,7 +108,7 @@ def test_narrow_limits_and_seeds_outside_of_them() -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 1e-13, 1e-7, 1e-3, 0.5, 1.0, np.pi / 2, 2.0, 3.0, np.pi - 1e-7, np.pi])
 def test_angle_between_two_orientations_is_right(angle: float) -> None:
-    robot = Robot("planar3")  # turning about z: the orientation error is the angle itself
+    robot = Robot("planar3")  # rotates about z only, so the orientation error is the angle
     target = robot.fk(np.array([angle, 0.0, 0.0]))
     for n in (1, 8, 40):
         _, orientation = robot.pose_errors(np.zeros((n, 3)), target)

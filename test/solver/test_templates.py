@@ -1,4 +1,4 @@
-"""Each check of `checks/`, in C++, holds: for the baseline and for the best instruction set of this processor."""
+"""Each C++ check in `checks/` passes for the baseline and for the best instruction set of this processor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPILER = (sysconfig.get_config_var("CXX") or "g++").split()[0]
 
 @functools.cache
 def built_here() -> dict[str, Extension]:
-    """The solver's modules of setup.py by instruction set, as far as this processor runs them; best first."""
+    """Return the solver's modules of setup.py that this processor can run, by instruction set, with the best first."""
     captured: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -41,8 +41,8 @@ def built_here() -> dict[str, Extension]:
 
 @pytest.fixture(scope="session")
 def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
-    """What the program says of each check, by instruction set."""
-    cache = getattr(pytestconfig, "cache", None)  # the sanitizers run without it
+    """Return a function that runs the checks with an instruction set and returns the line printed for each."""
+    cache = getattr(pytestconfig, "cache", None)  # missing in the run with sanitizers
     folder = cache.mkdir("solver_checks") if cache else tmp_path_factory.mktemp("solver_checks")
 
     @functools.cache
@@ -51,7 +51,7 @@ def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
         result = subprocess.run([program], capture_output=True, text=True, check=False)
         lines = [line for line in result.stdout.splitlines() if line.startswith(("ok ", "FAILED "))]
         said = {re.split("[ :]", line)[1]: line for line in lines}
-        assert result.returncode in (0, 1), f"{lines[-1:]} was the last before\n{result.stderr}"
+        assert result.returncode in (0, 1), f"the program ended after {lines[-1:]} with\n{result.stderr}"
         assert (result.returncode == 0) == all(line.startswith("ok ") for line in lines)
         return said
 
@@ -59,9 +59,9 @@ def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
 
 
 def compiled(instruction_set: str, folder: Path) -> Path:
-    """The program, compiled with the options of the module but -O1; one in the folder of the same sources is taken.
+    """Return the program, compiled with the options of the module but -O1, or reuse that of the same sources.
 
-    All checks are one translation unit: they share most of their templates, each of which is then compiled once.
+    All checks are one translation unit, so templates that several checks share are compiled only once.
     """
     module = built_here()[instruction_set]
     folders = [ROOT / place for place in module.include_dirs]
@@ -76,7 +76,7 @@ def compiled(instruction_set: str, folder: Path) -> Path:
         for old in folder.glob(f"{instruction_set}-*"):
             old.unlink()
         unfinished = folder / f"{program.name}.{os.getpid()}"
-        # the sanitizers' library, which their run preloads, would double the compiler's time
+        # the run with sanitizers preloads their library, which would double the time of the compiler
         alone = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         subprocess.run([*command, "-o", str(unfinished)], input=unit, text=True, check=True, env=alone)
         unfinished.rename(program)

@@ -1,4 +1,4 @@
-// Shared parts of the checks of the solver's templates: registration, comparisons, arms, tasks.
+// Functions that all checks of the solver's templates use: registration, comparisons, arms, tasks.
 //
 // A check is a function that throws if its claim is false. `main.cpp` runs all checks and prints one line for each. All
 // files are compiled as one.
@@ -34,7 +34,7 @@ inline void claim(bool holds, const std::string& what) {
     if (!holds) throw std::runtime_error(what);
 }
 
-// Two numbers agree within a tolerance; NaN agrees with NaN only.
+// Throws if two numbers do not agree within a tolerance; NaN agrees with NaN only.
 inline void agree(double ours, double expected, double tolerance, const std::string& what) {
     if (std::isnan(ours) && std::isnan(expected)) return;
     if (std::abs(ours - expected) <= tolerance) return;
@@ -44,11 +44,11 @@ inline void agree(double ours, double expected, double tolerance, const std::str
     throw std::runtime_error(text.str());
 }
 
-// Rounding of numbers from 1 to 10 through a chain of ten links: some hundred units in the last place.
+// Rounding error of numbers from 1 to 10 after a chain of ten links: some hundred units in the last place.
 template <class V>
 inline constexpr double kRounding = std::is_same_v<eim::Scalar<V>, double> ? 1e-13 : 2e-5;
 
-// Calls function<V>() for one number and for a pack, in double and in single precision.
+// Calls function<V>() for single numbers and for packs, in double and in single precision.
 template <class Function>
 inline void for_values(Function function) {
     function.template operator()<double>();
@@ -59,9 +59,9 @@ inline void for_values(Function function) {
 
 inline constexpr eim::StepOptions kEffort{1e-6, 1e-6, 60, 6};
 
-enum class Joints { plain, any };  // all rotate; one slides, and one follows another
+enum class Joints { plain, any };  // plain: all joints rotate; any: one slides, and one mimics another
 
-// An arm of random links, about the size of a human arm.
+// Returns an arm of random links, about the size of a human arm.
 inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t seed = 1) {
     eim::Random random(double(seed) / 97.0);
     const int n_links = joints == Joints::any ? n_joints + 1 : n_joints;
@@ -87,7 +87,7 @@ inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t
     return {rows.data(), n_links + 1, n_joints};
 }
 
-// Calls function<N>(chain) for chains of 6, 7 and other numbers of joints, and for one of 7 as any number.
+// Calls function<N>(chain) for chains of 6, 7 and other numbers of joints. N = 0 is the template for any number.
 template <class Function>
 inline void for_arms(Function function) {
     function.template operator()<6>(arm(6));
@@ -107,7 +107,7 @@ inline void uniform_in(const eim::Task& task, int n_joints, eim::Random& random,
     for (int j = 0; j < n_joints; ++j) q[j] = random.uniform(task.bounds.lower[j], task.bounds.upper[j]);
 }
 
-// A task with a reachable pose, limits of 2 rad, and a continuous joint 0. If `q` is given, it receives a solution.
+// Returns a task with a reachable pose, limits of 2 rad, and a continuous joint 0. If given, `q` receives a solution.
 inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nullptr, bool position_only = false) {
     eim::Task task{};
     eim::Random random(seed);
@@ -127,7 +127,7 @@ inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nul
     return task;
 }
 
-// A transposed random Jacobian with the size of an arm's.
+// Fills a random transposed Jacobian with entries as large as an arm's.
 template <class V>
 inline void random_jacobian(eim::Random& random, int n_joints, V (*jacobian)[6]) {
     for (int j = 0; j < n_joints; ++j) {

@@ -12,7 +12,7 @@ static std::vector<double> uniform(int n, double seed) {
     return values;
 }
 
-// Factors (k, d, d); entries above the diagonal do not count.
+// Factors (k, d, d); entries above the diagonal are ignored.
 static std::vector<double> factors(int k, int d) {
     std::vector<double> lower = uniform(k * d * d, 0.4);
     for (double* l = lower.data(); l != lower.data() + lower.size(); l += d * d) {
@@ -97,7 +97,7 @@ CHECK(log_density_far_from_all_experts_is_finite) {
         agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
 }
 
-// Narrow experts and samples near them: single precision knows L^-1 (x - mean) less and less accurately.
+// If experts are narrow and samples near them, L^-1 (x - mean) is inaccurate in single precision.
 CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
     for (const double scale : {1e-2, 1e-4, 1e-6, 1e-9}) {
         const Owned owned(2, 30, 7, scale);
@@ -115,7 +115,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
 }
 
 CHECK(log_density_far_from_all_samples_of_a_pack_is_not_lost) {
-    const Owned owned(1, 40, 7);  // one lane is among the experts, others are farther and farther away
+    const Owned owned(1, 40, 7);  // the first sample is near the experts, the next ones are farther and farther away
     std::vector<double> samples(16 * 7, 0.0), ours(16);
     for (int i = 0; i < 16; ++i) std::fill_n(&samples[std::size_t(7 * i)], 7, i * i * 0.5);
     LogDensity<7>(owned.mixture()).run(samples.data(), 16, ours.data());
@@ -170,7 +170,7 @@ CHECK(draws_follow_the_weights) {
             for (std::uint32_t e = 0; e < k; ++e) {
                 const double expected = n * weights[e] / total,
                              count = double(std::count(experts.begin(), experts.end(), e));
-                // the discrepancy of a Kronecker sequence grows as log n; otherwise four standard deviations
+                // even draws: the discrepancy of a Kronecker sequence grows as log n; others: four standard deviations
                 agree(count, expected, evenly ? 3.0 * n_contexts : 4.0 * std::sqrt(expected), "draws of an expert");
             }
         }
@@ -192,7 +192,7 @@ CHECK(places_agree_with_all_distances) {
             std::vector<double> place(std::size_t(n_joints), 0.0);
             for (int i = 0; i < 200; ++i) {
                 for (double& value : place) value = random.uniform(-kPi, kPi);
-                double nearest = HUGE_VAL, least = HUGE_VAL;  // Euclidean, and largest difference in a joint
+                double nearest = HUGE_VAL, least = HUGE_VAL;  // Euclidean distance, and largest difference in a joint
                 for (const std::vector<double>& other : known) {
                     double square = 0.0, most = 0.0;
                     for (int j = 0; j < n_joints; ++j) {
@@ -202,7 +202,7 @@ CHECK(places_agree_with_all_distances) {
                     }
                     nearest = std::min(nearest, std::sqrt(square)), least = std::min(least, most);
                 }
-                // 1e-5: known configurations are stored in single precision
+                // within 1e-5 the answer is open, because known configurations are stored in single precision
                 for (double radius : {0.01, 0.3, 1.0, 3.0}) {
                     const double off = std::abs(nearest - radius), beside = std::abs(least - radius);
                     claim(off < 1e-5 || places.has_near(place.data(), radius) == (nearest < radius), "near in length");

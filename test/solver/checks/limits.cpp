@@ -80,7 +80,7 @@ CHECK(angles_are_wrapped_to_less_than_half_a_turn) {
             const S ours = get(within(bounds, 0, fill<V>(S(value))), 0);
             claim(ours >= S(-kPi) && ours < S(kPi), "from -pi to below pi");
             if (std::abs(value) > 1e3) continue;
-            const double off = std::remainder(ours - value, kTwoPi);  // relative to a value of 100
+            const double off = std::remainder(ours - value, kTwoPi);  // tolerances for values up to 100
             agree(off, 0.0, std::is_same_v<S, double> ? 1e-13 : 1e-4, "the same angle");
         }
         claim(std::isnan(get(within(bounds, 0, fill<V>(S(NAN))), 0)), "what is not a number stays so on a circle");

@@ -159,14 +159,14 @@ CHECK(normal_numbers_are_normal_however_many_at_once) {
             {distance, below - double(i) / double(values.size()), double(i + 1) / double(values.size()) - below});
     }
     claim(distance * std::sqrt(double(values.size())) < 1.95, "Kolmogorov's statistic: exceeded once in a thousand");
-    for (int n : {0, 1, 2, 3}) {  // the element after the last is not written
+    for (int n : {0, 1, 2, 3}) {  // elements after the first n are not written
         double some[4] = {7.0, 7.0, 7.0, 7.0};
         random.fill_normal(some, n);
         for (int i = 0; i < 4; ++i) claim((some[i] == 7.0) == (i >= n), "as many as asked for");
     }
 }
 
-// Products of linear functions a + b t and c + d t of the cell, in each lane.
+// Products of two linear functions of the cell, a + b t and c + d t, in each lane.
 template <class V>
 static void check_products() {
     Random random(0.75);
@@ -191,8 +191,8 @@ static void check_products() {
     }
 }
 
-// Sums of these functions with factors, and sums of products of them, against sums of single ones: the same values and
-// slopes up to rounding, and bounds that contain all values. They are no wider, except for radii of sums of products.
+// Weighted sums and sums of products have the values and slopes of separate additions up to rounding, and their bounds
+// contain all values. The bounds are not wider, except for the radii of sums of products.
 template <class V>
 static void check_sums() {
     Random random(0.35);

@@ -6,7 +6,7 @@ using namespace eim;
 
 namespace {
 
-// An arm of random axes, of which the last three (or the first three) meet, and two at the other end.
+// A random arm in which the axes of joints 4 to 6 meet, and those of joints 1 and 2, or the same in reverse order.
 Chain ball_arm(bool ball_first, std::uint64_t seed) {
     Chain chain = arm(7, Joints::plain, seed);
     for (int i : {ball_first ? 1 : 2, ball_first ? 2 : 5, ball_first ? 5 : 6}) {
@@ -16,7 +16,7 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     return chain;
 }
 
-// Calls function(form, form at the pose of a random configuration, that configuration in the order of reading).
+// Calls function(form, form at the pose of a random q, q in the order of the form) for 40 arms.
 template <class Function>
 void for_random_poses(Function function) {
     for (int k = 0; k < 40; ++k) {
@@ -45,7 +45,7 @@ CHECK(each_configuration_is_on_a_branch_of_its_pose) {
             point.angles[0] = q[0];
             least = std::min(least, largest_difference(point.angles, q, 7));
         }
-        agree(least, 0.0, 1e-6, "the nearest branch");  // where branches nearly meet, the square root of rounding
+        agree(least, 0.0, 1e-6, "the nearest branch");  // square root of the rounding, where branches nearly meet
     });
 }
 
@@ -54,7 +54,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
     for_random_poses([&](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q,
                          Random& random) {
         for (double half : {0.1, 1e-2, 1e-3, 1e-6}) {
-            // so that the branch exists in a part of the cell
+            // the cell contains q[0], so the branch of q exists in a part of it
             const double middle = q[0] + random.uniform(-0.9, 0.9) * half;
             for (int branch = 0; branch < kHeldBranches; ++branch) {
                 BranchBounds bounds;
@@ -70,7 +70,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
                     for (int i = 0; i < 3; ++i) {
                         claim(std::abs(s[i] - bounds.squares[i].value) <= bounds.squares[i].radius + 1e-14, "a square");
                     }
-                    if (!(std::min({s[0], s[1], s[2]}) > 1e-6)) break;  // otherwise plain numbers are not exact
+                    if (!(std::min({s[0], s[1], s[2]}) > 1e-6)) break;  // near 0, doubles are inaccurate
                     for (int i = 1; i < 7; ++i) {
                         const Enclosed& of = bounds.angles[i];
                         const double off = wrapped(point.angles[i] - of.value, kTwoPi, 1.0 / kTwoPi);

@@ -18,7 +18,7 @@ static Rows uniform_rows(const Task& task, int n_joints, int n, double seed) {
     return rows;
 }
 
-// Attempts from seeds with values of type V.
+// Runs attempts from the seeds `rows` with numbers of type V.
 template <class V, int N>
 static Rows attempts(const Chain& chain, const Task& task, const StepOptions& effort, Rows rows) {
     RowJobs jobs = RowJobs::all(rows);
@@ -39,7 +39,7 @@ static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     return n;
 }
 
-// Rounding differs, and a seed near a watershed may converge elsewhere: at most 1 in 50.
+// At most 1 of 50 seeds may differ, because a seed near a watershed may converge elsewhere after different rounding.
 static void claim_alike(const Rows& a, const Rows& b, double tolerance, const std::string& what) {
     const int n = int(a.size()), alike = n_alike(a, b, tolerance);
     claim(alike >= n - std::max(1, n / 50),
@@ -62,7 +62,7 @@ static void for_tasks(Check check) {
 
 CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        // 15 steps with tolerances: if limits and tolerances alternate, more steps would magnify the rounding
+        // only 15 steps with tolerances: where limits and tolerances alternate, more steps would magnify the rounding
         const StepOptions effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
@@ -73,7 +73,7 @@ CHECK(one_by_one_is_side_by_side_in_double_precision) {
 
 CHECK(one_by_one_is_side_by_side_in_single_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        if (task.has_tolerances) return;  // never started in single precision
+        if (task.has_tolerances) return;  // tasks with tolerances never start in single precision
         const StepOptions effort{1e-6, 1e-6, 3, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
         // three steps magnify a rounding of 1e-7 by up to some thousand near singularities
@@ -112,7 +112,7 @@ CHECK(any_number_of_seeds_is_refined) {
         const Rows plain = attempts<double, 7>(chain, task, kEffort, seeds);
         Rows ours = seeds;
         refine_rows<7>(chain, task, kEffort, ours);
-        for (int i = 0; i < n; ++i) {  // rows that start in single precision may end elsewhere, but not silently
+        for (int i = 0; i < n; ++i) {  // rows that start in single precision may fail, but must say so
             const bool done = ours.distances[i] <= 1e-6 && ours.angles[i] <= 1e-6;
             claim(done == (ours.converged[i] != 0), "what converged is within the tolerances");
         }
@@ -137,7 +137,7 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
             }
             ++n_both, n_same += same;
         }
-        // single precision leads some seeds near a watershed elsewhere: one twentieth, and three standard deviations
+        // seeds near a watershed may converge elsewhere in single precision: a twentieth, and three standard deviations
         claim(std::abs(n_converged(mixed) - n_converged(plain)) <= n / 20 + 5,
               "as often: " + std::to_string(n_converged(mixed)) + " and " + std::to_string(n_converged(plain)));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));
@@ -191,7 +191,7 @@ CHECK(seeds_that_are_not_numbers_converge_nowhere_and_leave_others_alone) {
     });
 }
 
-// One solution of each target (n, 4, 4), or its best attempt.
+// Returns one solution of each target (n, 4, 4), or the best attempt if there is none.
 template <int N>
 BatchRows solved_from_uniform_seeds(const Chain& chain, const Task& task, const std::vector<double>& targets,
                                     std::int64_t most_seeds) {
