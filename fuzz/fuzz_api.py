@@ -70,7 +70,7 @@ KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples
 WRITERS = ("CapabilityMap.save", "survey")
 BRIEF: dict[str, Any] = {"seed": 0, "timeout": 0.01}
 SHORT: dict[str, Any] = {"n": 2, **BRIEF}
-MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints")  # only a few options combine
+MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints")  # only some combinations of options are valid
 REFUSED_BY_PYTHON = ("unexpected keyword argument", "required positional argument", "multiple values for argument")
 
 Call = tuple[Callable[..., Any], dict[str, Any]]

@@ -1,8 +1,8 @@
-"""One thread of linear algebra in every test and in the processes they start, as in `make test`.
+"""Use one thread for linear algebra in every test and in the processes that tests start, as `make test` does.
 
 The matrices of the tests are small, so on a busy machine several threads mostly wait for each other.
 
-Hypothesis draws the same examples in each run, without a time limit for an example. `make fuzz` draws other ones.
+Hypothesis draws the same examples in each run, without a time limit for an example. `make fuzz` draws different ones.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# for scripts, benchmarks and experiments; last, because `colcon test` must import the installed eim_ros
+# finds scripts, benchmarks and experiments; at the end, because `colcon test` must import the installed eim_ros
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 settings.register_profile("same_examples", derandomize=True, deadline=None, database=None, print_blob=True)
@@ -32,8 +32,8 @@ FIRST = [
     "learning/test_placement.py",
 ]
 
-# The outcome of these files depends on compiled code. They get the marker `compiled`, and `make test-compiled` runs
-# them with another module.
+# The outcome of the tests in these files depends on compiled code. They get the marker `compiled`, and `make
+# test-compiled` runs them with another module.
 COMPILED = [
     *(
         f"ik/test_{name}.py"

@@ -35,14 +35,14 @@ from experiments.harness import experiment_module
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 BLOCK = re.compile(r"^(<!-- run -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# test/nodes/ik_server/test_documented_clients.py; a launch file
+# Code with these words needs ROS. The clients run in test/nodes/ik_server/test_documented_clients.py.
 IN_ROS = ("rclpy", "eim_ros.nodes", "MoveItConfigsBuilder")
 OTHERS = ("rosdep", "colcon", "rviz2")  # commands of other programs
 INLINE = re.compile(r"`(eim [a-z-]+ [^`]*)`")
 
 
 def blocks(page: str) -> list[tuple[bool, str, str]]:
-    """Whether a block is run, its language, and its text."""
+    """Return, for each block of a page, whether it is run, its language, and its text."""
     found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     return [(bool(run), language, text) for run, language, text in found]
 
@@ -107,7 +107,7 @@ def test_right_hand_side_of_the_tables_of_other_libraries_exists(tmp_path, monke
 
 
 def small_prior(folder: Path) -> Path:
-    """Train a prior of two joints, given their start, as used by the page on motion priors."""
+    """Train a prior of two joints given their start, which the page on motion priors uses."""
     rows = ["time,joint_1,joint_2,label"]
     for n, phase in ((n, s / 15) for n in range(60) for s in range(16)):
         start, end = (0.3 + 0.05 * (n % 5), 0.1 * (n % 3)), (0.2 + 0.02 * (n % 7 - 3), 0.6 + 0.02 * (n % 4))
@@ -162,7 +162,7 @@ def fault(line: str) -> str:
     words = shlex.split(re.sub(r"^source <\((.*?)\)", r"\1", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words
     program, *rest = words
-    if rest[:3] == ["-m", "experiments", "./mine.py"]:  # the page that contains this file runs it
+    if rest[:3] == ["-m", "experiments", "./mine.py"]:  # run with the page that contains this file
         return ""
     if program == "eim" or rest[:2] == ["-m", "experiments"]:
         try:

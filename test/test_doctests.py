@@ -1,4 +1,4 @@
-"""The examples in docstrings run, and print what the docstrings show."""
+"""The examples in docstrings run and print the output that the docstrings show."""
 
 import doctest
 import importlib
@@ -47,7 +47,7 @@ TAUGHT = (
     "eim_ros.motion",
     "eim_ros.planar",
 )
-RESULTS = {  # returned by calls whose examples show them
+RESULTS = {  # the examples of functions that return these classes show them
     "Capability",
     "CategoricalUpdate",
     "Estimate",
@@ -67,7 +67,7 @@ RESULTS = {  # returned by calls whose examples show them
     "WeighedConfigurations",
     "WeightedSamples",
 }
-UNIONS = {"Obstacle", "Shape"}  # of classes that have examples
+UNIONS = {"Obstacle", "Shape"}  # unions of classes that have examples
 
 
 def examples_of(text):

@@ -1,4 +1,4 @@
-"""The examples run and find what their heads say, in small."""
+"""The examples run with small settings and print what their docstrings promise."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_documented_clients.py
+IN_ROS = {"moveit_client.py"}  # run by test/nodes/ik_server/test_documented_clients.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
     "attached_object.py": (

@@ -1,6 +1,6 @@
 """Lines that users of MoveIt, pinocchio and roboticstoolbox would write before they read any documentation.
 
-They run, or an error names what is wrong: no name of another library has a silent meaning.
+Each line runs, or its error names what is wrong. No name of another library is silently given a different meaning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eim_ros.core.errors import EimError
 from eim_ros.kinematics import pose_from, share_path
 
 POSE = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]  # x, y, z [m], quaternion x, y, z, w
-ENOUGH = 60.0  # [s]: no answer depends on the speed of the machine
+ENOUGH = 60.0  # [s], so that no answer depends on the speed of the machine
 SOME_JOINTS = {"panda_joint1": 0.0, "panda_joint4": -1.5}
 BOXES = [Box(pose_from((0.5, 0, 0.2)), (0.2, 0.2, 0.4))]
 
@@ -60,7 +60,7 @@ GUESSES = [
     "sampler.with_constraints(fixed={'panda_joint1': 0.0}).sample(pose, 5)",
     "sampler.with_tool([0, 0, 0.1]).solve(pose)",
     "sampler.follow([pose, pose])",
-    # a second fifty, by someone who had not seen the first
+    # fifty more, by someone who had not seen the first ones
     "Robot.from_urdf(robot.urdf)",
     "Sampler(robot.urdf)",
     "repr(sampler)",
@@ -118,13 +118,13 @@ REFUSED = {
     "Robot('package://my_robot/arm.urdf')": r"'my_robot' .*AMENT_PREFIX_PATH",
     "Robot(object())": r"path or text of a URDF, got an object of type object",
     "sampler.save('sampler.bin')": r"pickle",
-    "sampler.refine(q, pose)": r"has no attribute 'refine'",  # of a robot, which ignores constraints
+    "sampler.refine(q, pose)": r"has no attribute 'refine'",  # takes a robot, and ignores constraints
     "sampler.sample(pose, 5)['q']": r"rows must be chosen by",
     "Cylinder(radius=0.1, height=0.5)": r"at=position",
     "Sphere(center=[0.5, 0.0, 0.2], radius=0.1)": r"Sphere\(size, at=position\)",
     "Box(dims=[0.1, 0.1, 0.1], position=[0.5, 0, 0.2])": r"Box\(size, at=position\)",
     "eim_ros.place_base(sampler, [pose], [[0, 0, 0, 0]])": r"it is eim_ros\.ik\.place_base",
-}  # guesses that cannot be meant, with the hint that they get
+}  # guesses that cannot work, with the hint in their error
 
 
 UNKNOWN = {
@@ -286,7 +286,7 @@ def samplers() -> list[Sampler]:
 @pytest.mark.parametrize("which", range(4), ids=["plain", "model", "tool", "model with tool and obstacles"])
 def test_a_pickled_sampler_answers_as_before(which: int) -> None:
     given = samplers()[which]
-    given.sample(POSE, 3, seed=0, timeout=ENOUGH)  # fills what is computed on first use
+    given.sample(POSE, 3, seed=0, timeout=ENOUGH)  # computes what is cached on first use
     copied = pickle.loads(pickle.dumps(given))
     before, after = (each.sample(POSE, 20, seed=1, timeout=ENOUGH) for each in (given, copied))
     np.testing.assert_array_equal(after.q, before.q)

@@ -1,4 +1,4 @@
-"""Numbers of documents are compared as rounded, and none is overlooked. `make lint` checks the documents."""
+"""Numbers in documents are compared to the digits shown, and none is skipped. `make lint` checks the documents."""
 
 import pytest
 

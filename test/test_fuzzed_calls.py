@@ -1,4 +1,4 @@
-"""Malformed calls: the first of those that `make fuzz` makes, and some that raised what is no error of the package."""
+"""Malformed calls are answered or refused: the first calls of `make fuzz`, and some that once raised other errors."""
 
 from __future__ import annotations
 

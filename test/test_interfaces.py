@@ -36,7 +36,7 @@ OTHERS = {
     "confidence": "double",
     "complete": "sequence<boolean>",
     "certified": "sequence<boolean>",
-}  # fields of IKSolutions that are no columns of the schema
+}  # fields of IKSolutions that are not columns of the schema
 
 
 @pytest.mark.parametrize("service", [SampleIK, SolveAllIK, DrawIK])

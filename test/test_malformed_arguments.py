@@ -1,4 +1,4 @@
-"""Whatever is given to a public call: it is refused by an error of the package, or it works.
+"""A public call works with any argument, or raises an error of the package.
 
 The calls of `kinematics` and of samplers are those of `fuzz/fuzz_api.py`, see test_fuzzed_calls.py.
 """
@@ -166,7 +166,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 def test_nonsense_is_refused_by_an_error_of_the_package(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the text is a good name of a checkpoint's file
+    monkeypatch.chdir(tmp_path)  # a text among the values is a valid name of a checkpoint
     call, good = CALLS[name]
     others: list[str] = []
     for argument in good:

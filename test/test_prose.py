@@ -1,4 +1,4 @@
-"""The check of our own prose: each rule finds its example and leaves plain English alone."""
+"""Each rule of the prose check finds its example and accepts plain English."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""What a new user meets first: the programs lead to functions, and `make setup` names what is missing."""
+"""Installed programs call existing functions, imports are fast, and `make setup` names what is missing."""
 
 import ast
 import importlib.metadata
@@ -54,7 +54,7 @@ def test_ament_finds_the_launch_files(monkeypatch):
 
 
 def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(tmp_path):
-    """As `colcon test` does. The tree has no compiled modules there."""
+    """`colcon test` runs pytest in another folder, and then the source tree has no compiled modules."""
     package = tmp_path / "eim_ros"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('this is the installed one')", encoding="utf-8")
@@ -66,7 +66,7 @@ def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(t
 
 
 def stub_python(folder: Path, *, fails_on: str) -> Path:
-    """An interpreter like ours which fails on commands that contain a text."""
+    """Write an interpreter that works like ours, but fails on commands that contain a text."""
     path = folder / "python-stub"
     path.write_text(
         "#!/bin/sh\n"

@@ -19,8 +19,8 @@ for package in ("mkdocs", "material", "mathjax"):
 
 PYTHON = pytest.importorskip("scripts.docs_reference").PYTHON
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH = 860  # [pixel] least width of the text on a screen of 1400 pixels
-LOADED = re.compile(  # what a browser loads by itself
+WIDTH = 860  # minimum width of the text on a screen of 1400 pixels
+LOADED = re.compile(  # what a browser loads automatically
     r"""<(?:script|img|iframe|source)\b[^>]*?\bsrc=["']?([^"'\s>]+)|<link\b[^>]*?\bhref=["']?([^"'\s>]+)"""
     r"""|@import\s+(?:url\()?["']?([^"');\s]+)|\burl\(["']?([^"')]+)"""
 )
@@ -98,7 +98,7 @@ def test_each_public_name_has_an_entry_with_text(site, index):
 
 
 def _text_of(page, name):
-    """Return the text of an entry, without that of the entries within it."""
+    """Return the text of an entry, without the text of nested entries."""
     contents = page.partition(f'id="{name}" class="doc doc-heading"')[2].partition('<div class="doc doc-contents')[2]
     own = re.split(r'<div class="doc doc-object|<h\d id=', contents.partition(">")[2])[0]
     return re.sub(r"<[^>]*>|\s", "", own)

@@ -1,7 +1,7 @@
 """Each part that could become a separate package works with the packages below it, and without all others.
 
 The import contracts in `pyproject.toml` check who imports whom. Here a part is copied into an empty folder, together
-with what it may know, and everything there is imported.
+with the packages that it may import, and every module in the folder is imported.
 """
 
 import shutil
@@ -13,7 +13,7 @@ import pytest
 
 import eim_ros
 
-MAY_KNOW = {  # the contracts are the same
+MAY_KNOW = {  # as in the import contracts
     "core": (),
     "solver": ("core",),
     "kinematics": ("solver", "core"),
@@ -26,8 +26,8 @@ MAY_KNOW = {  # the contracts are the same
     "bags": ("kinematics", "core"),
     "view": ("kinematics", "ik", "motion"),
 }
-TABLES = ("eim_ros/__init__.py", "eim_ros/learning/__init__.py")  # name everything, and import it on first use
-# prints the imports of all modules in the folder, also inside of functions, that are not in the folder
+TABLES = ("eim_ros/__init__.py", "eim_ros/learning/__init__.py")  # list public names, and import them on first use
+# prints imports that lead out of the folder, including imports inside of functions
 CHILD = """
 import ast, importlib, importlib.util, sys
 from pathlib import Path
@@ -54,7 +54,7 @@ def needed(part: str) -> set[str]:
 
 
 def foreign_imports(part: str, folder: Path) -> str:
-    """Copy a part with what it may know, import it, and return the imports that led out of the folder."""
+    """Copy a part and the packages that it may import, and return the imports that lead out of the folder."""
     source, target = Path(eim_ros.__file__).parent, folder / "eim_ros"
     parts = needed(part)
     others = {source / other for other in MAY_KNOW if other not in parts}

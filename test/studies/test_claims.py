@@ -36,7 +36,7 @@ def claims(module) -> tuple[Claim, ...]:
 
 
 def rows_of(cells, figures) -> ResultTable:
-    """Return rows of cells, each with the figures of its method."""
+    """Return a table with one row per cell, which contains the figures of its method."""
     return table({**cell, **figures[cell["method"]]} for cell in cells)
 
 

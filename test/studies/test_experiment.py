@@ -22,7 +22,7 @@ SMALL = {
     "projections": "n_samples=200 n_iterations=3 n_sweeps=3",
     "robustness": "n_starts=2 ours.n_iterations=2 em_iterations=5 n_samples=200",
     "traffic": "n_components=2 n_samples=200 n_test=50 n_iterations=1 em_iterations=2 hidden_layers=4",
-}  # settings
+}  # settings that make each experiment short
 
 
 def test_every_experiment_is_tried():
@@ -46,7 +46,7 @@ def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(n
             assert file.read(4) == b"\x89PNG"
     assert f"{len(table.rows)}/{len(table.rows)}" in first.err
     assert main([*command, "--quiet"]) == 0
-    assert capsys.readouterr() == (first.out, "")  # figures are drawn from the table, so nothing is random
+    assert capsys.readouterr() == (first.out, "")  # reads the table, so the figures are equal
 
 
 def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_table(tmp_path, capsys):

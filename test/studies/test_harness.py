@@ -1,4 +1,4 @@
-"""A run completes its table, whatever happened before, and wherever its rows are computed. Pairs of rows count once."""
+"""A run completes its table after any interruption, wherever its rows are computed. Each pair of rows counts once."""
 
 import os
 import random

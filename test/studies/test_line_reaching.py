@@ -59,7 +59,7 @@ def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
         tip = result.data.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
         distance = result.data.task.distance(tip)
-        # four standard errors of both means, which are over 1000 and 20000 samples
+        # four standard errors of the difference between means over 1000 and 20000 samples
         assert float(distance.mean()) == pytest.approx(fit.distance, abs=4.2 * float(distance.std()) / 1000**0.5)
         assert float((distance <= 0.1).double().mean()) == pytest.approx(fit.near, abs=4.2 * 0.5 / 1000**0.5)
 
@@ -80,7 +80,7 @@ def test_coverage_is_the_overlap_of_histograms():
 
 
 def test_rows_are_equal_in_any_order_and_process(tmp_path, monkeypatch):
-    """On one machine, all digits are equal: in reverse order, in two other processes, and with OMP_NUM_THREADS set."""
+    """On one machine, all digits agree in reverse order, in two other processes, and with OMP_NUM_THREADS set."""
     pytest.importorskip("joblib")
     few = dataclasses.replace(
         SMALL,

@@ -1,4 +1,4 @@
-"""The learners find the closed-form facts about I- and M-projections."""
+"""The learners reproduce closed-form results for I- and M-projections."""
 
 import math
 
@@ -29,12 +29,12 @@ def of(found: Projections, case: str) -> list[Fact]:
 @pytest.mark.parametrize(
     ("case", "rel", "absolute"),
     [
-        # 2000 samples rarely reach the other mode, which shifts the mean
+        # the other mode shifts the exact mean, but 2000 samples rarely reach it
         ("two modes, I-projection, right", 0.0, 1e-3),
         ("two modes, I-projection, left", 0.0, 1e-3),
         ("two modes, M-projection", 0.0, 1e-6),
         ("weights .3 and .7", 0.0, 1e-5),
-        # nearly exact, since phi is quadratic; the grid ends at six deviations
+        # nearly exact, because the log density ratio is quadratic; the grid ends at six deviations
         ("isotropic, variances 1, 4, ", 1e-6, 0.0),
         ("isotropic, variances 1, 100, ", 1e-6, 0.0),
         ("isotropic, variances 1, 4, 25, ", 1e-6, 0.0),
@@ -65,7 +65,7 @@ def test_local_minimum_between_two_modes_is_a_fixed_point(found):
     assert mean.found == pytest.approx(0.0, abs=0.3)
     assert deviation.found == pytest.approx(2.579705, abs=0.06)
     assert kl.found == pytest.approx(2.240527, abs=5e-3)
-    assert kl.found > kl.exact  # a minimum
+    assert kl.found > kl.exact  # the exact result is a minimum
 
 
 def test_starts_fall_into_the_local_minimum_or_escape(found):

@@ -174,7 +174,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
 
 @quick
 def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch):
-    """Its words; figures depend on fonts. `make report` writes it."""
+    """Only the text is compared, because figures depend on fonts. `make report` updates the report."""
     (tmp_path / TABLES).parent.mkdir(parents=True)
     (tmp_path / TABLES).symlink_to(ROOT / TABLES)
     monkeypatch.chdir(tmp_path)

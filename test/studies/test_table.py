@@ -36,7 +36,7 @@ def test_rows_are_found_by_their_values():
 def test_standard_error_is_that_of_the_mean():
     mean, error = mean_and_error([{"kl": 1.0}, {"kl": 3.0}, {"other": 5.0}], "kl")
     assert mean == 2.0
-    assert error == pytest.approx(1.0)  # the standard deviation is sqrt(2), divided by sqrt(2)
+    assert error == pytest.approx(1.0)  # deviation sqrt(2) divided by the square root of two values
     assert math.isnan(mean_and_error([{"kl": 1.0}], "kl")[1])
 
 

@@ -39,7 +39,7 @@ class Nothing:
 
 
 def lines_of_the_demonstrator(n: int) -> np.ndarray:
-    """Return the poses (n, N_POINTS, 4, 4) of the first lines with seed 0, which do not depend on what is found."""
+    """Return the poses (n, N_POINTS, 4, 4) of the first lines with seed 0, which are the same on all machines."""
     rng, lines = np.random.default_rng(0), []
     for _ in range(n):
         lines.append(line_of_poses(rng))
@@ -49,12 +49,12 @@ def lines_of_the_demonstrator(n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("source", ["included", "made here"])
 def test_demonstrator_follows_its_lines_beside_the_post(source: str) -> None:
-    """Processors round differently, so the solver may draw another configuration. Its poses are the same."""
+    """Only poses are compared, because the solver may draw other configurations on other processors."""
     made = list(demonstrations(1, seed=0)) if source == "made here" else all_data().sample.reshape(-1, N_POINTS, 7)[:20]
     lines, before = lines_of_the_demonstrator(200 if source == "included" else 10), -1
     for motion in made:
         away = np.abs(ROBOT.fk(motion) - lines).max(axis=(1, 2, 3))
-        assert away.min() < 1e-5  # tolerances of 1e-6 m and rad, and the digits of the bag
+        assert away.min() < 1e-5  # tolerances of 1e-6 m and rad, and rounding in the file
         assert int(away.argmin()) > before  # lines that the arm cannot follow are missing
         before = int(away.argmin())
         assert np.abs(np.diff(motion, axis=0)).max() <= 0.2
@@ -78,7 +78,7 @@ def test_included_model_prefers_one_way() -> None:
 @pytest.mark.parametrize("source", ["included", "fitted"])
 def test_samples_of_eim_collide_at_most_a_quarter_as_often_as_those_of_em(source: str) -> None:
     training, held_out = data_sets()
-    # only a quarter, to save time
+    # a quarter of the data saves time
     training = DataSet(training.context[::4], training.sample[::4], training.description)
     eim = IKModel.load("panda_table") if source == "included" else fitted("EIM", 1, 0, training)
     of_em, of_eim = (judged(model, held_out, training.sample) for model in (fitted("EM", 1, 0, training), eim))

@@ -66,7 +66,7 @@ def test_vehicles_stay_on_their_lanes_and_off_the_median(tracks):
 def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
     waited, passed = 0, 0
     for track in tracks:
-        if abs(track.positions[0, 1]) < 60.0:  # a vehicle of the street
+        if abs(track.positions[0, 1]) < 60.0:  # a vehicle on the street, not on the boulevard
             continue
         ahead = -np.sign(track.positions[0, 1]) * track.positions[:, 1] + CROSSING["boulevard"]
         crossing = int(np.argmax(ahead > 1.0))
@@ -74,7 +74,7 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
             continue
         passed += 1
         within = (track.times[crossing] - 1.0) % CYCLE
-        assert within < GREEN["boulevard"] + 3.0  # vehicles that cannot stop any more continue
+        assert within < GREEN["boulevard"] + 3.0  # vehicles that can no longer stop drive on
         waited += bool(
             (np.abs(np.diff(track.positions[:, 1])) < 0.05).any() and track.times[crossing] > track.times[0] + 20.0
         )
@@ -85,7 +85,7 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
 def test_eim_puts_far_fewer_positions_off_the_road_than_em():
     """Run a small version of thesis 6.5 on the synthetic intersection.
 
-    Single seeds vary between a third and nine tenths of EM's share, so the mean of three counts, which is about half.
+    EIM's share is between a third and nine tenths of EM's for single seeds. Their mean over three seeds is about half.
     """
     cells = {cell["method"]: cell for cell in EXPERIMENT.cells(SMALL)}
     of_eim, of_em = ([EXPERIMENT.measure(SMALL, cells[name], s).figures for s in range(3)] for name in ("EIM", "EM"))

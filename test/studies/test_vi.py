@@ -53,7 +53,7 @@ def test_modes_and_goals_are_counted(experiments: Command, tmp_path: Path) -> No
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
     assert reached.json["elbo"] > -20.0
-    assert reached.json["evaluations"] <= 1000  # including the evaluations of the start
+    assert reached.json["evaluations"] <= 1000  # this includes the evaluations of the start
 
 
 def test_humanoid_comes_from_its_file_and_postures_are_drawn(experiments: Command, tmp_path: Path) -> None:

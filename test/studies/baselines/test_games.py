@@ -1,4 +1,4 @@
-"""Table 2.1 is consistent, and each game's losses have the predicted minima, on densities where each v is free."""
+"""Table 2.1 is consistent, and each game's losses have the predicted minima if v is free in each of five states."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 
 from experiments.baselines import DIVERGENCES, b_gan, f_gan, gan, wgan, wgan_gp
 
-P = torch.tensor([1, 1, 2, 4, 8])  # counts of 16 samples in five states
+P = torch.tensor([1, 1, 2, 4, 8])  # number of samples in each state
 Q = torch.tensor([4, 4, 4, 2, 2])
 LOG_RATIO = (P / Q).double().log()
 PAIRS = list(itertools.product(DIVERGENCES, DIVERGENCES))

@@ -35,7 +35,7 @@ def small_network(n_data: int = 23) -> NeuralRegression:
 
 
 def plane_mixture(degrees_of_freedom: float) -> EllipticalMixture:
-    """Three components in the plane, of different weights and shapes."""
+    """Return a mixture in the plane with three components of different weights and shapes."""
     made = random_student_mixture(2, seeded(3), 3, degrees_of_freedom)
     weights = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     return EllipticalMixture(weights, 0.1 * made.means, made.scale_trils, made.start, degrees_of_freedom)

@@ -1,4 +1,4 @@
-"""Humanoid: each cost agrees with a plain computation, and limits are soft."""
+"""Each cost of the humanoid agrees with a plain computation, and limits are soft."""
 
 import numpy as np
 import pytest

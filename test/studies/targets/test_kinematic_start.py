@@ -1,4 +1,4 @@
-"""Starts from kinematics: exact for linear tasks, near the optimum for the planar robot, at the pose for any arm."""
+"""Starts are exact for linear tasks, near the optimum for the planar robot, and at the pose for any arm."""
 
 import math
 from dataclasses import dataclass, replace

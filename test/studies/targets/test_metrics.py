@@ -42,7 +42,7 @@ def test_bounds_differ_from_log_z_by_the_divergences():
 
 
 def test_importance_weights_estimate_log_z_with_their_error():
-    """The variance of the weight is e^(shift^2) - 1."""
+    """The variance of an importance weight is e^(shift^2) - 1."""
     estimate = importance_log_normaliser(log_ratio(normals(N) + 0.8, 0.8))
     assert estimate.value == pytest.approx(LOG_Z, abs=5.0 * estimate.standard_error)
     assert estimate.standard_error == pytest.approx(math.sqrt((math.exp(0.64) - 1.0) / N), rel=0.05)
@@ -50,10 +50,10 @@ def test_importance_weights_estimate_log_z_with_their_error():
 
 @pytest.mark.parametrize("n_of_target", [N, N // 10])
 def test_bridge_estimates_log_z_where_model_and_target_hardly_overlap(n_of_target):
-    """At a shift of 3, the weights of the importance estimate have the variance e^9 - 1."""
+    """At a shift of 3, importance weights would have the variance e^9 - 1, so only the bridge estimate is useful."""
     (noise, other), shift = normals(2 * N).split(N), 3.0
     estimate = bridge_log_normaliser(log_ratio(noise + shift, shift), log_ratio(other[:n_of_target], shift))
-    # five standard deviations, measured over twelve seeds with N / 10
+    # five standard deviations of the estimate, measured over twelve seeds with N / 10
     assert estimate == pytest.approx(LOG_Z, abs=0.06)
 
 
@@ -80,7 +80,7 @@ def test_samples_outside_of_the_support_make_the_elbo_minus_infinity_and_leave_t
 
 
 def test_missing_mode_shows_in_the_forward_size_alone():
-    """The model has one of two distant modes. Its samples have one log ratio, and the target's have two."""
+    """The model covers one of two distant modes. Its samples have one log ratio, and those of the target have two."""
     reverse = torch.full((100,), -math.log(2.0))
     forward = torch.cat([reverse[:50], torch.full((50,), 100.0)])
     assert reverse_effective_sample_size(reverse) == pytest.approx(1.0)

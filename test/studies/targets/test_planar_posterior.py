@@ -1,4 +1,4 @@
-"""Planar robot: it follows the published definition, and agrees with the package's planar arm."""
+"""The planar robot follows the published definition, and agrees with the package's planar arm."""
 
 import math
 

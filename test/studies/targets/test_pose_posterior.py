@@ -1,4 +1,4 @@
-"""Posterior of a robot's joints given a pose: its parts and limits, and its gradient against finite differences."""
+"""The log posterior of joints given a pose is the sum of its terms, has limits, and has the right gradient."""
 
 import math
 

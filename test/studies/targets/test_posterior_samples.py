@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo has the moments of quadrature, and refuses a target without a maximum."""
+"""Hamiltonian Monte Carlo reproduces the moments of quadrature, and refuses a target without a maximum."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_moments_are_those_of_quadrature():
     found = posterior_samples(target, 10_000, seeded(0))
     assert found.samples.shape == (10_000, 2)
     assert found.acceptance > 0.8
-    # the standard error of 10000 samples is 0.01 deviations, and states of one chain are slightly correlated
+    # 10000 independent samples have a standard error of 0.01 deviations; states of one chain are slightly correlated
     torch.testing.assert_close((found.samples.mean(0) - mean) / deviation, torch.zeros(2).double(), rtol=0.0, atol=0.05)
     torch.testing.assert_close(found.samples.std(0) / deviation, torch.ones(2).double(), rtol=0.0, atol=0.05)
 

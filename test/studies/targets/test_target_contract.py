@@ -1,4 +1,4 @@
-"""Contract of all targets: shapes, double precision, gradients as by automatic differentiation, a suitable start."""
+"""All targets have correct shapes, double precision, gradients that agree with autograd, and a suitable start."""
 
 import pytest
 import torch
