@@ -1,4 +1,4 @@
-"""Reference for `Robot.branches`: labels from the joint frames of pinocchio, defined by drawings of five arms.
+"""Reference for `Robot.branches`: labels that are computed from pinocchio's joint frames and drawings of arms.
 
 The judge knows the shape of each arm. It computes positions in the vertical plane of the arm, and the direction of the
 hand in the frame of the link before the wrist.
@@ -25,7 +25,8 @@ class Drawing:
     ----------
     urdf : str
     shoulder : str
-        "offset": the plane of the arm is offset from axis 1. "before": axis 2 is in front of axis 1. "on": it is on it.
+        "offset": the plane of the arm is offset from axis 1. "before": axis 2 is in front of axis 1. "on": the axes
+        meet.
     joints : (int, int, int, int)
         Joints at shoulder, elbow and wrist, and at the end of the line from the shoulder; counted from 1.
     hand : (3,)
@@ -52,7 +53,7 @@ ARMS = {
 
 
 def labels_of(arm: Drawing, q: np.ndarray) -> list[tuple[str, str, str]]:
-    """Labels of shoulder, elbow and wrist of configurations (n, dof)."""
+    """Return labels of shoulder, elbow and wrist for configurations (n, dof)."""
     model = pin.buildModelFromXML(arm.urdf)
     data, found = model.createData(), []
     for row in q:
@@ -72,7 +73,7 @@ def labels_of(arm: Drawing, q: np.ndarray) -> list[tuple[str, str, str]]:
 
 
 def _side(arm: Drawing, frames: list[pin.SE3], shoulder: np.ndarray, goal: np.ndarray) -> str:
-    """Side of the shoulder, seen from above."""
+    """Return the side of the shoulder, seen from above."""
     x, y = (goal - frames[1].translation)[:2]
     if arm.shoulder == "offset":  # the clockwise angle from the way to the wrist to the normal of the arm's plane
         normal = _normal(frames)[:2]
@@ -84,13 +85,13 @@ def _side(arm: Drawing, frames: list[pin.SE3], shoulder: np.ndarray, goal: np.nd
 
 
 def _normal(frames: list[pin.SE3]) -> np.ndarray:
-    """Normal of the arm's plane: the horizontal axis of joint 2, along y or z of its frame."""
+    """Return the normal of the arm's plane: the horizontal axis of joint 2, which is y or z of its frame."""
     axes = frames[2].rotation.T @ frames[1].rotation[:, 2]
     return frames[2].rotation[:, 2 if abs(axes[2]) < 1e-9 else 1]
 
 
 def _height_in_plane(frames: list[pin.SE3], *points: np.ndarray) -> str:
-    """Whether the elbow is above the line from shoulder to wrist in the vertical plane of the arm."""
+    """Return "up" if the elbow is above the line from shoulder to wrist in the vertical plane of the arm."""
     normal = _normal(frames)
     along = np.array([normal[1], -normal[0]])
     (r0, z0), (r1, z1), (r2, z2) = ((along @ point[:2], point[2]) for point in points)
@@ -99,7 +100,7 @@ def _height_in_plane(frames: list[pin.SE3], *points: np.ndarray) -> str:
 
 
 def _height(shoulder: np.ndarray, elbow: np.ndarray, wrist: np.ndarray) -> str:
-    """Whether the elbow is less than a quarter turn about the line from its highest place."""
+    """Return "up" if the elbow is less than a quarter turn from its highest place about the line to the wrist."""
     line = (wrist - shoulder) / np.linalg.norm(wrist - shoulder)
     highest = np.array([0.0, 0.0, 1.0]) - line[2] * line
     side, out = np.cross(line, highest), elbow - shoulder

@@ -29,7 +29,7 @@ def with_limits(urdf: str, share: float) -> str:
 
 
 def mounted(urdf: str, link: str, xyz: str, rpy: str) -> str:
-    """With a link `room`, in which a link of the arm, its root, stands."""
+    """Return the URDF with a new root link `room`, to which the root `link` of the arm is fixed."""
     stand = (
         f'<link name="room"/><joint name="stand" type="fixed"><parent link="room"/><child link="{link}"/>'
         f'<origin xyz="{xyz}" rpy="{rpy}"/></joint></robot>'

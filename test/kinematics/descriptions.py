@@ -61,7 +61,7 @@ FOLLOWERS = chain_urdf(
 
 
 def random_urdf(seed: int, n_joints: int) -> str:
-    """A tree whose links l0 ... ln form a chain of random joints, with side branches and meshes that do not exist."""
+    """Return a tree whose links l0 ... ln form a chain of random joints, with side branches and nonexistent meshes."""
     rng = np.random.default_rng(seed)
     links = [f'<link name="l{i}">{FURNITURE}</link>' for i in range(n_joints + 1)]
     joints = []

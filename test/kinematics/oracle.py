@@ -14,7 +14,7 @@ class Oracle:
     """Poses and Jacobians of `robot` computed by pinocchio, with all joints outside the chain at rest."""
 
     def __init__(self, urdf: str, robot: Robot) -> None:
-        self.model = pin.buildModelFromXML(urdf, True)  # True: followers follow
+        self.model = pin.buildModelFromXML(urdf, True)  # True: mimic joints follow their leaders
         self.data = self.model.createData()
         self.base, self.tip = (
             self.model.getFrameId(link, pin.FrameType.BODY) for link in (robot.base_link, robot.tip_link)
@@ -22,22 +22,22 @@ class Oracle:
         self.joints = [self.model.joints[self.model.getJointId(name)] for name in robot.joint_names]
 
     def configuration(self, q: np.ndarray) -> np.ndarray:
-        """Pinocchio's configuration: a continuous joint is a point on a circle."""
+        """Return pinocchio's configuration, in which a continuous joint is a point on a circle."""
         full = pin.neutral(self.model)
         for joint, value in zip(self.joints, q, strict=True):
             full[joint.idx_q : joint.idx_q + joint.nq] = [value] if joint.nq == 1 else [np.cos(value), np.sin(value)]
         return full
 
     def forward(self, q: np.ndarray) -> np.ndarray:
-        """Pose (4, 4) of the tip in the base frame."""
+        """Return the pose (4, 4) of the tip in the base frame."""
         return self._pose(q, self.tip)
 
     def link_pose(self, q: np.ndarray, link: str) -> np.ndarray:
-        """Pose (4, 4) of any link in the base frame."""
+        """Return the pose (4, 4) of any link in the base frame."""
         return self._pose(q, self.model.getFrameId(link, pin.FrameType.BODY))
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
-        """Jacobian (6, dof), linear rows then angular, in the base frame."""
+        """Return the Jacobian (6, dof) in the base frame; linear rows come before angular ones."""
         full = pin.computeFrameJacobian(self.model, self.data, self.configuration(q), self.tip, pin.LOCAL_WORLD_ALIGNED)
         pin.updateFramePlacements(self.model, self.data)
         to_base = self.data.oMf[self.base].rotation.T
@@ -45,7 +45,7 @@ class Oracle:
         return np.concatenate([to_base @ columns[:3], to_base @ columns[3:]])
 
     def errors(self, q: np.ndarray, pose: np.ndarray) -> tuple[float, float]:
-        """Position error [m] and angle [rad] of a configuration against a pose."""
+        """Return the position error [m] and the angle [rad] between a pose and that of a configuration."""
         reached = self.forward(q)
         angle = np.linalg.norm(pin.log3(reached[:3, :3].T @ pose[:3, :3]))
         return float(np.linalg.norm(reached[:3, 3] - pose[:3, 3])), float(angle)

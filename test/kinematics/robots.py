@@ -1,4 +1,4 @@
-"""Every robot the kinematics tests run on, with its oracle: the shipped ones and those of `descriptions.py`."""
+"""Every robot of the kinematics tests, with its oracle: the included robots and those of `descriptions.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same seeds refined one by one and side by side."""
+"""Refine the same seeds one by one and side by side, and compare the results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def joined(parts: list[Refinement]) -> Refinement:
 def one_by_one_and_side_by_side(
     robot: Robot, seeds: np.ndarray, pose: np.ndarray, at_once: int | None = None, **asked: Any
 ) -> tuple[Refinement, Refinement]:
-    """Refinements of seeds (n, dof), n >= 1: each by itself, and `at_once` of them, by default all."""
+    """Refine seeds (n, dof), n >= 1, one by one, and again in groups of `at_once`, by default all together."""
     size = at_once or len(seeds)
     together = [refine(robot, seeds[i : i + size], pose, **asked) for i in range(0, len(seeds), size)]
     return joined([refine(robot, row, pose, **asked) for row in seeds]), joined(together)
 
 
 def assert_alike(plain: Refinement, side: Refinement) -> None:
-    """Rounding differs, so a seed near a watershed may converge to another solution; 1 in 50 seeds may."""
+    """Check that at most 1 in 50 seeds differs: near a watershed, rounding may lead to another solution."""
     close = np.isclose(plain.positions, side.positions, rtol=0.0, atol=1e-6).all(axis=1)
     close &= (plain.converged == side.converged) & (plain.iterations == side.iterations)
     for name in ("position_error", "orientation_error"):

@@ -56,12 +56,12 @@ def urdf_of_joints(
 
 
 def urdf_of(axes: FloatArray, points: FloatArray, tip: FloatArray, limit: float = math.pi) -> str:
-    """An arm that turns about axes (6, 3) through points (6, 3), with its tip at (3,): all frames parallel at zero."""
+    """Return an arm that turns about axes (6, 3) through points (6, 3), with parallel frames at zero and a tip (3,)."""
     return urdf_of_joints("RRRRRR", axes, points, tip, limit=limit)
 
 
 def random_arm(kind: str, seed: int, limit: float = math.pi) -> str:
-    """URDF of a random arm of one of KINDS, nothing else special about it."""
+    """Return the URDF of a random arm of one of KINDS, which has no other special geometry."""
     rng = np.random.default_rng((seed, KINDS.index(kind)))
     axes = rng.standard_normal((6, 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -80,7 +80,7 @@ def random_arm(kind: str, seed: int, limit: float = math.pi) -> str:
 def _serial(
     directions: str, steps: list[tuple[float, float, float]], tip: tuple[float, float, float], limit: float = math.pi
 ) -> str:
-    """Of axes named by letters (upper case: the other way round), each a step beyond the one before [m]."""
+    """Return an arm with axes named by letters (upper case: reversed), each a step [m] beyond the previous one."""
     unit = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
     axes = np.array([unit[letter.lower()] for letter in directions], dtype=np.float64)
     axes *= np.array([-1.0 if letter.isupper() else 1.0 for letter in directions])[:, None]
@@ -89,7 +89,7 @@ def _serial(
 
 
 def _universal_robot(d1: float, a2: float, a3: float, d4: float, d5: float, d6: float, limit: float = math.pi) -> str:
-    """Lengths as in the maker's tables of Denavit-Hartenberg parameters [m]."""
+    """Return an arm with lengths [m] as in the maker's tables of Denavit-Hartenberg parameters."""
     steps = [(0, 0, 0), (0, 0, d1), (-a2, 0, 0), (-a3, 0, 0), (0, -d4, 0), (0, 0, -d5)]
     return _serial("zYYYZY", steps, (0, -d6, 0), limit)
 

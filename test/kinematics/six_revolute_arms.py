@@ -63,7 +63,7 @@ def _arm_of_craig(rows: list[tuple[float, float, float]]) -> str:
 
 
 def _gen3_lite() -> str:
-    """Return the URDF of a Gen3 lite: the z axis of each frame, from its published origins."""
+    """Return the URDF of a Gen3 lite, whose axes are the z axes of its published frames."""
     origins = [
         ((0.0, 0.0, 0.12825), (0.0, 0.0)),
         ((0.0, -0.03, 0.115), (QUARTER, 0.0)),
@@ -98,7 +98,7 @@ def calibrated(urdf: str, size: float, seed: int = 0) -> str:
 
 
 def random_axes(seed: int) -> str:
-    """Return an arm of six random axes, with nothing special about it."""
+    """Return an arm with six random axes and no special geometry."""
     rng = np.random.default_rng((seed, 6))
     axes = rng.standard_normal((6, 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)

@@ -22,7 +22,7 @@ def box_mesh(size: tuple[float, float, float], n_splits: int = 0) -> tuple[np.nd
 
 
 def sphere_mesh(radius: float, n_splits: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same for a ball: a split octahedron, whose vertices are moved to the sphere."""
+    """Return vertices and faces of a ball: a split octahedron whose vertices are moved to the sphere."""
     corners = np.concatenate([np.eye(3), -np.eye(3)])
     faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
     vertices, faces = split(corners, faces, n_splits)
@@ -42,7 +42,7 @@ def split(vertices: np.ndarray, faces: np.ndarray, n: int) -> tuple[np.ndarray, 
 
 
 def box_distance(points: np.ndarray, size: tuple[float, float, float]) -> np.ndarray:
-    """Of points (n, 3) to a box about the origin; 0 inside [m]."""
+    """Return the distances [m] of points (n, 3) from a box about the origin, which are 0 inside of it."""
     return np.linalg.norm(np.maximum(np.abs(points) - 0.5 * np.asarray(size), 0.0), axis=1)
 
 
@@ -56,7 +56,7 @@ def random_poses(n: int, reach: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def write_stl(path: Path, vertices: np.ndarray, faces: np.ndarray) -> Path:
-    """As a binary STL."""
+    """Write a mesh as a binary STL."""
     records = np.zeros(len(faces), dtype=[("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("rest", "<u2")])
     records["corners"] = vertices[faces]
     path.write_bytes(b"\0" * 80 + np.uint32(len(faces)).tobytes() + records.tobytes())

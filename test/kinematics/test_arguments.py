@@ -1,4 +1,4 @@
-"""Whatever the arguments of a method of `Robot` are, it raises an `EimError` or answers correctly. It never crashes."""
+"""For any arguments, a method of `Robot` raises an `EimError` or answers correctly. It never crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-# methods whose argument is a pose, or configurations (n, 7), which are replaced by anything
+# the tests replace the argument of these methods, configurations (n, 7) or a pose, by anything
 OF_CONFIGURATIONS: dict[str, Call] = {
     "forward": PANDA.fk,
     "jacobian": PANDA.jacobian,
@@ -110,7 +110,7 @@ def test_what_is_measured_is_not_valid_where_it_is_not_finite_and_other_rows_are
     assert np.array_equal(valid, others)
     assert not PANDA.within_limits(rows)[7]
     for method in (PANDA.fk, PANDA.jacobian, PANDA.skeleton):
-        np.testing.assert_allclose(method(rows)[others], method(ROWS)[others], rtol=0, atol=1e-15)  # of rounding
+        np.testing.assert_allclose(method(rows)[others], method(ROWS)[others], rtol=0, atol=1e-15)  # for rounding
         assert np.isnan(method(rows)[7]).any()
 
 
@@ -187,7 +187,7 @@ def test_tolerances_that_cannot_be_asked_are_refused(name: str, asked: dict[str,
     assert_refused(name, asked)
 
 
-@pytest.mark.parametrize("name", sorted(OF_A_POSE.keys() - {"pose_errors"}))  # it has no other options
+@pytest.mark.parametrize("name", sorted(OF_A_POSE.keys() - {"pose_errors"}))  # pose_errors has no options
 @pytest.mark.parametrize("asked", NO_OPTIONS, ids=str)
 def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> None:
     assert_refused(name, asked)
@@ -197,7 +197,7 @@ def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> No
 @pytest.mark.parametrize("name", ["max_iterations", "patience", "n", "n configurations"])
 def test_counts_out_of_their_bounds_are_refused(name: str, count: Any) -> None:
     if name == "n configurations" and count is None:
-        return  # one configuration
+        return  # None is valid, and means one configuration
     with pytest.raises(RobotError, match="must be") as caught:
         if name == "n":
             spread(PANDA, ROWS, POSE, count, rng())

@@ -26,7 +26,7 @@ def test_the_last_body_carries_the_tip(name):
 
 
 def test_shapes_of_a_link_move_with_its_body():
-    """A ball on the last link stays where it is seen from the tip."""
+    """A ball on the last link does not move relative to the tip."""
     robot = Robot("panda")
     shapes = body_shapes(robot, link_shapes(robot.urdf))
     assert any(isinstance(placed.shape, Capsule) for placed in shapes)

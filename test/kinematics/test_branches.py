@@ -37,7 +37,7 @@ def reversed_at(urdf: str, joint: int) -> str:
 
 
 def zeroed_at(urdf: str, joint: int, zero: float) -> str:
-    """Return the same arm, in which the zero of a joint is at another value [rad]."""
+    """Return the same arm with the zero of a joint moved to another value [rad]."""
 
     def turned(found: re.Match[str]) -> str:
         rpy = " ".join(str(zero * float(word)) for word in found[3].split())

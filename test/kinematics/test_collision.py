@@ -24,7 +24,7 @@ def shape(geometry: str, xyz: str = "0 0 0", rpy: str = "0 0 0") -> str:
 
 
 def robot_of(links: dict[str, str], *joints: str, base: str | None = None, tip: str | None = None) -> Robot:
-    """A robot whose links have these collision elements."""
+    """Return a robot whose links have these collision elements."""
     parts = [f'<link name="{name}">{content}</link>' for name, content in links.items()]
     return Robot(f'<robot name="made">{"".join(parts)}{"".join(joints)}</robot>', tip, base=base)
 
@@ -33,14 +33,14 @@ BALL = shape('<sphere radius="0.1"/>')
 
 
 def slider(**links: str) -> Robot:
-    """A ball that slides along x, after a link without shape that turns about z."""
+    """Return a robot with a ball that slides along x, on a link without shape that turns about z."""
     return robot_of({"a": "", "b": "", "c": BALL, **links}, joint("turn", "revolute", "a", "b", TURN),
                     joint("slide", "prismatic", "b", "c", SLIDE), base="a", tip="c")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
-    """There a capsule stays a cylinder and two spheres, and the chain is pinocchio's."""
+    """Pinocchio reads a capsule as a cylinder and two spheres, and computes the kinematics of the chain itself."""
     robot, path = Robot(name), str(share_path(f"urdf/{name}.urdf"))
     model = pinocchio.buildModelFromUrdf(path)
     shapes = pinocchio.buildGeomFromUrdf(model, path, pinocchio.GeometryType.COLLISION)
@@ -56,12 +56,12 @@ def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
     theirs = [pinocchio.computeCollisions(model, data, shapes, results, row, True) for row in rows]
     # coal's check of cylinders is sometimes wrong if shapes just touch; the check of capsules is exact, see below
     assert (ours.scene(True).colliding(rows) != theirs).sum() <= 3
-    if name != "iiwa14":  # this arm hardly reaches itself
+    if name != "iiwa14":  # this arm can hardly collide with itself
         assert 50 < sum(theirs) < 950
 
 
 def segment_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the least distance between two segments (2, 3), which is inside both or at an end of one."""
+    """Return the distance between two segments (2, 3); the nearest points are inside both, or one is an end."""
     (p, along), (o, other) = ((ends[0], ends[1] - ends[0]) for ends in (a, b))
     s, t = np.linalg.lstsq(np.column_stack([along, -other]), o - p, rcond=None)[0]
     distances = [np.linalg.norm(p + s * along - o - t * other)] if 0 <= s <= 1 and 0 <= t <= 1 else []
@@ -175,7 +175,7 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
 
 
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list to which each geometric check appends its number of configurations."""
+    """Return a list to which each geometric check appends its number of configurations."""
     numbers, check = list[int](), CollisionScene._colliding
 
     def counted(scene: CollisionScene, q: np.ndarray, *rest: object) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +190,7 @@ def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch:
     wide = re.sub('upper="3.14[0-9]*"', 'upper="6.2831853"', re.sub('lower="-3.14[0-9]*"', 'lower="-6.2831853"', UR5))
     rng, robot = np.random.default_rng(0), Robot(wide)
     assert (robot.upper > 6.0).all()
-    roots = rng.uniform(0.0, np.pi, (40, 6))  # a revolution earlier, each is within the limits too
+    roots = rng.uniform(0.0, np.pi, (40, 6))  # each value is also within the limits if a revolution is subtracted
     copies = np.concatenate([roots, roots - 2.0 * np.pi * rng.integers(0, 2, (40, 6)), roots[:1] - 2.0 * np.pi])
     copies = rng.permutation(copies)
     scene = CollisionModel(robot).scene(True, [Sphere((0.4, 0.3, 0.3), 0.2)])
@@ -232,7 +232,7 @@ def test_scenes_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("n_others", [0, 150])
 def test_allowed_pair_of_link_and_obstacle_may_collide(n_others: int) -> None:
-    """Many obstacles are not checked by pinocchio."""
+    """With many obstacles, another algorithm than pinocchio's checks the pairs."""
     robot, model = slider(), CollisionModel(slider())
     cup, post = Sphere((1.0, 0.0, 0.0), 0.2, name="cup"), Sphere((-1.0, 0.0, 0.0), 0.2, name="post")
     far = [Sphere((0.0, 0.0, 5.0 + i), 0.1) for i in range(n_others)]

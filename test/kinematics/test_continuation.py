@@ -18,7 +18,7 @@ AXES = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
 
 
 def rail_arm() -> Robot:
-    """A rail with six revolute joints on it."""
+    """Return a robot with six revolute joints on a rail."""
     joints = "".join(
         f'<joint name="joint_{i + 1}" type="revolute"><parent link="link_{i}"/><child link="link_{i + 1}"/>'
         f'<origin xyz="{0.05 * (i % 2)} 0 {0.3 if i else 0.1}"/><axis xyz="{axis}"/>'
@@ -55,7 +55,7 @@ def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "rail"])
 def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
-    """If more solutions are requested than exist at a distance of 0.05, every solution is within 0.1 of a result."""
+    """If more solutions are requested than fit at distances of 0.05, most solutions are within 0.1 of a result."""
     robot = robot_of(name)
     shares = []
     for seed in range(3):
@@ -70,7 +70,7 @@ def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
 
 
 def least_difference(known: np.ndarray, found: np.ndarray) -> float:
-    """Of the solutions found from all others, in the joint that differs most."""
+    """Return the least distance of a found solution from another one, in the joint that differs most."""
     distances = cdist(found, np.concatenate([known, found]), "chebyshev")
     distances[np.arange(len(found)), len(known) + np.arange(len(found))] = np.inf
     return float(distances.min())
@@ -116,7 +116,7 @@ def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
     jumps = np.abs(np.diff(np.sort(found[:, [0, 2, 4, 6]], axis=0)[[0, -1]], axis=0)).max()
     assert len(found) > 10
     assert np.abs(found).max() <= 3.1
-    assert jumps > 5.8  # both ends of a joint's range
+    assert jumps > 5.8  # a joint reaches both ends of its range
 
 
 def test_fixed_joint_leaves_nothing_to_walk_along() -> None:

@@ -39,7 +39,7 @@ FACES = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
 
 @pytest.fixture
 def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A clock that advances by one second whenever it is read; calling this sets it to zero."""
+    """Make a clock that advances by a second whenever it is read, and return the function that sets it to zero."""
     state = {"steps": count()}
     monkeypatch.setattr(deadlines, "clock", lambda: float(next(state["steps"])))
     return lambda: state.update(steps=count())
@@ -51,7 +51,7 @@ def panda_with(**limits: int) -> Robot:
 
 
 def some_obstacles(rng: np.random.Generator, n: int) -> list[Obstacle]:
-    """Of all kinds that have no surface of their own."""
+    """Return obstacles of all kinds except meshes."""
     obstacles: list[Obstacle] = []
     for i, place in enumerate(rng.uniform(-0.9, 0.9, (n, 3))):
         turn = rng.normal(size=4)
@@ -131,7 +131,7 @@ def test_crowd_finds_what_pinocchio_finds(
 
 
 def test_crowd_inside_of_a_hollow_link_collides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A link with a closed surface, a ball inside that does not touch it, and a ball outside but inside its hull."""
+    """A ball inside of a closed link collides without touching it, and a ball that is only inside its hull does not."""
     monkeypatch.setattr(collision, "FEW", 0)
     faces = np.concatenate([FACES, FACES + 4])
     vertices = np.concatenate([TETRAHEDRON, TETRAHEDRON + (3.0, 0.0, 0.0)])  # two parts with a gap between them
@@ -162,7 +162,7 @@ def test_pieces_of_a_cloud_collide_as_the_cloud(monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(*found) and 0 < found[0].sum() < len(q)
 
 
-@pytest.mark.parametrize("resolution", [0.4, 1e-7])  # there are more of these cubes than numbers
+@pytest.mark.parametrize("resolution", [0.4, 1e-7])  # with 1e-7, the cubes are too many for one integer
 def test_thinned_points_are_the_cubes_that_hold_some(resolution: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obstacles_module, "THINNED_AT_ONCE", 70)
     points = np.random.default_rng(2).normal(0.0, 3.0, (500, 3))
@@ -243,7 +243,7 @@ def test_scene_goes_with_its_obstacles_and_is_not_taken_for_that_of_others() -> 
     model = CollisionModel(Robot("panda"))
     rows = np.zeros((1, 7))
     for place, expected in (((0.0, 0.0, 0.5), True), ((5.0, 0.0, 0.0), False)) * 3:
-        obstacles = [Sphere(place, 0.3)]  # usually at the address of the previous one, which was deleted
+        obstacles = [Sphere(place, 0.3)]  # usually at the address of the deleted previous one
         assert model.scene(False, obstacles).colliding(rows)[0] == expected
         del obstacles
         assert not model._kept.among._scene and len(solids._made) < 1000

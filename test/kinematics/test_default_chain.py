@@ -27,7 +27,7 @@ def slide(lower: float, upper: float, mimic: str = "") -> str:
 
 
 def arm_with(*ends: str, links: tuple[str, ...]) -> str:
-    """Return three joints up to the link `wrist`, followed by other joints and links."""
+    """Return the URDF of three joints up to the link `wrist`, followed by other joints and links."""
     names = "".join(f'<link name="{name}"/>' for name in ("base", "upper", "fore", "wrist", *links))
     turns = zip(("base", "upper", "fore"), ("upper", "fore", "wrist"), strict=True)
     body = [joint(f"j{i}", "revolute", parent, child, HINGE) for i, (parent, child) in enumerate(turns)]
@@ -176,7 +176,7 @@ def test_one_warning_names_all_joints_that_cannot_move() -> None:
             for i, name in enumerate("ab")
         ),
         joint("c", "revolute", "l2", "l3", HINGE),
-        joint("d", "revolute", "l3", "l4", UP + AXIS + '<limit lower="0.3" upper="0.3"/>'),  # held on purpose
+        joint("d", "revolute", "l3", "l4", UP + AXIS + '<limit lower="0.3" upper="0.3"/>'),  # fixed on purpose
     )
     with pytest.warns(RobotWarning, match="^joints 'a', 'b' cannot move, because both limits are 0") as caught:
         Robot(text)

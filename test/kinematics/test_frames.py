@@ -19,7 +19,7 @@ def stamped(parent: str, pose: np.ndarray, stamp: int = NOW) -> StampedTransform
 
 
 def turning(rate: np.ndarray, velocity: np.ndarray, seconds: float) -> np.ndarray:
-    """Pose after a time of uniform motion."""
+    """Return the pose after a time of uniform motion."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotations_from(rate[None] * seconds)[0], velocity * seconds
     return pose
@@ -56,7 +56,7 @@ def test_uniform_motions_are_interpolated_exactly(period: float) -> None:
     for time in rng.uniform(0.0, seconds[-1], 50):
         stamp = NOW + round(time * SECOND)
         expected = turning(still, velocity, time) @ turning(rate, still, time)
-        # stamps are integer nanoseconds, in which nothing moves farther than 2e-9
+        # stamps are integer nanoseconds, during which positions change by at most 2e-9
         np.testing.assert_allclose(buffer.lookup("world", "table", stamp), expected, atol=5e-9)
 
 
@@ -75,9 +75,9 @@ def test_latest_time_is_the_latest_at_which_all_frames_in_between_are_known() ->
         buffer.put("slow", stamped("world", pose_from([step, 0, 0]), NOW + step))
         buffer.put("fast", stamped("slow", pose_from([0, 10.0 * step, 0]), NOW + 10 * step))
     buffer.put("stuck", stamped("fast", pose_from([0, 0, 1]), NOW), is_static=True)
-    # at NOW + 9, where the fast frame is 9 tenths of its first step
+    # at NOW + 9, when the fast frame has moved nine tenths of its first step
     np.testing.assert_allclose(buffer.lookup("world", "stuck")[:3, 3], [9, 9, 1], atol=1e-12)
-    # what is above the common ancestor does not count
+    # transforms above the common ancestor do not matter
     np.testing.assert_allclose(buffer.lookup("slow", "stuck")[:3, 3], [0, 90, 1], atol=1e-12)
 
 

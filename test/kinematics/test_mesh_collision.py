@@ -53,13 +53,13 @@ def test_box_as_mesh_meets_balls_where_the_formula_says(tmp_path: Path, meshes: 
 
 @pytest.mark.parametrize("convex", [False, True])
 def test_boxes_as_meshes_are_those_of_boxes(tmp_path: Path, convex: bool) -> None:
-    """The link and the obstacle are both meshes; the reference is boxes, which are checked by another algorithm."""
+    """Link and obstacle are meshes; the reference uses boxes, which another algorithm checks."""
     robot, plain = meshed(tmp_path, *box_mesh(SIZE, 1)), body('<box size="0.3 0.4 0.5"/>')
     vertices, faces = box_mesh((0.2, 0.2, 0.6), 1)
     same = 0
     for pose in random_poses(200, 0.6, np.random.default_rng(1)):
         same += collide(robot, Mesh(pose, vertices, faces, convex)) == collide(plain, Box(pose, (0.2, 0.2, 0.6)))
-    assert same == 200  # no pose of this seed is within single precision of touching
+    assert same == 200  # for this seed, rounding to single precision changes no result
 
 
 @pytest.mark.parametrize("meshes", ["exact", "hulls"])
@@ -73,7 +73,7 @@ def test_ball_as_mesh_lies_within_the_ball(tmp_path: Path, meshes: str) -> None:
 
 
 def prism(n: int, apex: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """A cylinder with n edges, radius 0.1 and length 0.4 along z, or a cone."""
+    """Return a cylinder with n edges, radius 0.1 and length 0.4 along z, or a cone."""
     angles, i = 2.0 * np.pi * np.arange(n) / n, np.arange(n)
     rim = 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     low = np.column_stack([rim, np.full(n, -0.2)])
@@ -86,7 +86,7 @@ def prism(n: int, apex: bool = False) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("convex", [False, True])
 def test_mesh_of_a_cylinder_with_many_edges_is_the_cylinder(convex: bool) -> None:
-    """A vertex of its caps can have more than the 255 neighbours that coal stores."""
+    """A vertex of its caps can have more neighbours than the 255 that coal can store."""
     ball, mesh = body('<sphere radius="0.05"/>'), Mesh(np.eye(4), *prism(1000), convex)
     for distance, height, expected in (
         (0.149, 0.1, True),
@@ -117,7 +117,7 @@ def test_what_is_inside_of_a_mesh_collides_though_nothing_touches(tmp_path: Path
 
 @pytest.mark.parametrize("plane", [0, 1, 2])
 def test_flat_obstacles_are_met(plane: int) -> None:
-    """A sheet and a wall of points in a coordinate plane, which have no volume."""
+    """The obstacles are a sheet and a wall of points in a coordinate plane, which have no volume."""
     vertices, faces = box_mesh((1.0, 1.0, 1.0), 1)
     in_plane = (vertices[faces][:, :, plane] == 0.5).all(axis=1)
     offset = 0.5 * np.eye(3)[plane]
@@ -134,7 +134,7 @@ def test_flat_obstacles_are_met(plane: int) -> None:
 
 @pytest.mark.parametrize("thickness", [0.0, 1e-9, 1e-4])
 def test_sheet_across_the_axes_is_met(thickness: float) -> None:
-    """The library cannot compute the hull of a flat set of points, and trying ended the process."""
+    """The library cannot compute the hull of flat points; an attempt would end the process."""
     corners = [[-1.0, -1.0, -1.0], [1.0, -1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.5 + thickness]]
     sheet = Mesh(np.eye(4), corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
     ball = body('<sphere radius="0.1"/>')
@@ -143,7 +143,7 @@ def test_sheet_across_the_axes_is_met(thickness: float) -> None:
 
 
 def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
-    """Parallel boxes, also deep inside each other, which coal misses unless contacts are requested."""
+    """Coal misses parallel boxes that are deep inside each other unless contacts are requested."""
     robot = body('<box size="1 1 1"/>')
     model = collision_model(robot)
     for x, y, z in itertools.product(np.linspace(-0.6, 0.6, 7), repeat=3):
@@ -154,7 +154,7 @@ def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
 
 
 def test_arm_reaches_into_a_box_that_is_open_in_front(tmp_path: Path) -> None:
-    """Five walls form an open box: their hull is solid, but the box is hollow."""
+    """Five walls form an open box, which is hollow although its hull is solid."""
     walls = [box_mesh((0.02, 1.0, 1.0)), *(box_mesh((1.0, 0.02, 1.0)) for _ in range(2))]
     walls += [box_mesh((1.0, 1.0, 0.02)) for _ in range(2)]
     offsets = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, -0.5, 0.0), (0.5, 0.0, 0.5), (0.5, 0.0, -0.5)]
@@ -279,12 +279,12 @@ def test_winding_number_counts_how_often_a_surface_encloses_a_point() -> None:
     points = np.random.default_rng(7).uniform(-1.0, 1.0, (200, 3))
     inside = (np.abs(points) < 0.5).all(axis=1)
     for triangles in (vertices[faces], vertices[faces[:, ::-1]]):
-        # distances to the surface are above 1e-4 for this seed: rounding is far below 1e-6
+        # for this seed, distances to the surface are above 1e-4, so rounding errors are far below 1e-6
         assert np.abs(winding_numbers(points, triangles)) == pytest.approx(inside.astype(float), abs=1e-6)
 
 
 def test_parts_of_a_surface_are_told_apart() -> None:
-    """Three balls; one has its faces in two separate lists with the same vertices."""
+    """Three balls with shuffled triangles, which share no vertices, are separated."""
     vertices, faces = sphere_mesh(0.1, 3)
     shuffled = np.random.default_rng(8).permutation(3 * len(faces)).reshape(-1)
     corners = np.concatenate(

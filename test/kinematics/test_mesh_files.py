@@ -19,7 +19,7 @@ OBJ = "".join(f"v {x} {y} {z}\n" for x, y, z in CUBE[0]) + "".join(f"f {a} {b} {
 
 
 def dae(unit: str) -> str:
-    """A cube with edges of 2 in COLLADA."""
+    """Return a cube with edges of length 2 in COLLADA."""
     numbers = " ".join(map(str, CUBE[0].ravel().tolist()))
     index = " ".join(map(str, CUBE[1].ravel().tolist()))
     return (
@@ -43,7 +43,7 @@ def urdf(filename: str, scale: str = "1 1 1") -> str:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`share/arm` with a mesh, of which no variable tells."""
+    """Make a package `share/arm` with a mesh, which no environment variable lists."""
     for variable in ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH"):
         monkeypatch.delenv(variable, raising=False)
     folder = tmp_path / "share/arm"

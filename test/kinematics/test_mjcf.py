@@ -144,7 +144,7 @@ def test_kinematics_are_those_of_mujoco(arm: Path, tip: str) -> None:
 
 
 def test_follower_satisfies_the_equality_of_mujoco(arm: Path) -> None:
-    """The offset has the reference positions of both joints; MuJoCo's own residual is the oracle."""
+    """MuJoCo's residual of the equality is zero, which also checks the reference positions of both joints."""
     robot = quiet(arm)
     row = robot.links[[link for link in range(len(robot.links) - 1) if robot.links[link, 14] != 1.0]]
     assert len(row) == 1
@@ -176,7 +176,7 @@ def test_solutions_reach_the_pose_in_mujoco(arm: Path) -> None:
     "turned", ['refpos="0.5 0 0" scale="0.1 0.2 0.3"', 'refpos="1 2 3" refquat="1 2 3 4" scale="0.1 0.1 0.1"']
 )
 def test_meshes_lie_where_mujoco_has_them(tmp_path: Path, turned: str) -> None:
-    """MuJoCo moves vertices to the centre of mass and the geom to match; the file is not moved here."""
+    """MuJoCo moves vertices to the centre of mass and adapts the pose of the geom; this package does neither."""
     arm = arm_file(tmp_path, ARM.replace('scale="0.1 0.2 0.3" refpos="0.5 0 0"', turned))
     robot = quiet(arm)
     body, pose, mesh = next(found for found in drawable_shapes(robot, arm) if isinstance(found[2], tuple))
@@ -201,7 +201,7 @@ def test_collisions_are_those_of_the_capsules(arm: Path) -> None:
     robot = quiet(arm)
     assert collisions(robot, np.zeros(robot.dof)) == []
     assert robot.urdf.count("<capsule") == 3
-    assert "corner.obj" not in robot.urdf  # it does not collide
+    assert "corner.obj" not in robot.urdf  # this mesh is only visual
 
 
 def test_what_a_urdf_cannot_express_is_said(tmp_path: Path) -> None:

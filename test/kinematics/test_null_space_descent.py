@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from eim_ros.kinematics import Robot, refine, share_path
 
-# The kernel stops at 3e-5, measured with a slightly damped projection.
+# The kernel stops at a slope of 3e-5, which it measures with a slightly damped projection.
 SLOPE = 2e-4
 TASKS = [("panda", False), ("iiwa14", False), ("panda", True), ("ur5", True), ("planar5", True), ("planar10", False)]
 
@@ -24,14 +24,14 @@ def descend(
 
 
 def solutions_of(robot: Robot, rng: np.random.Generator, n: int = 40, **task: object) -> tuple[np.ndarray, np.ndarray]:
-    """A pose and solutions of it."""
+    """Return a pose and solutions of it."""
     pose = robot.fk(robot.random(1, rng)[0])
     refined = refine(robot, robot.random(n, rng), pose, **task)
     return pose, refined.positions[refined.converged]
 
 
 def posture(robot: Robot, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Preferred values, and weights, some of them 0 and the largest 1."""
+    """Return preferred values and weights; some weights are 0, and the largest is 1."""
     weights = rng.uniform(size=robot.dof) * (rng.uniform(size=robot.dof) < 0.7)
     weights[rng.integers(robot.dof)] = 1.0
     return robot.random(1, rng)[0], weights
@@ -101,7 +101,7 @@ def test_arm_without_redundancy_stays() -> None:
     regular = known[np.linalg.svd(robot.jacobian(known), compute_uv=False)[:, -1] > 0.02]
     assert len(regular)
     moved = descend(robot, regular, pose, np.zeros(6), np.ones(6))
-    np.testing.assert_allclose(moved, regular, atol=1e-4)  # the tolerance of the pose, amplified by the arm
+    np.testing.assert_allclose(moved, regular, atol=1e-4)  # tolerance of the pose, amplified
 
 
 def test_narrow_limits_and_fixed_joints_are_kept() -> None:
@@ -134,7 +134,7 @@ def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
 
 
 def test_tolerances_are_used_up_and_kept() -> None:
-    """A UR5 whose tool may turn and move up or down by 5 cm."""
+    """The tool of a UR5 may turn, and move up or down by 5 cm."""
     robot, rng = Robot("ur5"), np.random.default_rng(2)
     tolerances = np.array([0.0, 0.0, 0.05, 0.0, 0.0, np.inf])
     pose, known = solutions_of(robot, rng, tolerances=tolerances)

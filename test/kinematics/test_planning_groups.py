@@ -1,4 +1,4 @@
-"""Planning groups from a list and from an SRDF: groups that match the chain get their tips, and mistakes are named."""
+"""Planning groups of a list or an SRDF get their tips if they match the chain. Errors name mistakes."""
 
 from __future__ import annotations
 

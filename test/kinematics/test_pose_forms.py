@@ -19,7 +19,7 @@ ROBOT = Robot("panda")
 
 
 class Named(SimpleNamespace):
-    """An object with fields, like ROS messages."""
+    """An object with fields, like a ROS message."""
 
 
 def test_rows_of_seven_are_poses() -> None:
@@ -38,8 +38,8 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     samples = Sampler(ROBOT).sample(position, 20, seed=0)
     assert len(samples) == 20
     tips = ROBOT.fk(samples.q)
-    assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
-    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # with random rotations
+    assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance of the distance is 1e-6
+    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # rotations are random
     assert ROBOT.verify(samples.q, position)[1].all()
 
 

@@ -51,7 +51,7 @@ def test_every_form_of_a_pose_is_the_same_transform(place: tuple[float, ...], qu
         "pinocchio": pinocchio.SE3(expected),
         "message of a pose": SimpleNamespace(position=point(place, "xyz"), orientation=point(quaternion, "xyzw")),
         "message of a transform": SimpleNamespace(translation=point(place, "xyz"), rotation=point(quaternion, "xyzw")),
-        "spatialmath": SimpleNamespace(A=expected),  # its SE3 stores the transform there
+        "spatialmath": SimpleNamespace(A=expected),  # as SE3 of this library
         "scipy": SimpleNamespace(as_matrix=lambda: expected),  # only new versions of scipy have RigidTransform
         "pose_from": pose_from(place, quaternion),
         "opposite quaternion": pose_from(place, -quaternion),
@@ -74,7 +74,7 @@ def test_conversions_are_undone_by_their_inverses(place: tuple[float, ...], quat
     np.testing.assert_allclose(pose_from_context(context_from_pose(pose, "pose")), pose, rtol=0, atol=ROUNDING)
     back = quaternion_from_matrix(pose)
     assert back[3] >= 0.0
-    # the tolerance is for the rounding of a square root near 0
+    # near 0, the square root amplifies rounding
     assert min(np.abs(back - quaternion).max(), np.abs(back + quaternion).max()) <= 1e-9
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_pose_is_refused_and_what_is_one_is_rigid(seed: int) -> None:
         assert str(error)
         return
     assert pose.shape == (4, 4) and np.isfinite(pose).all()
-    assert np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max() <= 1e-8  # what counts as exact, see `EXACT`
+    assert np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max() <= 1e-8  # limit for an exact rotation, see `EXACT`
 
 
 @pytest.mark.parametrize("call", [pose_from, quaternion_from_matrix, pose_from_context, check_poses])

@@ -55,7 +55,7 @@ def test_a_close_seed_converges_in_a_few_steps(name: str) -> None:
         pose = robot.fk(target)
         result = refine(robot, target + 1e-3 * half * rng.uniform(-1, 1, (20, robot.dof)), pose)
         check(name, result, pose, False)
-        assert result.converged.mean() > 0.8  # near a singularity 1e-3 is not close
+        assert result.converged.mean() > 0.8  # near singularities, seeds 1e-3 away may fail
         assert np.median(result.iterations) <= 4
 
 
@@ -76,7 +76,7 @@ def test_an_unreachable_pose_is_not_converged_and_has_finite_errors(name: str) -
     for position_only in (False, True):
         result = refine(robot, robot.random(20, rng), UNREACHABLE, position_only=position_only)
         check(name, result, UNREACHABLE, position_only)
-        assert not result  # as an answer, it is false
+        assert not result  # a result without a solution is false
         assert np.isfinite(result.position_error).all()
 
 
@@ -89,7 +89,7 @@ def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
     n_converged = 0
     for _ in range(10):
         pose = robot.fk(rng.uniform(lower, upper))
-        seeds = robot.random(30, rng)  # most of them outside
+        seeds = robot.random(30, rng)  # most are outside of the limits
         result = refine(robot, seeds, pose, lower=lower, upper=upper)
         check(name, result, pose, False)
         assert np.all((result.positions >= lower) & (result.positions <= upper))
@@ -208,4 +208,4 @@ def test_tolerances_per_axis_are_lengths_for_small_arms_too() -> None:
     tips = robot.fk(refined.positions[refined.converged])
     off = np.abs((tips[:, :3, 3] - pose[:3, 3]) @ pose[:3, :3])
     assert (off <= tolerances[:3] + 1e-9).all()
-    assert off[:, 0].max() > 1e-6  # the tolerance is used
+    assert off[:, 0].max() > 1e-6  # errors up to the tolerance occur

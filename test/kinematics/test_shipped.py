@@ -24,7 +24,7 @@ def test_iiwa_is_upright_at_zero_with_the_maker_s_limits() -> None:
     np.testing.assert_allclose(robot.upper, limits, rtol=1e-15)
     np.testing.assert_array_equal(robot.lower, -robot.upper)
     assert robot.tip_link == "tool0"
-    # elbow at a right angle, about -y: forearm and hand point along -x when the axis is positive
+    # the elbow axis is -y, so forearm and hand point along -x if the elbow is at a right angle
     bent = robot.fk([0, 0, 0, np.pi / 2, 0, 0, 0])
     np.testing.assert_allclose(bent[:3, 3], [-0.526, 0, 0.78], rtol=0, atol=1e-15)
 
@@ -54,7 +54,7 @@ UNIVERSAL = {
     "ur3e": (0.24355, 0.2132, 0.15185, 0.13105, 0.08535, 0.0921),
     "ur5e": (0.425, 0.3922, 0.1625, 0.1333, 0.0997, 0.0996),
     "ur10e": (0.6127, 0.57155, 0.1807, 0.17415, 0.11985, 0.11655),
-}  # -a2, -a3, d1, d4, d5, d6 [m]: the maker's tables
+}  # -a2, -a3, d1, d4, d5, d6 [m] from the maker's tables
 
 
 @pytest.mark.parametrize("name", UNIVERSAL)
@@ -137,7 +137,7 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
     robot = Robot(name)
     model = pin.buildModelFromXML(urdf)
     capsules = pin.buildGeomFromUrdfString(model, urdf, pin.GeometryType.COLLISION)
-    assert capsules.ngeoms % 3 == 0  # a cylinder and two spheres each
+    assert capsules.ngeoms % 3 == 0  # each is a cylinder and two spheres
     assert capsules.ngeoms >= 3 * robot.dof
     for i, first in enumerate(capsules.geometryObjects):
         for j, second in enumerate(capsules.geometryObjects[:i]):
@@ -154,7 +154,7 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
 def test_shipped_files_are_found_where_the_package_is_installed(
     packages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a prefix, as pip and colcon do, or in one folder, as `pip install --target` does."""
+    """pip and colcon install into a prefix, and `pip install --target` installs into one folder."""
     module = tmp_path / "prefix" / packages / "eim_ros" / "kinematics" / "shipped.py"
     monkeypatch.setattr(catalogue, "__file__", str(module))
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path / 'overlay'}")
@@ -162,7 +162,7 @@ def test_shipped_files_are_found_where_the_package_is_installed(
         share_path("urdf/iiwa14.urdf")
     with pytest.raises(RobotError, match="not installed"):
         Robot("iiwa14")
-    for prefix in ("overlay", "prefix"):  # the package's own files come first
+    for prefix in ("overlay", "prefix"):  # files next to the package have priority
         installed = tmp_path / prefix / "share" / "eim_ros" / "urdf" / "iiwa14.urdf"
         installed.parent.mkdir(parents=True)
         installed.write_text("")

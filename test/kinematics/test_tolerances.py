@@ -66,7 +66,7 @@ def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> N
     errors = difference(tip, target, tolerances)
     expected = [np.linalg.norm([-0.07, 0.05, 0.0]), np.linalg.norm([0.0, -0.3, 0.2])]
     np.testing.assert_allclose(errors, expected, rtol=0, atol=1e-12)
-    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # each axis alone, with the others free
+    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # one axis at a time, while the others are free
         alone = np.where(np.arange(6) == i, tolerances, FREE)
         assert difference(tip, target, alone)[0] == pytest.approx(beyond, abs=1e-12)
     assert difference(tip, target, [FREE, FREE, FREE, 4.0, 0.1, 5.0])[1] == pytest.approx(0.3, abs=1e-12)  # the swing
@@ -95,7 +95,7 @@ def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
     pose = robot.fk(robot.random(1, rng)[0])
-    # 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
+    # only 15 steps: where limits and tolerances alternate, more steps would magnify the rounding
     asked = {"tolerances": np.array(tolerances, dtype=float), "max_iterations": 15}
     assert_alike(*one_by_one_and_side_by_side(robot, robot.random(35, rng), pose, **asked))
 

@@ -23,7 +23,7 @@ def test_forward_kinematics_go_on_to_the_tip_of_the_tool(name: str) -> None:
     for turn in turns:
         tool = np.eye(4)
         tool[:3, :3], tool[:3, 3] = turn, rng.normal(size=3)
-        # through a text of 17 digits, and roll, pitch and yaw, of which the pitch loses half of them at a right angle
+        # the tool is stored as roll, pitch and yaw with 17 digits; at a right angle, the pitch loses half of the digits
         np.testing.assert_allclose(robot.with_tool(tool).fk(q), robot.fk(q) @ tool, atol=1e-7)
 
 

@@ -87,7 +87,7 @@ def test_limits_for_a_pose_contain_all_its_solutions(base: str) -> None:
 def test_limits_for_a_pose_are_not_much_wider_than_its_distance() -> None:
     robot = robot_on(BASES["turn_drive"])
     lower, upper = robot.reaching_limits(np.array([[3.0, 0.0, 0.5]]), 0.0, robot.lower, robot.upper)
-    assert upper[1] == -lower[1] < 2.0 * (3.1 + 1.3)  # twice the distance, and the length of the arm with its joints
+    assert upper[1] == -lower[1] < 2.0 * (3.1 + 1.3)  # distance plus length of the arm, and a factor of 2
     others = np.arange(robot.dof) != 1
     np.testing.assert_array_equal(lower[others], robot.lower[others])
 

@@ -60,12 +60,12 @@ def tree_of(*joints: str) -> str:
         (("a > b", "b > c", "c - hand", "hand - hand_tcp", "hand > left_finger", "hand > right_finger"), "hand_tcp"),
         (("a > b", "b > roll", "roll - gripper", "gripper > jaw"), "gripper"),
         (("a > front_wheel", "a > b", "b > c", "c - imu_link", "c - end_effector"), "end_effector"),
-        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # no tool: the end of the longest chain
+        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # without a tool, the end of the longest chain
         (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # a finger may be the arm
-        (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # the first
+        (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # first arm
         (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
         (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
-        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any fingers
+        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any names
         (("a > b", "b > Wrist", "Wrist > Fixed_Jaw", "Fixed_Jaw - Fixed_Jaw_tip"), "Wrist"),
         (("a > b", "b > c", "c - base", "base - thumb_base"), "base"),  # a finger is not the tip of an arm
         (("a > b", "b > link7", "link7 - link7_sc", "link7 - link8"), "link8"),  # link7_sc is a part of link7
@@ -106,7 +106,7 @@ def test_follower_of_a_follower_moves_as_composed() -> None:
     )
     assert once != twice
     q = Robot(once).random(20, seed=0)
-    np.testing.assert_allclose(Robot(twice).fk(q), Robot(once).fk(q), atol=1e-12)  # rounding
+    np.testing.assert_allclose(Robot(twice).fk(q), Robot(once).fk(q), atol=1e-12)  # for rounding
 
 
 def test_commas_separate_numbers() -> None:
@@ -313,7 +313,7 @@ def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monke
 
 
 def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real package downloads its files; this package of the same form contains them."""
+    """The real package downloads its files, so a substitute of the same form contains them."""
     package = tmp_path / "robot_descriptions"
     package.mkdir()
     (tmp_path / "arm.urdf").write_text(SIMPLE)

@@ -17,7 +17,7 @@ from eim_ros.kinematics import Robot
 # limits of 0 or of hundreds of radians cause a warning, which is not an error here
 pytestmark = pytest.mark.filterwarnings("ignore::eim_ros.core.errors.RobotWarning")
 
-ROUNDING = 1e-9  # of sines, products and sums over ten joints of at most 2 m
+ROUNDING = 1e-9  # rounding over ten joints of at most 2 m
 length, angle = st.floats(-2.0, 2.0), st.floats(-4.0, 4.0)
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 SNIPPETS = ("", "<", ">", "/>", '"', "'", "&", "&lt;", "nan", "inf", "1e999", "-", " ", "\0", "é", "\U0001f916", "]]>")
@@ -27,7 +27,7 @@ WORDS = ("mimic", "joint", "link", "robot", "${x}", "l0", "l1", "floating", "9" 
 
 @dataclass(frozen=True)
 class Chain:
-    """Draw a description; return it with its independent joints."""
+    """URDF of a random chain, and its number of independent joints."""
 
     urdf: str
     n_moving: int
@@ -65,7 +65,7 @@ def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     try:
         robot = Robot(chain.urdf)
     except RobotError as error:
-        assert "no value of joint" in str(error)  # limits of a joint and of one that follows it
+        assert "no value of joint" in str(error)  # limits of a joint and of its follower exclude each other
         return
     assert robot.dof == chain.n_moving
     oracle = Oracle(chain.urdf, robot)
@@ -87,7 +87,7 @@ def test_damaged_description_is_a_robot_or_refused(text: str, edits: list[tuple[
         start = int(place * len(text))
         text = text[:start] + inserted + text[start + n_removed :]
     try:
-        robot = Robot("<" + text.lstrip("\ufeff \t\r\n<"))  # otherwise it would be the name of a file
+        robot = Robot("<" + text.lstrip("\ufeff \t\r\n<"))  # text without < at the start is the name of a file
     except RobotError as error:
         assert str(error)
         return

@@ -1,4 +1,4 @@
-"""Values of one and of many configurations, new random numbers in each call, and unknown names."""
+"""Values agree for one and many configurations, each call draws new numbers, and unknown names are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_manipulability_of_one_is_that_of_many() -> None:
     q = ROBOT.random(5, np.random.default_rng(1))
     assert ROBOT.manipulability(q[2]) == ROBOT.manipulability(q)[2]
     jacobian = ROBOT.jacobian(q[2])
-    # rounding of a determinant of six rows
+    # tolerance for rounding in a determinant of six rows
     assert float(ROBOT.manipulability(q[2])) == pytest.approx(np.sqrt(np.linalg.det(jacobian @ jacobian.T)), rel=1e-10)
 
 

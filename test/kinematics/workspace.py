@@ -23,7 +23,7 @@ _XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 
 @dataclass(frozen=True)
 class Workspace:
-    """Name of the robot, and the way in which its packages are found."""
+    """Name of the robot, and how its packages are found."""
 
     robot: str
     srdf: str
