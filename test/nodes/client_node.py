@@ -33,7 +33,7 @@ class ClientNode:
     """Client node that creates one client per service."""
 
     def __init__(self, name: str) -> None:
-        self.waits_for_start = True  # until a server that starts itself is active; otherwise it is called before, too
+        self.waits_for_start = True  # if False, servers with autostart may be called before they are active
         self.node = rclpy.create_node(name)
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
@@ -52,7 +52,7 @@ class ClientNode:
             self._clients[name] = self.node.create_client(service_type, name, **qos)
         client = self._clients[name]
         end = time.monotonic() + PATIENCE
-        while not client.service_is_ready():  # rclpy's wait polls only every quarter of a second
+        while not client.service_is_ready():  # rclpy's own wait polls only four times per second
             assert server.is_running, f"the server ended:\n{server.log}"
             assert time.monotonic() < end, f"{name} did not appear; log of the server:\n{server.log}"
             time.sleep(0.005)
@@ -65,11 +65,11 @@ class ClientNode:
         return future.result()
 
     def results(self, futures: list[Future], timeout: float = 60.0) -> list[Any]:
-        """Return the responses to running calls, which must all arrive within a time [s]."""
+        """Return the responses to running calls; all must arrive within `timeout` [s]."""
         end = time.monotonic() + timeout
         for future in futures:
             self.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
-        assert all(future.done() for future in futures), f"{sum(not future.done() for future in futures)} got no answer"
+        assert all(future.done() for future in futures), f"{sum(not future.done() for future in futures)} unanswered"
         return [future.result() for future in futures]
 
     def hear(
@@ -134,7 +134,7 @@ class ClientNode:
 
 
 def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type: Any = SampleIK, **fields: Any) -> Any:
-    """A good request for one position; `fields` replace its fields, or those of its constraints."""
+    """Return a valid request for one position; `fields` replace its fields, or those of its constraints."""
     result = service_type.Request(seed=0)
     if hasattr(result, "n_samples"):
         result.n_samples = 10

@@ -42,7 +42,7 @@ def ros_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small mixture of experts for positions of the iiwa."""
+    """Write a small mixture of experts for positions of the iiwa."""
     return save_small_model(tmp_path_factory.mktemp("models") / "iiwa14.safetensors", "iiwa14", "position")
 
 
@@ -57,7 +57,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
 
     def start(*arguments: str, node: str = "ik_server", **parameters: Any) -> ServerProcess:
         given = {"model": model, **parameters} if node == "ik_server" else parameters
-        if node in WITH_FILES:  # where tests have their temporary folders
+        if node in WITH_FILES:  # the temporary folders of the tests are in there
             given = {"data_directory": tmp_path_factory.getbasetemp(), **given}
         server = ServerProcess(folder / f"{len(servers)}.log", given, arguments, node)
         servers.append(server)
@@ -84,6 +84,6 @@ def client_of_file(ros_environment: None) -> Iterator[ClientNode]:
 
 @pytest.fixture
 def client(client_of_file: ClientNode) -> ClientNode:
-    """A node in this process that calls services of /ik_server; one per file, because its discovery takes time."""
+    """Return a client of /ik_server in this process, which a file shares because its discovery takes time."""
     client_of_file.waits_for_start = True
     return client_of_file

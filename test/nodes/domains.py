@@ -1,4 +1,4 @@
-"""ROS domains of tests: each process that runs tests uses a different domain, also if others run on this machine."""
+"""Each process that runs tests on this machine uses a different ROS domain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 import tempfile
 from collections.abc import Iterator
 
-FIRST, LAST = 51, 100  # `eim demo` takes one of 1 to 50; above 101 the ports may be taken by others
+FIRST, LAST = 51, 100  # `eim demo` uses 1 to 50; ports of domains above 101 may be in use
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def own_domain() -> Iterator[int]:
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT)
         except OSError:
-            continue  # a lock of another user
+            continue  # the lock belongs to another user
         with contextlib.closing(os.fdopen(lock)):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

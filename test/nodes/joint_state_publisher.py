@@ -44,7 +44,7 @@ class Robot:
         wait_until(lambda: self._publisher.get_subscription_count() > 0, "subscription", self._server)
 
     def wait_for_no_listener(self) -> None:
-        """Until a subscription that was ended is forgotten here, too: it would be taken for the next one."""
+        """Wait until this process knows that a subscription has ended, so that it is not mistaken for the next one."""
         wait_until(lambda: self._publisher.get_subscription_count() == 0, "end of the subscription", self._server)
 
     def destroy(self) -> None:

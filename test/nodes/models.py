@@ -1,4 +1,4 @@
-"""Small real models, quickly built through the public interface: broad experts around random configurations."""
+"""Small models that the public interface builds quickly: broad experts around random configurations."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class PlanarRobot:
         self._client.hear(self.server, condition, what, timeout)
 
     def send(self, message: JointTrajectory) -> None:
-        """Publish as soon as the simulator has subscribed."""
+        """Publish a trajectory as soon as the simulator has subscribed."""
         self.hear(lambda: self._publisher.get_subscription_count() > 0, "subscription to joint_trajectory")
         self._publisher.publish(message)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 90.0  # [s] on a machine that may be busy
+PATIENCE = 90.0  # [s], long because the machine may be busy
 
 
 class LoggedProcess:
@@ -41,7 +41,7 @@ class LoggedProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Last resort."""
+        """Kill the processes if they are still running."""
         if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10.0)
@@ -72,7 +72,7 @@ class ServerProcess(LoggedProcess):
         self._process.send_signal(number)
 
     def wait(self, timeout: float = PATIENCE) -> int:
-        """Exit code."""
+        """Wait for the end of the process, and return its exit code."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ class ServerProcess(LoggedProcess):
             raise AssertionError(f"the server did not end within {timeout} s:\n{self.log}") from None
 
     def stop(self) -> int:
-        """End it as a user would."""
+        """End the process with SIGINT, as a user would, and return its exit code."""
         if self.is_running:
             self.signal(signal.SIGINT)
         return self.wait(30.0)

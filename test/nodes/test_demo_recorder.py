@@ -117,7 +117,7 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
 def test_busy_moment_loses_nothing_of_a_second_and_what_is_lost_later_is_counted(
     recorder: Recorder, robot: Robot, tmp_path: Path, n_states: int
 ) -> None:
-    """The publisher keeps the last 1000 joint states, a second of them at 1 kHz."""
+    """The publisher keeps the last 1000 joint states, which are those of a second at 1 kHz."""
     assert recorder.start(tmp_path / "bag").success
     robot.wait_for_listener()
     robot.publish(0.0, 0.0)
@@ -140,7 +140,7 @@ def test_topics_of_any_type_time_and_reliability_are_recorded_as_they_are(
     goal.pose.position.x = 0.25
     latched.publish(goal)  # before the recorder subscribes
     assert recorder.start(tmp_path / "bag", "/sensor", "goal", "/via").success
-    own = client.node.create_publisher(ViaPoint, "/via", 10)  # after the start
+    own = client.node.create_publisher(ViaPoint, "/via", 10)  # publisher created after the start
     sensor.wait_for_listener()
     recorder.status(lambda message: "/goal" not in message.message, "the latched goal")
     for _ in range(200):
@@ -270,7 +270,7 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
         robot.publish(i, 0.0)
 
     def found() -> list[tuple[str, Any]]:
-        with open_bag(tmp_path / "bag") as bag:  # reads a truncated file, as at the moment of a flush
+        with open_bag(tmp_path / "bag") as bag:  # the file may be truncated, as between two flushes
             return [(name, message) for name, _, message in bag.messages(bag.topics)]
 
     wait_until(lambda: len(found()) == 1 + 500, "flush", server)

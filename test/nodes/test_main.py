@@ -23,7 +23,7 @@ from eim_ros.nodes.settings import IkServerSettings
 
 @pytest.fixture(autouse=True)
 def signal_handlers() -> Iterator[None]:
-    """Those of the tests are back after `main` has replaced them."""
+    """Restore the signal handlers of the tests after `main` has replaced them."""
     handlers = {number: signal.getsignal(number) for number in process.SIGNALS}
     yield
     for number, handler in handlers.items():

@@ -1,4 +1,4 @@
-"""What remote callers cannot do to nodes: docs/reference/paths.md lists every path, config/security/ every name."""
+"""Limits of remote callers. docs/reference/paths.md lists every path, and config/security/ lists every name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with files that must not be opened or replaced, next to files of other users."""
+    """Make a data directory with files that must not be opened or replaced, next to files of other users."""
     home = tmp_path_factory.mktemp("home")
     data, outside = home / "data", home / "outside"
     data.mkdir()
@@ -54,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data / "folder").mkdir()
     os.mkfifo(data / "pipe")
     with (data / "large").open("wb") as file:
-        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # as safetensors whose header alone has 4 GB
+        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # like a safetensors file with a header of 4 GB
         file.truncate(20_000_000_000)  # sparse; a node that reads it runs out of memory
     for place in (data, outside):
         (place / "foreign").write_text("notes of somebody else")
@@ -67,7 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nodes(start_server: Callable[..., ServerProcess], home: Path, client_of_file: ClientNode) -> Nodes:
-    """All nodes are active, and the collector has collected motions of the simulator."""
+    """Start all nodes, and let the collector collect motions of the simulator."""
     files = {"data_directory": home / "data", "max_file_size": LIMIT}
     started = {
         name: start_server(node=name, **parameters, **(files if name in WITH_FILES else {}))
@@ -148,7 +148,7 @@ PATHS: dict[str, tuple[str, Ask]] = {
 
 
 def tree(folder: Path) -> dict[Path, tuple[float, ...]]:
-    """All that is in a folder: kind, and of what is no folder size and times of change."""
+    """Return the mode of everything in a folder; for files also size, time of change, and inode."""
     found = {path: path.lstat() for path in folder.rglob("*")}
     return {
         path: (about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns, about.st_ino)))
@@ -164,7 +164,7 @@ def memory(server: ServerProcess) -> int:
 
 @pytest.fixture(scope="module")
 def pairs(nodes: Nodes, client_of_file: ClientNode) -> None:
-    """A data set that was saved under a relative path."""
+    """Save a data set under a relative path."""
     assert save(client_of_file, nodes, "pairs.npz", overwrite=False) == (True, "")
 
 
@@ -174,7 +174,7 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
     client: ClientNode, nodes: Nodes, home: Path, path: str
 ) -> None:
     node, ask = PATHS[path]
-    ask(client, nodes, "none/../folder")  # memory of modules that are imported on first use
+    ask(client, nodes, "none/../folder")  # imports modules, so that their memory does not count
     before, most = tree(home), memory(nodes[node])
     outside, told = home / "outside", set()
     for name in (
@@ -191,7 +191,7 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
             success, message = ask(client, nodes, name.format(last))
             assert not success
             told.add(message.replace("file:", "").replace("//", "").replace(name.format(last).lstrip("/"), "*"))
-    assert len(told) <= 2, told  # absolute or not: a slash is left
+    assert len(told) <= 2, told  # messages of absolute and relative paths differ by a slash
     assert all("is refused" in message for message in told)
     for name in ("link", "endless", "pipe", "folder", "large", "foreign", f"{home}/data/pipe", f"{home}/data/large"):
         success, message = ask(client, nodes, name)
@@ -245,7 +245,7 @@ def test_parameters_that_hold_paths_are_fixed_while_a_node_runs(client: ClientNo
 
 
 def allowed(node: str) -> dict[str, dict[str, str]]:
-    """Names and types of a policy, by what is allowed; the type of each name is the comment after it."""
+    """Return the types of names in a policy, by permission and name. Each type is in the comment after its name."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.parse(share_path(f"config/security/{node}.policy.xml"), parser).getroot()
     (profile,) = root.findall("enclaves/enclave/profiles/profile")

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(start_server: Callable[..., ServerProcess], folder: Path) -> ServerProcess:
-    """A server without a model, a collector and a trainer."""
+    """Start a collector, a trainer, and a server without a model."""
     start_server(node="fk_collector", robot=ROBOT, source="sampling", rate=1e5, n_wanted=300, data_directory=folder)
     start_server(node="trainer", folder="models", data_directory=folder)
     return start_server(model="none", robot=ROBOT, data_directory=folder)

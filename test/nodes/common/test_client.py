@@ -144,7 +144,7 @@ def active(request: GetState.Request, response: GetState.Response) -> GetState.R
 
 @pytest.fixture
 def nodes(ros_environment: None) -> Iterator[list[Node]]:
-    """One that waits, and one that is active."""
+    """Create a node that waits for another one, and a node that is active."""
     made = [rclpy.create_node(name) for name in ("waiting_node", "active_node")]
     made[1].create_service(GetState, "~/get_state", active)
     yield made

@@ -18,7 +18,7 @@ DATA_SET = "a data set (.npz)"
 
 @pytest.fixture
 def data(tmp_path: Path) -> DataDirectory:
-    """A directory below a link, with links inward and outward, and a neighbour whose name begins alike."""
+    """Make a directory below a link, with links inward and outward, and a neighbour whose name begins equally."""
     (tmp_path / "real/data/sub").mkdir(parents=True)
     (tmp_path / "real/data_of_others").mkdir()
     (tmp_path / "here").symlink_to("real")

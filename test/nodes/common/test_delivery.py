@@ -1,4 +1,4 @@
-"""Responses reach clients that are there, and no thread waits for clients that have left."""
+"""Responses reach existing clients, and no thread waits for clients that have left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLIENT = bytes(15) + bytes([0x04])
 
 
 class Bench:
-    """A node with a service, and a node with clients, each on an executor of its own."""
+    """A node with a service, and a node with clients, each with a separate executor."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.senders: list[int] = []  # threads on which rclpy's method for sending was called
@@ -88,7 +88,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_thread_of_the_executor_sends_nothing(bench: Bench, is_async: bool) -> None:
-    """Neither the return value of an ordinary handler nor a response sent while the request is received."""
+    """This applies to the return value of an ordinary handler, and to a response sent while the request is received."""
     if is_async:
         respond_later(bench.server, bench.service, lambda pending: pending.send())
     respond_without_waiting(bench.server)
@@ -128,7 +128,7 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
 
 
 class Endpoints:
-    """Stand-in for a node that knows some clients, which counts the look-ups."""
+    """Stand-in for a node that knows some clients. It counts the look-ups."""
 
     def __init__(self, *clients: bytes) -> None:
         self.clients, self.n_asked = clients, 0
@@ -143,7 +143,7 @@ class Endpoints:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Time of the module under test."""
+    """Replace the clock of the module under test by a time that tests set."""
     told = SimpleNamespace(now=100.0)
     monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: told.now))
     return told

@@ -1,4 +1,4 @@
-"""Whether participants of our nodes ask for descriptions of types, which those do that give them, and share memory."""
+"""Participants of our nodes do not exchange descriptions of types, and do not use shared memory."""
 
 import os
 import subprocess
@@ -47,14 +47,14 @@ def threads_of_a_listener(topic: str, profiles: str) -> list[str]:
     """Return the names of the process's threads after it has discovered a talker."""
     words = [sys.executable, "-c", LISTENER, topic, profiles]
     told = subprocess.run(words, env=own_environment(), capture_output=True, text=True, check=True)
-    assert "XMLPARSER" not in told.stdout + told.stderr  # so Fast DDS begins what it does not understand of profiles
+    assert "XMLPARSER" not in told.stdout + told.stderr  # Fast DDS begins its complaints about profiles with this
     return told.stdout.split()
 
 
 def own_environment() -> dict[str, str]:
-    """That of the tests, without profiles."""
+    """Return the environment of the tests, without profiles."""
     own = {name: value for name, value in os.environ.items() if name not in (*PROFILES_VARIABLES, TRANSPORTS_VARIABLE)}
-    return {**own, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}  # to LOCALHOST rmw_fastrtps adds shared memory
+    return {**own, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}  # LOCALHOST would use shared memory
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are told by Linux alone")

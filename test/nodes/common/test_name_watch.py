@@ -14,7 +14,7 @@ from eim_ros.nodes.common.name_watch import NameWatch
 
 
 def heard(condition: Callable[[], bool], *watches: NameWatch) -> bool:
-    """Return whether a condition becomes true within a few seconds, in which all nodes announce themselves."""
+    """Return whether a condition becomes true within a few seconds, while all nodes announce themselves."""
     end = time.monotonic() + 10.0
     while not condition() and time.monotonic() < end:
         for watch in watches:

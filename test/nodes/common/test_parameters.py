@@ -18,7 +18,7 @@ MakeNode = Callable[..., Node]
 
 @pytest.fixture
 def make_node() -> Iterator[MakeNode]:
-    """Makes a node with parameter overrides, as a command line or a parameter file would give them."""
+    """Return a function that makes a node with parameter overrides, like those of a command line or parameter file."""
     nodes: list[Node] = []
 
     def make(**overrides: object) -> Node:

@@ -70,7 +70,7 @@ def test_signal_ends_a_starting_server_cleanly(start_server: Start, number: sign
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python with words, until it ends."""
+    """Run Python with these words, and wait until it ends."""
     command, own = [sys.executable, *words], {**os.environ, **environment}
     return subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -105,7 +105,7 @@ def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path
     assert "set ROS_LOG_DIR to a writable folder" in ended.stderr
 
 
-# Otherwise the thread with which rclpy handles signals finds freed memory: 3 of 400 nodes crashed at their end.
+# If an executor is left, the thread in which rclpy handles signals accesses freed memory. Then 3 of 400 nodes crashed.
 _COUNTS_EXECUTORS_AT_ITS_END = """
 import gc, os, signal, threading
 from rclpy.executors import Executor

@@ -39,7 +39,7 @@ def message(parent: str, child: str, stamp: int, numbers: np.ndarray) -> Transfo
 
 
 def fill(put: Callable[[bytes, bool], None], seed: int) -> None:
-    """A tree of frames, some of them static, with irregular stamps in any order."""
+    """Put a tree of frames, some of them static, with irregular stamps in random order."""
     rng = np.random.default_rng(seed)
     for i, child in enumerate(NAMES[1:], start=1):
         parent, is_static = NAMES[rng.integers(i)], bool(rng.random() < 0.3)
@@ -66,7 +66,7 @@ def test_names_may_begin_with_a_slash_as_those_of_old_and_bad_ones_are_told() ->
 
 @pytest.mark.parametrize("names", [("world", "a"), ("w", ""), ("", "link_12"), ("wörld", "stück"), ("abc", "abcd")])
 def test_what_is_read_of_serialised_messages_is_what_rclpy_reads(names: tuple[str, str]) -> None:
-    """Names of different lengths, which shift the fields after them."""
+    """Names of different lengths shift the fields after them."""
     rng = np.random.default_rng(0)
     transforms = [message(*names, NOW - 3 + i, rng.normal(size=7)) for i in range(3)]
     for i in range(4):

@@ -23,7 +23,7 @@ from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings, Planar
 
 Start = Callable[..., ServerProcess]
 SPACE, RATE = "/shown", 50  # [Hz]
-SMALL = {  # 4 links of 1 m that reach a short line; ways around obstacles are tested in test/planar, and take long
+SMALL = {  # four links of 1 m that reach a short line; test/planar tests the slow search for ways around obstacles
     "n_links": 4,
     "goal_start": "[2.8, -1.5]",
     "goal_end": "[2.8, 1.5]",
@@ -35,7 +35,7 @@ START = PlanarSettings(n_links=4).start_configuration()
 
 @pytest.fixture(scope="module")
 def simulator(start_server: Start) -> ServerProcess:
-    """One simulator for the file, with a low rate, because each joint state costs time of this process."""
+    """Start one simulator for the file, with a low rate because each joint state costs time in this process."""
     return start_server("-r", f"__ns:={SPACE}", node="planar_simulator", n_links=4, velocity_limit=12.0, rate=RATE)
 
 
@@ -84,7 +84,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
             if before.moving != after.moving
         ]
 
-    # topics are read one after the other: statuses may come later than the progress, joint states later than both
+    # topics arrive separately: statuses may be later than the progress, and joint states later than both
     robot.hear(lambda: len(changes()) >= 4, "two begins and two ends")
     last_end = seconds(changes()[3].header.stamp)
     robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= last_end, "joint states of all motions")
@@ -95,7 +95,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
         for before, after in zip(robot.states, robot.states[1:], strict=False)
         if np.array_equal(after.position, START) and not np.array_equal(before.position, START)
     ]
-    assert len(ends) == 1  # between two motions
+    assert len(ends) == 1  # one return to the start, between the motions
     assert np.array(goals[-2:]) == pytest.approx(np.array([[x, -1.5, x, 1.5] for x in (2.8, 3.0)]))
     client.node.destroy_subscription(subscription)
     client.node.destroy_subscription(of_goal)

@@ -1,4 +1,4 @@
-"""Answers to requests without DDS, by the functions that the services of `ik_server` call."""
+"""Answer requests without DDS, with the functions that the services of `ik_server` call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def served(
     scene: Any = None,
     left: float = ENOUGH,
 ) -> Any:
-    """Return the response of a service that has `left` seconds; by default, for the iiwa with a model."""
+    """Return the response of a service that has `left` seconds; the default is the iiwa with a model."""
     used = sampler or sampler_of("iiwa14", "position")
     if hasattr(message, "constraints"):
         used = with_tip_and_tool(used, message.constraints)
@@ -48,7 +48,7 @@ def refused(service: str, message: Any, *given: Any, **options: Any) -> RequestE
 
 
 def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
-    """A request for complete poses (n, 4, 4); `fields` replace its fields, or those of its constraints."""
+    """Return a request for complete poses (n, 4, 4); `fields` replace its fields, or those of its constraints."""
     poses = [pose_message(pose) for pose in targets]
     return request(service_type=service_type, **{"poses": poses, "timeout": 20.0, "position_only": False, **fields})
 

@@ -22,7 +22,7 @@ WITH_GROUP = replace(SETTINGS, groups="arm")
 
 
 def corners(*moves: tuple[float, float, float]) -> np.ndarray:
-    """Poses of the tip that are moved from the one of Q [m]; the last one is also turned."""
+    """Return poses of the tip that are displaced step by step [m] from the pose at Q; the last one is also rotated."""
     poses = np.tile(ROBOT.fk(Q), (len(moves), 1, 1))
     poses[:, :3, 3] += np.cumsum(moves, axis=0)
     poses[-1, :3, :3] = poses[-1, :3, :3] @ [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]

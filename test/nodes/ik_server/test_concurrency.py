@@ -35,7 +35,7 @@ def test_none_of_200_concurrent_requests_is_lost(
     assert set(codes) <= {ErrorCode.SUCCESS, ErrorCode.BUSY}, (codes, server.log)
     assert codes[ErrorCode.SUCCESS] >= queue_size or codes[ErrorCode.SUCCESS] == N
     served = [answer for answer in answers[5:] if answer.error_code.val == ErrorCode.SUCCESS]
-    assert all(answer.positions == served[0].positions for answer in served)  # threads do not disturb each other
+    assert all(answer.positions == served[0].positions for answer in served)  # threads do not interfere
     for answer in answers:
         if answer.error_code.val == ErrorCode.BUSY:
             assert "queue_size" in answer.error_code.message
@@ -67,7 +67,7 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
 def test_more_long_requests_than_cores_do_not_delay_short_ones(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """Short requests are answered while all long requests are open, which takes much longer than ten short requests."""
+    """Short requests are answered while all long requests are open, because these take much longer."""
     server = start_server(model="panda_pose", max_timeout=3600.0)
     unlikely = {"guarantee": IKGuarantee(kind=IKGuarantee.BOUND, missed_share=1e-9), "timeout": 3600.0}
     service = client.client(server, SolveAllIK, "/ik_server/solve_all_ik")
@@ -97,7 +97,7 @@ def test_a_client_that_reads_nothing_does_not_hold_back_the_answers_to_others(
     server = start_server()
     client.client(server, SampleIK, "/ik_server/sample_ik")
     deaf = ClientNode("deaf_client")
-    for _ in range(200):  # as many as have to wait
+    for _ in range(200):  # enough that some have to wait
         deaf.client(server, SampleIK, "/ik_server/sample_ik").call_async(request(n_samples=1, timeout=30.0))
     answers = [client.sample(server, request(n_samples=1)).error_code.val for _ in range(50)]
     deaf.destroy()

@@ -1,4 +1,4 @@
-"""Responses of `ik_server` while it configures, which lasts here until the robot's description arrives."""
+"""Responses of `ik_server` while it configures. In these tests, it waits for the robot's description."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def caller(client: ClientNode) -> ClientNode:
 
 @pytest.fixture
 def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
-    """Publishes the description, which ends the configuration; gone with the test, or later servers would hear it."""
+    """Publish the robot when called, which ends the configuration. Later servers must not hear this publisher."""
     publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
     yield lambda: publisher.publish(String(data=Robot("iiwa14").urdf))
     client.node.destroy_publisher(publisher)
@@ -57,7 +57,7 @@ def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture(scope="module")
 def waiting(start_server: Start) -> ServerProcess:
-    """A server that configures until the last test that shares it publishes the robot."""
+    """Start a server that configures until the last test that shares it publishes the robot."""
     return start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
 
 
@@ -98,14 +98,14 @@ def test_client_whose_wait_is_over_says_in_which_state_the_node_is(caller: Clien
 def test_clients_wait_until_the_node_is_active(
     caller: ClientNode, waiting: ServerProcess, describe: Callable[[], None]
 ) -> None:
-    """The one of Python and that of the command line."""
+    """Both the Python client and the command line wait."""
     until_it_configures(caller, waiting)
     seen = []
-    before = caller.node.count_clients(f"{NODE}/sample_ik")  # the caller's own, of an earlier test of this file
+    before = caller.node.count_clients(f"{NODE}/sample_ik")  # an earlier test may have left a client of the caller
 
     def watch(state: str, elapsed: float) -> None:
         seen.append(state)
-        if "configuring" in seen and caller.node.count_clients(f"{NODE}/sample_ik") > before + 1:  # and the command's
+        if "configuring" in seen and caller.node.count_clients(f"{NODE}/sample_ik") > before + 1:  # both clients
             describe()
 
     with subprocess.Popen([*COMMAND, "--set", f"wait={PATIENCE}"], stdout=subprocess.PIPE, text=True) as process:
@@ -151,7 +151,7 @@ def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
 
 
 def asked(caller: ClientNode, server: ServerProcess, *labels: str) -> list[Any]:
-    """Return the transitions that are running."""
+    """Request transitions, and return their futures."""
     requests = [ChangeState.Request() for _ in labels]
     for message, label in zip(requests, labels, strict=True):
         message.transition.label = label

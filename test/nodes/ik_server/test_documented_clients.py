@@ -33,7 +33,7 @@ def test_documented_client_is_answered(start_server: Callable[..., ServerProcess
     program = "\n".join(blocks("docs/how_to/call_the_service.md"))
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0, check=False)
     assert result.returncode == 0, result.stderr + server.log
-    assert re.findall(r"\b100\b", result.stdout.splitlines()[-1]) == ["100"], result.stdout  # solutions
+    assert re.findall(r"\b100\b", result.stdout.splitlines()[-1]) == ["100"], result.stdout  # number of solutions
     assert server.stop() == 0, server.log
 
 

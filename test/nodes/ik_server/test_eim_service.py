@@ -1,6 +1,6 @@
-"""The verbs with --service against a running node: what they print and how they exit.
+"""Verbs with --service print the answers of a running node, and exit with the right code.
 
-What each sends is tested in test/cli/test_service.py, and what they refuse in test/cli/mistakes.txt.
+test/cli/test_service.py tests what each verb sends, and test/cli/mistakes.txt lists what they refuse.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ EXACT = 1e-8  # [m], [rad] requested tolerances, so that larger errors come from
 
 
 def table(seconds: float) -> np.ndarray:
-    """Return the pose of the table in the world: it turns, and moves with its conveyor, at constant velocities."""
+    """Return the pose in the world of the table, which turns and moves with its conveyor at constant velocities."""
     half = 0.35 * seconds
     return pose_from([0.3 - 0.2 * seconds, 0.1 * seconds, 0.2], [0.0, 0.0, np.sin(half), np.cos(half)])
 
@@ -63,7 +63,7 @@ def publish_table(publisher, first: int, n: int, frame: str = "table") -> None:
 
 @pytest.fixture(scope="module")
 def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> tuple:
-    """The server, which gets its robot from a topic, and the publisher of moving frames. Static frames came earlier."""
+    """Start a server that gets its robot from a topic; return it with publishers of frames and joint states."""
     node = client_of_file.node
     description = node.create_publisher(String, "robot_description", STATIC)
     description.publish(String(data=URDF))
@@ -81,16 +81,16 @@ def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess])
     server.wait_until_ready()
     publish_table(moving, 0, N)
     middle = (0.5 * (ROBOT.lower + ROBOT.upper)).tolist()
-    for _ in range(3):  # of which the last is the state
+    for _ in range(3):  # the server uses the latest one
         joints.publish(JointState(name=list(ROBOT.joint_names), position=middle))
     return server, moving, joints
 
 
-PATIENCE = 60.0  # [s] for which a request waits: longer than what a busy machine takes to hand on a message
+PATIENCE = 60.0  # [s] for which a request waits; a busy machine delivers messages within this time
 
 
 def tip(q: np.ndarray) -> np.ndarray:
-    """Poses (n, 4, 4) of the tool's tip in the world, by pinocchio."""
+    """Return poses (n, 4, 4) of the tool's tip in the world, computed by pinocchio."""
     oracle = Oracle(URDF, ROBOT)
     return np.array([BASE @ oracle.forward(row) @ TOOL for row in q.reshape(-1, 7)])
 
@@ -138,7 +138,7 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
     answer = client.sample(room[0], several)
     assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
-        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # requested: 1e-6
+        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # the request allows 1e-6
     path = FollowIK.Request(seed=0, timeout=20.0, header=at, poses=several.poses[:1], max_step=[9.0])
     answer = client.call(room[0], FollowIK, f"{NODE}/follow_ik", path)
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
@@ -185,7 +185,7 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
     other = client.node.create_publisher(JointState, "joint_states", 10)
     q = 0.5 * (ROBOT.lower + ROBOT.upper) + 0.1
     end = time.monotonic() + PATIENCE
-    while True:  # until the second publisher is known to the server
+    while True:  # until the server has discovered the second publisher
         joints.publish(JointState(name=list(ROBOT.joint_names[:4]), position=q[:4].tolist()))
         other.publish(JointState(name=[*ROBOT.joint_names[4:], "gripper"], position=[*q[4:].tolist(), 0.02]))
         answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.fk(q) @ TOOL))

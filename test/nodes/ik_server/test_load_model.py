@@ -17,7 +17,7 @@ from eim_ros.msg import IKSolutions
 from eim_ros.srv import DrawIK, LoadModel
 
 PERIOD = 0.01  # [s]: 100 requests per second
-RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # a sample of the model, which identifies it
+RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # the sample of a model identifies it
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
-    """A model of the same robot with other experts."""
+    """Write a model of the same robot with other experts."""
     path = tmp_path_factory.mktemp("models") / "other.safetensors"
     small = IKModel.load(model)
     tensors = small.mixture.tensors()
@@ -49,7 +49,7 @@ def fingerprint(client: ClientNode, server: ServerProcess) -> tuple[float, ...]:
 def test_no_request_is_lost_while_models_are_exchanged(
     client: ClientNode, server: ServerProcess, model: Path, other: Path
 ) -> None:
-    """300 requests or more at 100 per second, each answered well and by one of the two models, the old ones first."""
+    """At least 300 requests at 100 per second are all answered by one of the two models, first by the old one."""
     assert load(client, server, model).success
     old = fingerprint(client, server)
     service = client.client(server, DrawIK, f"{NODE}/draw_ik")
@@ -120,7 +120,7 @@ def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_o
     assert (answer.success, "unconfigured" in answer.message) == (False, True)
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
-    assert fingerprint(client, server) == exchanged  # configured with the parameter's model, which was loaded last
+    assert fingerprint(client, server) == exchanged  # the last model that was loaded is the parameter's
 
 
 def test_server_of_a_robot_has_no_densities_until_a_model_is_loaded(

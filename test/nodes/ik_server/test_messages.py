@@ -32,7 +32,7 @@ POSE = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
 
 
 def answered(**options: object) -> Solutions:
-    """The answer to a pose."""
+    """Return the answer to a pose."""
     given = {"n": 20, "seed": 0, "timeout": ENOUGH, **options}
     return sampler_of("iiwa14", "position").sample(reachable_pose(ROBOT), **given)
 
@@ -131,7 +131,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
         with pytest.raises(RequestError) as refused:
             parse_draw(request(service_type=DrawIK, **fields), DrawIK.Response(), CONTEXT, IkServerSettings())
         assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
-    with pytest.raises(RequestError, match="temperature") as refused:  # it belongs to the density posture
+    with pytest.raises(RequestError, match="temperature") as refused:  # an option of the density posture
         solutions("draw_ik", request(service_type=DrawIK, temperature=0.5))
     assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
@@ -172,7 +172,7 @@ def test_log_densities_that_are_left_out_are_nan() -> None:
         ({}, NEVER, True, True),
         ({"order": "none"}, NEVER, True, True),
         ({"order": "none"}, 0.0, True, False),
-        ({"order": "density"}, 0.0, True, True),  # known, because the order needed it
+        ({"order": "density"}, 0.0, True, True),  # available, because the order needed it
         ({"n": 1, "order": "none"}, NEVER, False, False),
         ({"n": 1, "order": "none"}, NEVER, True, True),
     ],

@@ -33,7 +33,7 @@ ROBOT = sampler().robot
 Q = np.array([0.4, 0.6, -0.3, 1.2, 0.5, -0.9, 0.2])
 POSE = ROBOT.fk(Q)
 WHOLE = {**dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True)), "finger": 0.02, "mirror": 0.02, "lid": 9.0}
-TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding of the tests' arithmetic
+TOLERANCE = 2e-6  # [m] and [rad]: default tolerance, plus rounding in the tests
 
 
 def solve(
@@ -133,7 +133,7 @@ def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: i
 
 def test_pose_out_of_reach_has_no_solution_and_none_is_found_without_time() -> None:
     far, late = POSE.copy(), POSE.copy()
-    far[0, 3], late[:3, 3] = 9.0, 0.0  # the second is within reach by its distance, so that it is searched for
+    far[0, 3], late[:3, 3] = 9.0, 0.0  # only the second is so near that the solver searches
     assert refusal(request_for(far)).code == ErrorCode.NO_IK_SOLUTION
     with pytest.raises(RequestError) as caught:
         solve(request_for(late), left=0.0)
@@ -155,7 +155,7 @@ def test_solution_is_near_to_a_whole_state_and_gives_all_its_joints_back() -> No
     assert values["lid"] == -2.0 * values["j2"] + 0.1  # follows a joint of the chain
 
 
-@pytest.mark.parametrize("seed", [690, 1110])  # two of 1200, in which what does not collide is short
+@pytest.mark.parametrize("seed", [690, 1110])  # two of 1200 seeds, whose collision-free parts are short
 def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int) -> None:
     panda, rng = Robot("panda"), np.random.default_rng(seed)
     q = panda.random(1, rng)[0]
@@ -185,7 +185,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = named(ROBOT, Q + 0.05)
     late = "timed out: there may be a nearer solution"
-    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, no solution is the nearest
+    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, any solution is fine
         response = solve(request_for(POSE, **given), left=0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
@@ -224,7 +224,7 @@ def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
 
 
 def test_collisions_are_avoided_only_where_asked() -> None:
-    """A state in which the wrist is inside the base, as in all other states that reach its pose."""
+    """In this state the wrist is inside the base, as in all other states that reach its pose."""
     iiwa = sampler_of("iiwa14", "pose")
     q = iiwa.robot.random(5000, np.random.default_rng(0))
     crossed = q[np.flatnonzero(collision_model(iiwa.robot).scene(True).colliding(q))[0]]
@@ -240,7 +240,7 @@ def test_collisions_are_avoided_only_where_asked() -> None:
 
 
 def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
-    """The same request with fields of MoveIt's messages: those of the state, or of the constraints."""
+    """Return the same request with fields of MoveIt's messages in its state or its constraints."""
     wanted = request.ik_request
     fields = {name: getattr(wanted, name) for name in wanted.get_fields_and_field_types()}
     state = SimpleNamespace(
@@ -292,7 +292,7 @@ def test_joint_constraint_holds_as_narrow_as_it_is() -> None:
 
 @pytest.mark.parametrize("value", [3.1, -3.2, 3.1 + 4.0 * np.pi])
 def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None:
-    """The solution is on the side of half a revolution that is nearer to the state."""
+    """The range includes pi. The solution is on the side of pi that is nearer to the state."""
     for side in (3.0, -3.08):
         q = np.array([side, *Q[1:]])
         request = request_for(ROBOT.fk(q), **named(ROBOT, q))
@@ -303,7 +303,7 @@ def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None
 
 def test_several_constraints_of_a_joint_all_hold_and_a_follower_limits_its_source() -> None:
     request = request_for(POSE, **WHOLE)
-    # lid = -2 j2 + .1, so j2 is from .55 to .75
+    # lid = -2 j2 + 0.1, so j2 is from 0.55 to 0.75
     request.ik_request.constraints.joint_constraints = [limited("j2", 0.5, 9.0, 0.2), limited("lid", -1.2, 0.2, 0.2)]
     q = solution(request)
     assert 0.55 <= q[1] <= 0.7
@@ -389,7 +389,7 @@ def turns(constraint: OrientationConstraint) -> Callable[[Any], None]:
 
 
 def at(*values: float, **named: float) -> Callable[[Any], None]:
-    """A state in which j1 has all the values, or other joints their own."""
+    """Return a function that sets a state: all of `values` for j1, and other joints by name."""
     return put("robot_state.joint_state", state_of([*["j1"] * len(values), *named], [*values, *named.values()]))
 
 
@@ -443,7 +443,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name(change: Callable[[Any], None],
 
 
 def test_alternatives_are_looked_at_while_there_is_time() -> None:
-    """The first alternative is always searched."""
+    """The first alternative is always searched, even without time."""
     asked: list[Constraints] = []
 
     class Counting:

@@ -25,7 +25,7 @@ from eim_ros.nodes.ik_server.constraints import fill_scene
 from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import DrawIK, FollowIK, SampleIK, SolveNearestIK
 
-# The server verifies in compiled code, the test with pinocchio: they agree to rounding, far below the tolerance.
+# The server verifies with compiled code, and the test with pinocchio. They differ by rounding, far below the tolerance.
 ROUNDING = 1e-10
 ROBOT, ORACLE = arm_and_oracle("iiwa14")
 SUCCESS, GOAL, STATE = ErrorCode.SUCCESS, ErrorCode.INVALID_GOAL_CONSTRAINTS, ErrorCode.INVALID_ROBOT_STATE
@@ -53,9 +53,9 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
-    assert len(answer.log_prob) == (n if n > 1 else 0)  # a single value cannot be compared
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # there is nothing to compare for one
     assert len(answer.position_error) == len(answer.orientation_error) == n
-    assert not answer.valid  # all are
+    assert not answer.valid  # empty if all are valid
     assert ROBOT.within_limits(positions).all()
     for row, error in zip(positions[:50], answer.position_error, strict=False):
         distance = np.linalg.norm(ORACLE.forward(row)[:3, 3] - target)
@@ -154,7 +154,7 @@ def test_obstacle_around_the_goal_is_told_unless_the_links_may_touch_it() -> Non
 
 
 def test_meshes_and_points_of_a_request_are_avoided() -> None:
-    """A block and a wall of points where elbows would be: solutions avoid both, but not if they are left out."""
+    """Solutions avoid a block and a wall of points at the places of elbows, but collide if these are not given."""
     pose = ROBOT.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     message = request_of(SampleIK, pose[None], n_samples=100)
     plain = joint_positions(sampled(message))
@@ -188,8 +188,8 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other() -> None:
     assert list(answer.error_codes) == [SUCCESS, SUCCESS, ErrorCode.NO_IK_SOLUTION, SUCCESS]
     assert list(answer.n_per_pose) == [12, 12, 0, 12]
     assert answer.n == 36 == len(answer.log_prob) == len(answer.expert)
-    assert not answer.valid  # all rows are
-    assert ROBOT.within_limits(np.array(answer.best_attempt).reshape(1, ROBOT.dof)).all()  # of pose 2
+    assert not answer.valid  # empty if all rows are valid
+    assert ROBOT.within_limits(np.array(answer.best_attempt).reshape(1, ROBOT.dof)).all()  # for pose 2
     positions = joint_positions(answer)
     for index, rows in enumerate(np.split(np.arange(36), np.cumsum(answer.n_per_pose)[:-1])):
         position, orientation = ROBOT.pose_errors(positions[rows], poses[index])
@@ -232,7 +232,7 @@ def test_path_is_followed_from_where_the_robot_is_and_sent_as_a_trajectory(is_ti
     else:
         fastest = (np.abs(steps) / ROBOT.velocity_limits).max(axis=1)
         durations = np.diff(found, prepend=0.0)
-        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # a microsecond more for each step
+        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # each step has an extra microsecond
         assert (durations[1:] > 0.0).all()
 
 
@@ -276,7 +276,7 @@ def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
     q = np.array(response.positions).reshape(2, ROBOT.dof)
     assert ROBOT.within_limits(q).all()
     for row, target, *told in zip(q, targets, response.position_error, response.orientation_error, strict=True):
-        assert ORACLE.errors(row, target) == pytest.approx(told, abs=1e-7)  # an angle by its logarithm near zero
+        assert ORACLE.errors(row, target) == pytest.approx(told, abs=1e-7)  # the logarithm is inexact near 0
     assert response.position_error[1] < 3.0
     weighted = served("solve_nearest_ik", request_of(SolveNearestIK, targets[1:], weights=[1.0, 1.0], seed=0))
     distances = [np.hypot(x.position_error[-1], x.orientation_error[-1]) for x in (weighted, response)]
@@ -287,7 +287,7 @@ def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
 
 
 def pose_of(**parts: Any) -> dict[str, Any]:
-    """The field of a pose of which parts are replaced."""
+    """Return the field `poses` with one pose, some of whose parts are replaced."""
     pose = Pose()
     for name, values in parts.items():
         for axis, value in zip("xyzw", values, strict=False):

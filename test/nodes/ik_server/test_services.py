@@ -43,7 +43,7 @@ def server(start_server: Start) -> ServerProcess:
 
 
 def group_request() -> GetPositionIK.Request:
-    """For the pose of the SRDF's group, whose tip is that of its own chain."""
+    """Return a request for a pose of the SRDF's group, whose tip is the end of its chain."""
     wrist = Robot("iiwa14", "link_7", base="base_link")
     wanted = request_for(wrist.fk(Q), **dict(zip(ROBOT.joint_names, Q.tolist(), strict=True)))
     wanted.ik_request.group_name = "wrist"
@@ -108,7 +108,7 @@ def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(
     make, code, cause = REFUSALS[name]
     answer = client.sample(server, make())
     assert (answer.error_code.val, cause in answer.error_code.message) == (code, True), answer.error_code.message
-    assert code == ErrorCode.TIMED_OUT or answer.n == 0  # what was found in time is returned
+    assert code == ErrorCode.TIMED_OUT or answer.n == 0  # solutions found in time are returned
     assert len(answer.positions) == answer.n * len(answer.joint_names)
     assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS, server.log
 
@@ -117,7 +117,7 @@ def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess
     answer = client.sample(server, frame(1_000_000 * "a"))
     assert answer.error_code.val == ErrorCode.FRAME_TRANSFORM_FAILURE
     assert len(answer.error_code.message) <= LONGEST_MESSAGE
-    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # time, level and name of the node
+    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # for time, level and name of the node
 
 
 def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
@@ -133,9 +133,9 @@ def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
 def test_moveits_types_are_served_beside_ours_where_they_are(
     client: ClientNode, start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where `moveit_msgs` can be imported, here a stand-in with our types under its name."""
+    """If `moveit_msgs` can be imported, its types are served. Here a stand-in has our types under its name."""
     (tmp_path / "moveit_msgs").mkdir()
-    (tmp_path / "moveit_msgs/__init__.py").touch()  # so that it comes before one that is installed
+    (tmp_path / "moveit_msgs/__init__.py").touch()  # takes precedence over an installed one
     (tmp_path / "moveit_msgs/srv.py").write_text("from eim_ros.srv import GetCartesianPath, GetPositionIK\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     server = start_server("-r", "__node:=with_moveit", groups=GROUPS, default_timeout=20.0)

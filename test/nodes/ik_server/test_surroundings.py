@@ -78,7 +78,7 @@ def test_joints_of_which_nothing_was_told_are_named() -> None:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
     wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
-    # the solution nearest in the other joints is used
+    # the solution that is nearest in the other joints is used
     assert wanted.remark.endswith("no position of j2, j5 has arrived on the joint_states_topic")
     assert set(wanted.near) == {"j1", "j3", "j4", "j6", "j7"}
 

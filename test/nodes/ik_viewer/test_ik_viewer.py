@@ -1,4 +1,4 @@
-"""The node `ik_viewer` as a real process: RViz's target is dragged by its messages, the markers are its solutions."""
+"""The node `ik_viewer` runs as a real process. Messages like RViz's drag the target, and markers show solutions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def listener(client_of_file: ClientNode, server: ServerProcess) -> Listener:
 
 
 def tips(message: MarkerArray) -> np.ndarray:
-    """Of all ghosts: the last ends of their lines."""
+    """Return the tips of all ghosts, which are the ends of their last lines."""
     n_lines = ROBOT.skeleton(np.zeros(ROBOT.dof)).shape[0] - 1
     ghosts = [marker for marker in message.markers if marker.ns == "ghosts"]
     assert all(marker.type == Marker.LINE_LIST for marker in ghosts)
@@ -126,7 +126,7 @@ def target_in(frame: str, pose: np.ndarray, stamp: int = 0) -> PoseStamped:
 
 
 def send_transform(publisher: Any, child: str, pose: np.ndarray, stamp: int = 0) -> None:
-    """Of the robot's base to another frame."""
+    """Publish the pose of another frame in the robot's base frame."""
     transform = TransformStamped(child_frame_id=child)
     transform.header.frame_id, transform.header.stamp.sec = ROBOT.base_link, stamp
     place, told = transform.transform, pose_message(pose)
@@ -146,7 +146,7 @@ def test_a_target_in_a_frame_of_tf_is_solved_and_moves_along_with_its_frame(
         wanted = belt @ in_belt
 
         def is_solved(belt: np.ndarray = belt, stamp: int = stamp, wanted: np.ndarray = wanted) -> bool:
-            send_transform(tf, "belt", belt, stamp)  # again, as robots do: a subscription may be of one that ended
+            send_transform(tf, "belt", belt, stamp)  # repeated, because the subscription may be that of an ended node
             if stamp == 100:
                 listener.targets.publish(target_in("belt", in_belt))
             found = tips(listener.markers[-1])
@@ -172,7 +172,7 @@ def test_an_inactive_node_takes_no_target_and_shows_no_marker(
     assert client.change_state(server, "deactivate", NODE)
     assert marker_of(client, server).markers == []
 
-    def is_refused() -> bool:  # warnings within a second of another are left out of the log
+    def is_refused() -> bool:  # the log omits warnings within a second of another one
         listener.targets.publish(PoseStamped(pose=pose_message(pose_from([0.4, 0.1, 0.5], DOWN))))
         return "ik_viewer is inactive, not active" in server.log
 

@@ -38,7 +38,7 @@ FILES = {  # the nodes that each file starts, with arguments for which it starts
     "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),
     "learn_ik": (
         ("ik_server", "trainer", "fk_collector", "training_coordinator"),
-        ("robot:=planar3", "iterations:=1000000"),  # lasts longer than the test
+        ("robot:=planar3", "iterations:=1000000"),  # runs longer than the test
     ),
     "planar_demo": (("planar_simulator", "demo_recorder", "demonstrator", "trainer"), ()),
 }
@@ -61,7 +61,7 @@ sys.exit(service.run())
 
 
 class LaunchProcess(LoggedProcess):
-    """A launch file run by real `launch` in a session of its own; its log holds those of the nodes."""
+    """A launch file that real `launch` runs in a separate session. Its log contains those of the nodes."""
 
     def __init__(self, path: Path, log: Path, prefix: Path, arguments: tuple[str, ...]) -> None:
         environment = dict(os.environ)
@@ -89,7 +89,7 @@ class LaunchProcess(LoggedProcess):
         return self._process.wait(PATIENCE)
 
     def interrupt(self) -> int:
-        """Ctrl-C on a terminal: every process of the session's group receives SIGINT; the exit code of the launch."""
+        """Send SIGINT to every process of the group, as Ctrl-C does, and return the exit code of the launch."""
         os.killpg(self._process.pid, signal.SIGINT)
         return self._process.wait(PATIENCE)
 
@@ -105,7 +105,7 @@ def load(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the package is installed: executables, as CMake makes them, and the mark of the index."""
+    """Make an installation prefix with executables like those of CMake, and the package's entry in the ament index."""
     folder: Path = tmp_path_factory.mktemp("prefix")
     (folder / "lib/eim_ros").mkdir(parents=True)
     for name in NODES:
@@ -141,7 +141,7 @@ def is_gone(pid: int) -> bool:
 
 
 def state_of_restarted(client: ClientNode, launch: LaunchProcess, node: str) -> str:
-    """Asked anew until there is an answer: a killed server seems to be there for a while, and requests reach nobody."""
+    """Repeat the request until it is answered, because a killed server remains listed for a while."""
     service = client.client(launch, GetState, f"{node}/get_state")
     answers: list[GetState.Response] = []
 
@@ -255,7 +255,7 @@ def test_model_is_learned_and_served_by_one_launch(
     ours = sampler.sample([*position, 0.0, 0.0, 0.0, 1.0], 10, seed=0)
     np.testing.assert_array_equal(samples.q, ours.q)
     np.testing.assert_array_equal(samples.log_prob, ours.log_prob)
-    assert np.ptp(samples.log_prob) > 0.1  # without a model, all are equal
+    assert np.ptp(samples.log_prob) > 0.1  # without a model, all values would be equal
     finished = ["training_coordinator", *(["fk_collector"] if source == "samples" else [])]
     pids = [pid for name in finished for pid in launch.pids(name)]
     launch.wait_for(lambda: all(map(is_gone, pids)), "end of the nodes that are done")

@@ -1,4 +1,4 @@
-"""The node `planar_simulator` as a real process: exact stamps, trajectories, refusals, tasks, markers, clock."""
+"""Tests of the node `planar_simulator` as a real process: stamps, trajectories, refusals, tasks, markers, clock."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_trajectory_is_followed_in_time(robot: PlanarRobot) -> None:
     rows = np.array([message.position for message in robot.states])
     stamps = np.array([seconds(message.header.stamp) for message in robot.states])
     moving = (rows[:, 0] > 0.0) & (rows[:, 0] < 0.5)
-    assert moving.sum() == 199  # one second of ticks without the last one
+    assert moving.sum() == 199  # ticks of a second, without the last one
     speed = np.array([message.velocity for message in robot.states])[moving]
     np.testing.assert_allclose(speed, np.broadcast_to(goal, speed.shape), atol=1e-9)
     began = stamps[moving][0] - rows[moving][0, 0] / 0.5
@@ -156,7 +156,7 @@ def test_markers_show_robot_goal_and_obstacles(client: ClientNode, robot: Planar
     robot.states.clear()
     robot.markers.clear()
     robot.hear(lambda: len(robot.states) >= 400, "400 joint states")
-    assert len(robot.markers) <= 0.1 * len(robot.states)  # 10 Hz beside 200 Hz
+    assert len(robot.markers) <= 0.1 * len(robot.states)  # 10 Hz compared with 200 Hz
 
 
 def test_description_of_the_robot_is_latched(client: ClientNode, robot: PlanarRobot) -> None:

@@ -30,7 +30,7 @@ ENDLESS = (
     "n_starts=1000000",
     "n_iterations=1000000",
     "tolerance=0",
-)  # EM ends when rounding stops it
+)  # EM ends only when rounding stops its progress
 NUMBERS = itertools.count()
 LONG_START = (
     "n_components=2",
@@ -51,7 +51,7 @@ class TrainClient:
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
-        while not self._client.server_is_ready():  # rclpy's wait polls only every quarter of a second
+        while not self._client.server_is_ready():  # rclpy's own wait polls only four times per second
             assert server.is_running and time.monotonic() < end, server.log
             time.sleep(0.005)
 
@@ -90,7 +90,7 @@ class TrainClient:
         return self.result(handle)
 
     def cancel_all(self) -> None:
-        """A training that a failed test leaves running must not cause the rejection of later goals."""
+        """Cancel all trainings. Otherwise one that a failed test has left running would prevent later goals."""
         for goal in [*self._running]:
             self.spin(goal.cancel_goal_async())
             self.result(goal)
@@ -148,9 +148,9 @@ def test_training_tells_its_progress_rejects_another_goal_and_is_cancelled(
         trainer.executor.spin_once(1.0)
     told = [feedback for _, feedback in trainer.feedback]
     assert told[-1].iteration > told[0].iteration
-    assert told[-1].n_iterations == 2**32 - 1  # a million million is more than the message can contain
+    assert told[-1].n_iterations == 2**32 - 1  # the message cannot contain 10^12
     assert told[-1].elapsed > told[0].elapsed > 0.0
-    assert told[0].ratio_kl != told[0].ratio_kl  # EM has none
+    assert told[0].ratio_kl != told[0].ratio_kl  # EM has no ratio
     assert abs(told[0].entropy) < 1e3
     assert not trainer.send(data=motions, settings=[*EM]).accepted
     trainer.wait_for_phase("fitting")  # the first training continues; sending a goal clears the earlier feedback
@@ -158,7 +158,7 @@ def test_training_tells_its_progress_rejects_another_goal_and_is_cancelled(
 
 
 def check_cancel(trainer: TrainClient, handle: Any, phase: str, folder: Path) -> None:
-    """A training that is cancelled leaves no model."""
+    """Cancel a training, and check that it leaves no model."""
     assert trainer.spin(handle.cancel_goal_async()).goals_canceling
     status, result = trainer.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
@@ -174,7 +174,7 @@ def test_cancel_ends_a_training_that_reads(trainer: TrainClient, motions: str, f
 
 
 def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, motions: str, folder: Path) -> None:
-    """The search does not report progress; the node sends messages with the elapsed time."""
+    """The search for a start does not report progress, but the node still sends messages with the elapsed time."""
     handle = trainer.send(
         data=motions, algorithm="eim", settings=[*LONG_START], output=str(folder / "canceled.safetensors")
     )
@@ -206,7 +206,7 @@ def test_training_goes_on_when_its_client_leaves(
 
 
 def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, folder: Path) -> None:
-    """The fields arrive. The causes are tested in test/cli, because the messages come from `eim train`."""
+    """This tests the fields of the answer. test/cli tests the causes, because the messages come from `eim train`."""
     planar = folder / "planar.npz"
     save_data_set(planar, collect(Robot("planar3"), 60, "position", 0))
     status, result = trainer.train(task="ik", data=str(planar), robot="planar5")
