@@ -1,4 +1,4 @@
-"""Bags for tests: hand-made messages, written by our writer or, in the standard form, by the writer of rosbags."""
+"""Bags of hand-made messages, written by our writer or, in the standard form, by the writer of rosbags."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def joint_state(
     topic: str = "/joint_states",
     arrival: float | None = None,
 ) -> Item:
-    """At `time` [s] of the header."""
+    """Return a joint state whose header has a `time` [s]."""
     none = np.zeros(0)
     stamp = START + round(time * SECOND)
     message = TYPES.types[JOINT_STATE](
@@ -99,7 +99,7 @@ def write_standard(
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: CompressionMode = CompressionMode.NONE,
 ) -> Path:
-    """Write a bag with the writer of rosbags, in the form of the standard tools."""
+    """Write a bag with the writer of rosbags, in the form that the standard tools use."""
     writer = Writer(folder, version=9, storage_plugin=storage)
     writer.set_compression(compression, CompressionFormat.ZSTD)
     with writer:

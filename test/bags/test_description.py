@@ -21,7 +21,7 @@ LIMIT = '<limit lower="{}" upper="{}" effort="1" velocity="1"/>'
 
 
 def urdf(elbow: tuple[float, float] = (-2.0, 1.5), finger: str = "finger") -> str:
-    """An arm with a continuous wrist, and with a finger and a tool on different branches."""
+    """Return the URDF of an arm with a continuous wrist, and with a finger and a tool on different branches."""
     return chain_urdf(
         joint("elbow", "revolute", "l0", "l1", LIMIT.format(*elbow)),
         joint("wrist", "continuous", "l1", "l2"),
@@ -31,12 +31,12 @@ def urdf(elbow: tuple[float, float] = (-2.0, 1.5), finger: str = "finger") -> st
 
 
 def described(text: str, topic: str = "/robot_description") -> Item:
-    """Message that a latched topic delivers before everything else."""
+    """Return the message of a robot description, which a latched topic delivers before all others."""
     return label(0.0, text, topic)
 
 
 def moving(begin: float = 0.0, height: float = 1.0, first: float = 3.0) -> list[Item]:
-    """Motion of 1 s, in which the wrist turns by 1 rad from its first position, which is wrapped at pi."""
+    """Return a motion of 1 s in which the wrist turns by 1 rad from `first`, and its positions are wrapped at pi."""
     rows = []
     for time in np.arange(0.0, 1.0, 0.01):
         wrist = (first + time + np.pi) % (2.0 * np.pi) - np.pi

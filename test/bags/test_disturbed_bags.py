@@ -1,4 +1,4 @@
-"""Only jumps are detected as jumps, however publishers, clocks and networks change the times."""
+"""Only jumps are detected as jumps, even if publishers, clocks and networks disturb the times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Motion:
 
 
 def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
-    begin = offset = 0.0  # [s] step of the publisher's clock
+    begin = offset = 0.0  # [s] times of the recorder, and changes of the publisher's clock
     for index in range(4):
         duration = rng.uniform(1.5, 3.0)
         times = np.arange(0.0, duration, 1.0 / rate)
@@ -70,7 +70,7 @@ def _smooth(rng: np.random.Generator, times: Array) -> Array:
 
 
 def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
-    """Jitter of 0.4 periods, and a publisher that stalls and then sends the delayed messages 0.1 ms apart."""
+    """Return stamps with a jitter of 0.4 periods; after a stall, the publisher sends messages 0.1 ms apart."""
     stamps = times + rng.uniform(0.0, 0.4 / rate, len(times))
     for begin in rng.permutation(np.arange(0.1, times[-1] - 0.3, 0.5))[: rng.integers(0, 4)]:
         late = (stamps >= begin) & (stamps < begin + rng.uniform(0.02, LONGEST_STALL))
@@ -80,7 +80,7 @@ def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
 
 
 def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
-    """Delays of 1 ms, and a network that holds messages back and then delivers them at once."""
+    """Return arrivals with delays of 1 ms, in a network that sometimes delivers delayed messages at once."""
     arrivals = stamps + rng.exponential(1e-3, len(stamps))
     for begin in rng.permutation(np.arange(0.35, stamps[-1] - 0.3, 0.5))[: rng.integers(0, 3)]:
         held = (arrivals >= begin) & (arrivals < begin + 0.5 * LONGEST_STALL)
@@ -91,7 +91,7 @@ def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
 @pytest.mark.parametrize("use_arrival", [False, True])
 @pytest.mark.parametrize("seed", [3, 4, 119, 135, 136, 3090, 3111])
 def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed: int, use_arrival: bool) -> None:
-    """Rates of 50 Hz to 1 kHz, with jitter, delayed publishers, clock changes, duplicates and network bursts."""
+    """The messages come at 50 Hz to 1 kHz, with jitter, stalled publishers, clock changes, duplicates and bursts."""
     motions = list(motions_of(np.random.default_rng(seed), RATES[seed % len(RATES)]))
     items = sorted((item for motion in motions for item in motion.items), key=lambda item: item[2])
     selection = Selection(cuts=Cuts(use_arrival=use_arrival))
@@ -106,7 +106,7 @@ def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed:
 
 @pytest.mark.parametrize(("size", "n_motions"), [(0.19, 1), (0.25, 0)])
 def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: float, n_motions: int) -> None:
-    """20 rad/s, 100 Hz: 0.2 rad."""
+    """At 20 rad/s and 100 Hz, positions may change by 0.2 rad between messages."""
     items = [label(0.0, "smooth"), *(joint_state(0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
     items += [label(1.0, "jump"), *(joint_state(1.0 + 0.01 * i, ["j1"], [size * (i > 50)]) for i in range(100))]
     data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(), MotionForm())
@@ -115,7 +115,7 @@ def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: floa
 
 @pytest.mark.parametrize("rate", [50, 100, 500])
 def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rate: int) -> None:
-    """Up to four messages overtake every fifth one; the jump is 1.25 times the change that the maximum speed allows."""
+    """Up to four messages overtake every fifth one, and jumps are 1.25 times the change at maximum speed."""
     rng = np.random.default_rng(rate)
     items = []
     for motion in range(12):
@@ -138,7 +138,7 @@ def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rat
 
 
 def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
-    """Like a node that plans before it has set a label."""
+    """For example, a node plans before it has set a label."""
     items = [joint_state(0.01 * i, ["j1"], [1.0 + 1e-3 * np.sin(i)]) for i in range(100)]
     items += [label(1.0, "reach"), *(joint_state(1.0 + 0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
     bag = write_own(tmp_path / "bag", [label(0.0, ""), *items])

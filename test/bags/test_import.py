@@ -34,7 +34,7 @@ Write = Callable[[Path, Iterable[Item]], Path]
 
 
 def swing(time: float) -> list[float]:
-    """Position of both joints."""
+    """Return the positions of both joints."""
     return [np.sin(time), 0.5 * time]
 
 
@@ -77,7 +77,7 @@ def test_segments_become_motions_whoever_wrote_the_bag(tmp_path: Path, write: Wr
 
 
 def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> None:
-    def position(time: float) -> list[float]:  # at rest, a motion from 1 s to 2 s, at rest again
+    def position(time: float) -> list[float]:  # at rest, except from 1 s to 2 s
         return [float(np.clip(time - 1.0, 0.0, 1.0)), 0.3]
 
     items = [joint_state(float(time), NAMES, position(float(time))) for time in np.arange(0.0, 4.0, PERIOD)]
@@ -85,7 +85,7 @@ def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> N
     whole, _ = motions(folder, n_points=11)
     trimmed, _ = motions(folder, n_points=11, trim=True)
     assert whole.description["durations"] == pytest.approx([3.99])
-    # the displacement that counts as rest is smaller than the step between two messages
+    # positions count as at rest within a displacement that is smaller than the step between two messages
     assert trimmed.description["durations"] == pytest.approx([1.0], abs=2.1 * PERIOD)
     assert trimmed.sample[0, ::2] == pytest.approx(np.linspace(0.0, 1.0, 11), abs=2.1 * PERIOD)
 
@@ -162,7 +162,7 @@ def test_times_of_the_headers_count_unless_those_of_arrival_are_asked_for(tmp_pa
 
 
 def spoilt(kind: str) -> list[Item]:
-    """One second of good joint states, labelled "good", and one second with an error."""
+    """Return one second of good joint states, labelled "good", and one second with an error."""
     bad = states(1.0, 2.0)
     if kind == "gap":
         bad = [item for i, item in enumerate(bad) if not 30 <= i < 60]
@@ -298,7 +298,7 @@ PLANAR = Robot("planar3")
 
 
 def arm_states(shift: float = 0.0) -> list[Item]:
-    """A second of the planar arm, 100 Hz."""
+    """Return joint states of the planar arm at 100 Hz for one second."""
     return [joint_state(0.01 * i + shift, PLANAR.joint_names, arm(0.01 * i)) for i in range(100)]
 
 
@@ -330,7 +330,7 @@ def test_pairs_at_a_rate(tmp_path: Path) -> None:
 
 
 def arm_poses(frame: str = "base_link") -> list[Item]:
-    """Poses of the planar arm's tip at 30 Hz, from 0.1 s to 0.8 s."""
+    """Return poses of the planar arm's tip at 30 Hz, from 0.1 s to 0.8 s."""
     items = []
     for time in np.arange(0.1, 0.8, 1.0 / 30.0):
         transform = PLANAR.fk(arm(time))
@@ -346,7 +346,7 @@ def test_recorded_poses_are_aligned_in_time_with_the_configurations(tmp_path: Pa
     )
     assert 70 <= len(q) <= 71
     assert report.dropped["configurations without a pose within 0.2 s"] == 100 - len(q)
-    # chords of a path with accelerations below 12 m/s^2 between poses 1/30 s apart
+    # error of chords between poses 1/30 s apart, for accelerations below 12 m/s^2
     assert np.allclose(poses, PLANAR.fk(q), rtol=0, atol=12 / 30**2 / 8)
     assert "differ from forward kinematics" in report.notes[0]
 

@@ -123,7 +123,7 @@ def test_whole_records_of_a_file_cut_off_anywhere_are_recovered(tmp_path: Path, 
         (tmp_path / "recovered.mcap").unlink()
     assert numbers == sorted(numbers)
     assert numbers[-1] == len(ITEMS)
-    # each message has the same size, and indexes take less than half of the file
+    # all messages have the same size, and indexes take less than half of the file
     assert numbers[12] > len(ITEMS) // 3
 
 
@@ -131,7 +131,7 @@ def test_half_overwritten_rear_of_our_own_file_loses_only_the_unfinished_flush(t
     folder = write_own(tmp_path / "bag", ITEMS)
     file = data_file(folder)
     content = bytearray(file.read_bytes())
-    content[-400:-200] = bytes(200)  # in summary and footer
+    content[-400:-200] = bytes(200)  # damages summary and footer
     file.write_bytes(content)
     assert not is_whole(file)
     assert recover_bag(folder)[0].startswith(f"recovered {len(ITEMS)} messages")
@@ -222,7 +222,7 @@ def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
 
 def test_what_follows_a_damaged_record_is_left_out(tmp_path: Path) -> None:
     content = data_file(write_own(tmp_path / "bag", ITEMS)).read_bytes()
-    # truncated within its chunk, and the second half of the rest is overwritten; no checksum can detect this
+    # the file is cut within a chunk, so no checksum can detect the wrong bytes that follow
     half = len(content) // 3
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(content[:half] + b"\x05" + (40).to_bytes(8, "little") + b"\xff" * 40)

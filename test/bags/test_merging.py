@@ -1,4 +1,4 @@
-"""Joint states of several publishers are merged by time: an arm and a gripper, two arms."""
+"""Joint states of several publishers are merged by time, for example those of an arm and a gripper, or of two arms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Values = Callable[[float], list[float]]
 
 
 def arm(time: float) -> list[float]:
-    return [0.5 * time, 1.0 - 0.2 * time, 0.1 * time]  # straight, so that linear interpolation is exact
+    return [0.5 * time, 1.0 - 0.2 * time, 0.1 * time]  # linear interpolation is exact for straight motions
 
 
 def finger(time: float) -> list[float]:
@@ -40,7 +40,7 @@ def published(
     end: float = 2.0,
     clock: float = 0.0,
 ) -> list[Item]:
-    """Joint states whose headers have a clock that is ahead of the recorder's clock."""
+    """Return joint states whose headers come from a clock ahead of the recorder's clock."""
     times = np.arange(begin, end, 1.0 / rate).tolist()
     return [joint_state(time + clock, names, values(time), topic, arrival=time) for time in times]
 
@@ -102,7 +102,7 @@ def test_publisher_without_time_stamps_is_merged_by_arrival(tmp_path: Path) -> N
 
 
 def test_slow_simulation_has_one_clock(tmp_path: Path) -> None:
-    """At half of real time, a publisher that starts later has another mean offset, but the same clock."""
+    """At half of real time, a publisher that starts later has a different mean offset, but the same clock."""
 
     def slowed(items: list[Item]) -> list[Item]:
         return [(topic, kind, START + 2 * (arrival - START), message) for topic, kind, arrival, message in items]
@@ -122,7 +122,7 @@ def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"not continuous: gap of 0\.5\d+ s") as caught:
         merged(path)
     (report,) = caught.value.value
-    # 25 before, 26 after 3.48 s, and those within the pause
+    # 25 at the start, 26 after 3.48 s, and those within the pause
     assert report.dropped == {"joint states without finger within 0.2 s before and after": 25 + 25 + 24}
     motion, duration, _ = merged(path, cuts=Cuts(max_gap=0.6))
     assert duration == pytest.approx(2.98)
@@ -199,7 +199,7 @@ def test_joint_that_turns_endlessly_is_merged_without_a_turn_back(tmp_path: Path
     robot = Robot(chain_urdf(turn_joint, joint("j1", "revolute", "l1", "l2", hinge)))
     data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(robot=robot), MotionForm(n_points=100))
     turn = data_set.sample.reshape(100, 2)[:, 0]
-    # nearest instead of interpolated for two messages beside the turn, 1/21 s apart
+    # near the wrap, the nearest of two messages 1/21 s apart is used instead of interpolation
     np.testing.assert_allclose(turn, 3.0 + np.linspace(0.0, 1.98, 100), atol=0.5 / 21 + ROUNDING)
 
 
@@ -236,7 +236,7 @@ def second_arm(time: float) -> list[float]:
 
 
 def cell(begin: float = 0.0) -> list[Item]:
-    """Two arms at different rates, and a gripper that occasionally publishes whether it is open (0) or closed (100)."""
+    """Return messages of two arms at different rates, and of a gripper that occasionally publishes 0 (open) or 100."""
     shut = [joint_state(time + begin, GRIPPER, [100.0 * (i % 2)], "/gripper") for i, time in enumerate(SHUT_AT)]
     return in_turn(
         published(ARM, lambda time: arm(time - begin), "/arm", begin=begin, end=begin + 2.0),
@@ -259,12 +259,12 @@ def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, 
     np.testing.assert_allclose(found[:, :3], [arm(time) for time in moments], atol=ROUNDING)
     np.testing.assert_allclose(found[:, 4:], [second_arm(time) for time in moments], atol=ROUNDING)
     sent = np.array(SHUT_AT)
-    latest = np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1  # of joint states of the arm
+    latest = np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1  # at stamps of the arm
     np.testing.assert_array_equal(found[:, 3], 100.0 * (latest % 2))
 
 
 def test_gripper_that_is_not_held_cuts_the_episode(tmp_path: Path) -> None:
-    """The messages are far apart; the other test uses them."""
+    """Its messages are far apart. The test above holds their values."""
     bag = write_own(tmp_path / "bag", cell())
     with pytest.raises(DataError, match=r"without finger within 0.2 s before and after .*increase --max-gap"):
         import_episodes([bag], Selection(joint_names=(*ARM, *GRIPPER)), EpisodeForm())

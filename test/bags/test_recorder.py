@@ -85,7 +85,7 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
     recorder.tick()
     assert not recorder.is_recording
     assert "MB of free space" in recorder.message
-    recorder.write("/a", START + 2, START, DATA)  # comes too late, which is not an error
+    recorder.write("/a", START + 2, START, DATA)  # late messages are ignored without an error
     with pytest.raises(DataError, match="MB of free space"):
         recorder.stop()
     with open_bag(tmp_path / "bag") as bag:

@@ -20,7 +20,7 @@ from eim_ros.kinematics import Robot
 NAMES = ("j1", "j2")
 PERIOD = 0.01  # [s]
 N = 1000  # 10 s
-CHORD = PERIOD**2 / 2  # a sine between samples at least two periods apart is off from a chord by (2 PERIOD)^2 / 8
+CHORD = PERIOD**2 / 2  # a chord of a sine over two periods is off by at most (2 PERIOD)^2 / 8
 Array = npt.NDArray[np.float64]
 
 
@@ -29,7 +29,7 @@ def swing(time: float) -> list[float]:
 
 
 def recorded(stamps: Array, arrivals: Array | None = None) -> list[Item]:
-    """Ten seconds of a swing, whose headers have other times [s] than the messages."""
+    """Return ten seconds of a swing whose headers have `stamps` [s], which may differ from the true times."""
     times = PERIOD * np.arange(N)
     arrivals = times if arrivals is None else arrivals
     return [
@@ -67,7 +67,7 @@ def test_one_wrong_stamp_costs_one_message(tmp_path: Path, row: int, error: floa
 
 
 def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) -> None:
-    """Wrong stamps have different errors, with a good stamp in between, and are in the middle of the recording."""
+    """Wrong stamps in the middle of the recording have different errors, and a good stamp is between them."""
     stamps = PERIOD * np.arange(N)
     stamps[[300, 301, 303, 304]] = [5.0, -70.0, 1e6, 9.0]
     stamps[600:609] -= 50.0
@@ -78,7 +78,7 @@ def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) 
 
 @pytest.mark.parametrize("error", [0.06, 0.15])
 def test_stamp_that_is_a_little_ahead_costs_no_other_message(tmp_path: Path, error: float) -> None:
-    """One stamp is too late by less than the maximum gap; the messages until that time do not count as late."""
+    """If a stamp is too late by less than the maximum gap, messages until that time do not count as out of order."""
     stamps = PERIOD * np.arange(N)
     stamps[500] += error
     data_set, report = imported(tmp_path / "bag", recorded(stamps))
@@ -153,7 +153,7 @@ def test_single_spikes_do_not_stay_in_a_data_set(tmp_path: Path, size: float) ->
     positions[rows, 1] += size
     data_set, report = imported(tmp_path / "bag", with_positions(positions))
     assert is_the_swing(data_set)
-    if size < 1000.0:  # modulo a turn, 1000 is 159.15 turns
+    if size < 1000.0:  # 1000 rad is 159.15 revolutions
         assert report.dropped == {"joint states in which j2 jumps away and returns at once": len(rows)}
 
 
@@ -186,7 +186,7 @@ def test_first_and_last_message_apart_from_the_others_cost_themselves(tmp_path: 
 
 
 def stepped(times: Array) -> Array:
-    """A gripper that opens at once, stays open for two samples, and closes."""
+    """Return positions of a gripper that opens within one sample, stays open for two samples, and closes."""
     return np.where((times > 0.3) & (times < 0.3 + 2.5 * PERIOD), 0.04, 0.0)
 
 
@@ -203,14 +203,14 @@ MOTIONS: dict[str, Callable[[Array], Array]] = {
     "vibration": lambda t: 0.02 * (np.arange(len(t)) % 2),
     "next demonstration": lambda t: np.where(
         t < 1.0, 2.5 * t, 2.4 - 0.5 * (t - 1.0)
-    ),  # begins elsewhere, without a gap
+    ),  # begins elsewhere, without a gap in time
 }
 
 
 @pytest.mark.parametrize("rate", [10.0, 30.0, 100.0, 1000.0])
 @pytest.mark.parametrize("name", MOTIONS)
 def test_no_motion_is_a_spike(name: str, rate: float) -> None:
-    """Sampled at its rate, or every third period of 10 ms for the gripper."""
+    """Motions are sampled at the rate, and the gripper always with a period of 10 ms."""
     times = np.arange(0.0, 2.0, PERIOD if name == "gripper" else 1.0 / rate)
     assert not (spikes(times, MOTIONS[name](times)[:, None], 0.2) >= 0).any()
 

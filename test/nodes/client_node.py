@@ -69,7 +69,7 @@ class ClientNode:
         end = time.monotonic() + timeout
         for future in futures:
             self.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
-        assert all(future.done() for future in futures), f"{sum(not future.done() for future in futures)} unanswered"
+        assert all(future.done() for future in futures), f"{sum(not future.done() for future in futures)} got no answer"
         return [future.result() for future in futures]
 
     def hear(

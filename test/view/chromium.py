@@ -1,4 +1,4 @@
-"""A real browser without a window, driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
+"""A headless browser that is driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Browser:
         self.resize(size)
 
     def run_first(self, script: str) -> None:
-        """Run a script in each page before the page's own."""
+        """Run a script in each page before the scripts of the page."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def resize(self, size: tuple[int, int]) -> None:
@@ -116,7 +116,7 @@ class Browser:
         self._mouse("mouseReleased", x, y)
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait long enough for a busy machine; if that fails, show the text and the console of the page."""
+        """Wait until the condition is true. After a timeout, the error shows the text and the console of the page."""
         end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end, (self.text(), self.console)
@@ -124,11 +124,11 @@ class Browser:
 
     @property
     def errors(self) -> list[str]:
-        """Errors and failed assertions of the console."""
+        """Return errors and failed assertions of the console."""
         return [text for level, text in self.console if level in ("error", "assert")]
 
     def screenshot(self) -> bytes:
-        """PNG."""
+        """Return a picture of the page as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def work(self) -> float:

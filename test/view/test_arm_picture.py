@@ -50,7 +50,7 @@ def test_many_configurations_fill_scene_and_panel_with_colour(name, tmp_path):
 def test_each_configuration_adds_to_the_picture_and_none_still_shows_the_target(name, tmp_path):
     robot, positions, pose = solutions(name, 1)
     none, one = (draw(tmp_path / f"{n}.png", robot, positions[:n], pose) for n in (0, 1))
-    assert (none[SCENE].min(axis=-1) < 0.97).mean() > 0.01  # not white
+    assert (none[SCENE].min(axis=-1) < 0.97).mean() > 0.01  # some pixels are not white
     assert 0.0 < colourful(none[SCENE]) < 0.01  # the axes of the target
     assert colourful(none[PANEL]) == 0.0
     assert colourful(one[SCENE]) > 0.002

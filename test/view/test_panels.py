@@ -75,5 +75,5 @@ def test_legend_has_the_branch_of_a_component():
 def test_a_very_low_density_is_said_in_words():
     told = density_panel(np.array([-4.0, -2e7]), ["#111111", "#222222"], -1.9144368e7, "#123456")
     assert "below -1000 nat, far from all data" in told
-    assert "≤ -104.0" in told  # the diagram ends 100 nat below the highest
+    assert "≤ -104.0" in told  # the diagram ends 100 nat below the highest value
     assert "19144368" not in told and "e+07" not in told

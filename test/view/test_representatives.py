@@ -1,4 +1,4 @@
-"""Groups of arms: known groups are recovered, sizes are in descending order, and degenerate input works."""
+"""Known groups of arms are recovered, sizes are in descending order, and degenerate input works."""
 
 from __future__ import annotations
 

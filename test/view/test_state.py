@@ -1,4 +1,4 @@
-"""The state of the page as a link, a program and a request."""
+"""The state of the page can be written as a link, a program and a request."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_a_link_restores_the_state(before):
     np.testing.assert_allclose(again.pose, POSE, atol=1e-6)
     np.testing.assert_allclose(again.q, Q, atol=1e-6)
     box, ball = again.obstacles
-    np.testing.assert_allclose(box.pose, BOX.pose, atol=1e-5)  # six decimals of a quaternion
+    np.testing.assert_allclose(box.pose, BOX.pose, atol=1e-5)  # quaternions have six decimals
     np.testing.assert_allclose(box.size, BOX.size)
     np.testing.assert_allclose([*ball.centre, ball.radius], [*BALL.centre, BALL.radius])
     assert again.query == STATE.query

@@ -1,4 +1,4 @@
-"""Surfaces of bodies come from visuals, or else from collision shapes, or else from sticks."""
+"""Surfaces of bodies come from visuals; without these, from collision shapes; without both, from sticks."""
 
 from itertools import pairwise
 
@@ -36,12 +36,12 @@ def test_shipped_arms_have_closed_surfaces_about_their_joints(name):
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "gen3", "sawyer", "xarm7", "ur3e", "ur5", "ur10e"])
 def test_included_meshes_of_neighbouring_links_touch(name):
-    """Neighbouring bodies touch in any configuration; a mesh in a wrong frame would be apart."""
+    """Neighbouring bodies touch in any configuration, but a mesh in a wrong frame would not."""
     robot = Robot(name)
     surfaces, told = arm_surfaces(robot)
     assert told == ""
     assert list(surfaces) == list(range(robot.dof + 1))
-    assert sum(len(mesh.faces) for mesh in surfaces.values()) > 8000  # collision shapes have far fewer
+    assert sum(len(mesh.faces) for mesh in surfaces.values()) > 8000  # collision shapes have far fewer faces
     assert share_path(f"{MESHES}/{name}.npz").stat().st_size < 200_000
     for poses in body_poses(robot, robot.random(3, np.random.default_rng(0))):
         placed = [
@@ -67,7 +67,7 @@ def test_a_visual_mesh_is_taken_at_its_place(tmp_path):
     assert told == ""
     assert list(surfaces) == [1]
     placed = body_poses(Robot(tmp_path / "arm.urdf"), [0.0, 0.0])[0, 1]
-    seen = surfaces[1].vertices @ placed[:3, :3].T + placed[:3, 3]  # at rest the frame of l1 is turned as the base
+    seen = surfaces[1].vertices @ placed[:3, :3].T + placed[:3, 3]  # at rest, l1 is parallel to the base
     np.testing.assert_allclose(seen.min(axis=0), [-0.05, -0.1, 0.55], atol=1e-6)  # STL stores single precision
     np.testing.assert_allclose(seen.max(axis=0), [0.05, 0.1, 0.85], atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_a_visual_mesh_that_is_missing_is_told_and_collision_shapes_are_shown(tm
     (tmp_path / "arm.urdf").write_text(with_visual("package://nowhere/link.dae"))
     surfaces, told = arm_surfaces(Robot(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
     assert "nowhere" in told
-    np.testing.assert_allclose(surfaces[1].extents, 0.5, rtol=0.05)  # error of a ball with few corners
+    np.testing.assert_allclose(surfaces[1].extents, 0.5, rtol=0.05)  # error of a ball with few vertices
 
 
 def test_an_arm_without_shapes_is_shown_from_joint_to_joint():
@@ -99,4 +99,4 @@ def test_meshes_stay_on_their_links_with_another_tip():
     for surface, other in zip(whole[:5], part[:5], strict=True):
         np.testing.assert_allclose(surface.vertices, other.vertices, atol=1e-9)
     assert len(part) == 6
-    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # the wrist stays at zero
+    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # includes the wrist at zero

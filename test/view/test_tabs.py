@@ -1,4 +1,4 @@
-"""The tabs of motions and of the planar robot's line, in a real browser."""
+"""Tests of the tabs of motions and of the planar robot's line, in a real browser."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_motions_end_at_the_chosen_solution_wherever_the_target_is_moved(motions
         browser.wait_until(lambda pose=pose: np.abs(page.solutions.pose - pose).max() < 1e-6)
         tab.choose_likeliest()
         ends = tab.motions.positions[:, -1]
-        assert np.abs(ends - page.solutions.chosen).max() < 6e-3  # six deviations of a via point
+        assert np.abs(ends - page.solutions.chosen).max() < 6e-3  # six standard deviations of a via point
     assert browser.errors == []
 
 

@@ -1,6 +1,6 @@
 """Pictures of the viewer show its current labels, in the words of the glossary.
 
-If one fails: `python -m scripts.viewer_pictures` takes them again.
+If a test fails, `python -m scripts.viewer_pictures` takes the pictures again.
 """
 
 import re
@@ -19,7 +19,7 @@ RETIRED = ("famil", "ghost", "winding", "whole", "held ")
 OPEN = {
     "viewer": {"Component", "Self-motion"},
     "viewer_motions": {"Which", "Time", "Play", "Draw others"},
-}  # first tabs
+}  # the first tab of each page
 TABS = {"Solutions", "Target", "Scene", "View", "Copy"}
 
 
