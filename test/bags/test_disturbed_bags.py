@@ -44,7 +44,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
             positions[rng.integers(len(times) // 4, 3 * len(times) // 4) :, rng.integers(len(NAMES))] += size
         stamps = _stamps(rng, times, rate)
         arrivals = _arrivals(rng, stamps)
-        if rng.random() < 0.5:  # the clock is set
+        if rng.random() < 0.5:  # the publisher's clock is changed
             row = rng.integers(len(times) // 4, 3 * len(times) // 4)
             step = rng.choice((-1.0, 1.0)) * np.exp(rng.uniform(np.log(0.005), np.log(5.0)))
             stamps = stamps + np.where(np.arange(len(times)) < row, 0.0, step)

@@ -1,4 +1,4 @@
-"""Imports of bags: recorded motions are restored, and invalid parts are skipped with a reason or refused."""
+"""Imports of bags restore recorded motions, and skip or refuse invalid parts with a reason."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def spoilt(kind: str) -> list[Item]:
     if kind == "gap":
         bad = [item for i, item in enumerate(bad) if not 30 <= i < 60]
     elif kind == "clock set back":
-        times = [1.0 + 0.01 * i for i in range(100)]  # repeatedly, as by two publishers with different clocks
+        times = [1.0 + 0.01 * i for i in range(100)]  # set back repeatedly, as by two publishers with different clocks
         bad = [joint_state(t - 0.4 * (i % 2), NAMES, swing(t), arrival=t) for i, t in enumerate(times)]
     elif kind == "jump":
         bad = [joint_state(1.0 + 0.01 * i, NAMES, [3.0 * (i > 50), 0.0]) for i in range(100)]
@@ -210,7 +210,7 @@ def test_single_bad_messages_are_left_out_and_counted(tmp_path: Path) -> None:
     items[30] = joint_state(0.3, NAMES, [0.0, np.inf])
     items[40] = joint_state(0.4, ["j1"], [0.0])
     items[50] = joint_state(0.5, NAMES, [0.0])
-    items[60] = joint_state(0.58, NAMES, [5.0, 5.0], arrival=0.6)  # a little late
+    items[60] = joint_state(0.58, NAMES, [5.0, 5.0], arrival=0.6)  # out of order by 0.01 s
     items[70] = joint_state(0.69, NAMES, [5.0, 5.0], arrival=0.7)  # the time of the previous message
     selection = Selection(joint_names=NAMES)
     data_set, (report,) = motions(write_own(tmp_path / "bag", items), selection)

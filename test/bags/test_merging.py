@@ -1,4 +1,4 @@
-"""Joint states of several publishers are merged by time, for example those of an arm and a gripper, or of two arms."""
+"""Joint states of several publishers are merged by time, for example of an arm and a gripper, or of two arms."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, 
 
 
 def test_gripper_that_is_not_held_cuts_the_episode(tmp_path: Path) -> None:
-    """Its messages are far apart. The test above holds their values."""
+    """Its messages are too far apart for interpolation. The test above holds their values instead."""
     bag = write_own(tmp_path / "bag", cell())
     with pytest.raises(DataError, match=r"without finger within 0.2 s before and after .*increase --max-gap"):
         import_episodes([bag], Selection(joint_names=(*ARM, *GRIPPER)), EpisodeForm())

@@ -1,4 +1,4 @@
-"""Motions from sources other than joint states: trajectories in bags, and tables."""
+"""Motions are also imported from trajectories in bags, and from tables."""
 
 from __future__ import annotations
 

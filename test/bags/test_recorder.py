@@ -1,4 +1,4 @@
-"""The recorder without ROS: one recording at a time, a disk that fills up, topics that cannot be recorded."""
+"""Tests of the recorder without ROS: a second recording, a full disk, topics that cannot be recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA = serialized(joint_state(0.0, ["j"], [0.0]))
 
 
 class Clock:
-    """Time [s] set by hand."""
+    """Clock whose time [s] is set by a test."""
 
     now = 0.0
 

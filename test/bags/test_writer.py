@@ -1,4 +1,4 @@
-"""Bags of the recorder: rosbags reads them, and they follow the conventions of rosbag2."""
+"""Bags of the recorder follow the conventions of rosbag2, and rosbags can read them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ PATIENCE = 300.0  # [s], long because the machine may be busy
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Poll until the condition is true; fail only if it never is."""
+    """Poll until the condition is true; fail if it is still false after `PATIENCE`."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, f"no {what} within {PATIENCE} s"

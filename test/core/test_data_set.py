@@ -103,7 +103,7 @@ def test_what_is_no_data_set_is_refused_by_its_fault(tmp_path, write, reason):
     write(tmp_path / "data.npz")
     with pytest.raises(DataError, match=reason) as caught:
         load_data_set(tmp_path / "data.npz")
-    assert "allow_pickle" not in str(caught.value)  # NumPy recommends it
+    assert "allow_pickle" not in str(caught.value)  # NumPy's message recommends it, but it is unsafe
 
 
 def test_bad_rows_of_a_file_are_refused_with_its_name(tmp_path):

@@ -1,4 +1,4 @@
-"""Deadlines, and estimates of how long work takes."""
+"""Tests of deadlines, and of estimates of how long work takes."""
 
 from __future__ import annotations
 

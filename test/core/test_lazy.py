@@ -1,4 +1,4 @@
-"""Packages that import slow modules on first use have all their public names, and each name is that of its module."""
+"""Packages that import slow modules on first use list all public names and find them in the right modules."""
 
 from __future__ import annotations
 

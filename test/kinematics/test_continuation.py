@@ -1,4 +1,4 @@
-"""Continuation along curves: beyond the limits and back, division of gaps, and joints of all types."""
+"""Continuation along curves goes beyond limits and back, divides gaps, and works for joints of all types."""
 
 from __future__ import annotations
 

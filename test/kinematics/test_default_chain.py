@@ -1,4 +1,4 @@
-"""The chain that is chosen by default, and warnings about descriptions with probable mistakes."""
+"""Tests of the default chain, and of warnings about descriptions with probable mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms over time: uniform motions are interpolated exactly, and errors say which transform is missing."""
+"""Transforms of uniform motions are interpolated exactly, and errors say which transform is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of MJCF by MuJoCo, whose kinematics are the oracle."""
+"""MJCF files are converted with MuJoCo, and its kinematics are the oracle."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_arm_without_redundancy_stays() -> None:
     regular = known[np.linalg.svd(robot.jacobian(known), compute_uv=False)[:, -1] > 0.02]
     assert len(regular)
     moved = descend(robot, regular, pose, np.zeros(6), np.ones(6))
-    np.testing.assert_allclose(moved, regular, atol=1e-4)  # tolerance of the pose, amplified
+    np.testing.assert_allclose(moved, regular, atol=1e-4)  # amplified tolerance of the pose
 
 
 def test_narrow_limits_and_fixed_joints_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""Poses, quaternions and contexts: round trips, agreement with pinocchio, and invalid input."""
+"""Conversions of poses, quaternions and contexts are invertible, agree with pinocchio, and refuse invalid input."""
 
 from __future__ import annotations
 

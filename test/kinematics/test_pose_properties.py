@@ -1,4 +1,4 @@
-"""For any pose, all its forms give the same transform, and conversions are inverted by their inverses."""
+"""For any pose, all forms give the same transform, and converting it there and back changes nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_form_of_a_pose_is_the_same_transform(place: tuple[float, ...], qu
         "pinocchio": pinocchio.SE3(expected),
         "message of a pose": SimpleNamespace(position=point(place, "xyz"), orientation=point(quaternion, "xyzw")),
         "message of a transform": SimpleNamespace(translation=point(place, "xyz"), rotation=point(quaternion, "xyzw")),
-        "spatialmath": SimpleNamespace(A=expected),  # as SE3 of this library
+        "spatialmath": SimpleNamespace(A=expected),  # like its class SE3
         "scipy": SimpleNamespace(as_matrix=lambda: expected),  # only new versions of scipy have RigidTransform
         "pose_from": pose_from(place, quaternion),
         "opposite quaternion": pose_from(place, -quaternion),

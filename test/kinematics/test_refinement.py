@@ -109,7 +109,7 @@ def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
     near = np.array([np.pi - 0.05, 0.4])
     result = refine(robot, [near, near + 6 * np.pi, [-np.pi, np.pi]], robot.fk(target))
     assert result.converged[:2].all()
-    assert result.iterations[:2].max() <= 6  # the short way through pi
+    assert result.iterations[:2].max() <= 6  # the shorter path leads through pi
     np.testing.assert_allclose(result.positions[:2], [target, target], atol=1e-5)
     assert ((result.positions >= -np.pi) & (result.positions < np.pi)).all()
 
@@ -182,7 +182,7 @@ def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 40.0])
 def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
-    """Tolerances are scaled too. Steps are weighted by a power of two near the size, so they hardly differ."""
+    """The tolerances are scaled too. Steps are weighted by a power of two near the size, so results hardly differ."""
     converged = []
     for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)

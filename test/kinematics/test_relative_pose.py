@@ -1,4 +1,4 @@
-"""Chains between two branches of a tree: the pose of one hand relative to the other, against pinocchio."""
+"""Poses of one hand relative to the other, through two branches of a tree, agree with pinocchio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forward kinematics, Jacobian and limits of every robot, against pinocchio and finite differences."""
+"""Forward kinematics, Jacobian and limits of every robot agree with pinocchio and finite differences."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ REDUNDANT = ("panda", "iiwa14")
 
 
 def solutions_of(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A pose and some of its solutions."""
+    """Return a pose and some of its solutions."""
     rng = np.random.default_rng(seed)
     pose = robot.fk(robot.random(1, rng)[0])
     refined = refine(robot, robot.random(n_seeds, rng), pose)

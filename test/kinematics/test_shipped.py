@@ -1,4 +1,4 @@
-"""Included robots: known points of their kinematics, collision capsules, and the places of their files."""
+"""Included robots have correct kinematics and collision capsules, and their files are found."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_xarm7_is_at_its_zero_position_as_in_the_maker_s_manual() -> None:
     robot = Robot("xarm7")
     pose = robot.fk(np.zeros(7))
     np.testing.assert_allclose(pose[:3, 3], [0.206, 0.0, 0.1205], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # roll of half a turn
+    np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # rolled by half a turn
 
 
 def test_sawyer_is_at_its_zero_position() -> None:

@@ -118,7 +118,7 @@ def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, toleran
         offset = np.linalg.inv(pose) @ oracle.forward(q)
         assert (np.abs(offset[:3, 3]) <= task[:3] + 1e-6 + 1e-9).all()
         if task[3:].tolist() == [0, 0, FREE]:
-            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # square root of the rounding error of a cosine
+            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # square root of the rounding
         if task[3:].tolist() == [0, 0, 0]:
             assert np.linalg.norm(pin.log3(offset[:3, :3])) <= 2e-6
     assert robot.within_limits(result.positions).all()

@@ -38,7 +38,7 @@ def test_single_precision_stays_single_and_is_computed_in_double(kind: str) -> N
     context = forward_context(robot, q, kind)
     assert context.dtype == torch.float32
     exact = forward_context(robot, q.detach().double(), kind)
-    torch.testing.assert_close(context.double(), exact, rtol=0, atol=6e-8 * 2)  # one rounding to single precision
+    torch.testing.assert_close(context.double(), exact, rtol=0, atol=6e-8 * 2)  # rounding to single precision
     (gradient,) = torch.autograd.grad(context.square().sum(), q)
     assert gradient.dtype == torch.float32
     assert gradient.shape == q.shape

@@ -99,7 +99,7 @@ def test_few_joints_whose_slides_may_cancel_out_keep_their_limits() -> None:
 
 
 def test_closed_form_of_an_arm_with_an_unlimited_slide_finds_what_one_with_wide_limits_finds() -> None:
-    """Limits of 40 m are not changed; poses are within a few metres, so that no solution is beyond them."""
+    """Limits of 40 m are kept as they are. Poses are within a few metres, so no solution is beyond these limits."""
     wide, limited = (robot_on([moving("prismatic", X, limit)], ARM[:5]) for limit in (999999.0, 40.0))
     assert (len(wide.unlimited_slides), len(limited.unlimited_slides)) == (1, 0)
     for pose in poses_of(wide, 1.0)[:5]:

@@ -1,4 +1,4 @@
-"""Reading of robot descriptions: valid ones are loaded, and errors name the mistake in invalid ones."""
+"""Valid robot descriptions are loaded, and errors name the mistake in invalid ones."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_chains_of_up_to_64_movable_joints_are_read() -> None:
 
 
 def test_descriptions_of_up_to_2000_links_are_read() -> None:
-    """Fixed links give the longest chain that pinocchio has to traverse."""
+    """Pinocchio also traverses fixed links, so a chain of fixed joints is the most difficult one."""
     assert Robot(long_chain(1999, "fixed")).dof == 1
     for n in (2000, 5000):
         with pytest.raises(RobotError, match=f"has {n + 1} links, but at most 2000 are supported: keep only the part"):

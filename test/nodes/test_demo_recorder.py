@@ -218,7 +218,7 @@ def test_later_publisher_with_a_weaker_quality_of_service_is_told(
 
 def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_parameter(recorder: Recorder) -> None:
     paths = []
-    for _ in range(2):  # within one second
+    for _ in range(2):  # two in a second need different names
         answer = recorder.start("", "/nobody")
         assert answer.success, answer.message
         paths.append(Path(answer.path))

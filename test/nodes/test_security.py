@@ -29,7 +29,7 @@ Nodes = dict[str, ServerProcess]
 Ask = Callable[[ClientNode, Nodes, str], tuple[bool, str]]
 
 LIMIT = 1_000_000  # [byte]
-FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 80.0}  # the simulator's, planar10
+FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 80.0}  # planar10, from the simulator
 PARAMETERS: dict[str, dict[str, Any]] = {
     "planar_simulator": {"publish_clock": True},
     "demonstrator": {"show_at_start": False, "recorder": "demo_recorder"},
@@ -39,7 +39,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "demo_recorder": {"min_free_space": 0},
     "motion_prior_server": {},
     "trainer": {},
-    "training_coordinator": {"autostart": False},  # it would use the other nodes
+    "training_coordinator": {"autostart": False},  # would use the other nodes if it started
 }
 WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer", "training_coordinator")
 
@@ -225,7 +225,7 @@ def test_files_of_ours_are_replaced_on_request_alone(client: ClientNode, nodes: 
         assert load("ik_server")(client, nodes, path) == (True, "")
     success, message = obstacle(client, nodes, "cube.stl")
     assert success
-    assert "collide" in message  # with the cube around the base
+    assert "collide" in message  # the cube around the base
 
 
 @pytest.mark.parametrize("node", WITH_FILES)

@@ -1,4 +1,4 @@
-"""The node `training_coordinator` with real nodes: the server answers with the model, failures end the process."""
+"""The node `training_coordinator` works with real nodes: the server gets the model, and failures end the process."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_served(client: ClientNode, server: ServerProcess, folder: Path, data_s
     robot = Robot(ROBOT)
     position = robot.fk(np.full(robot.dof, 0.5))[:3, 3]
     wanted = request(position)
-    wanted.diversity = 0.0  # samples of the model, also without a preference
+    wanted.diversity = 0.0  # plain samples of the model, even if it has no preference
     samples = Solutions.from_message(client.sample(server, wanted))
     assert 5 < len(samples) <= 10
     assert set(samples.expert.tolist()) <= set(range(N_EXPERTS))

@@ -24,7 +24,7 @@ def opened(browser):
     page = Page(Sampler("ur5e"), n=8, port=0)
     browser.run_first(WATCH)
     browser.open(f"{page.url}/{QUERY}")
-    browser.wait_until(lambda: page.clients)  # separate waits have separate timeouts
+    browser.wait_until(lambda: page.clients)  # one timeout per wait, for slow machines
     browser.wait_until(lambda: page.robot.name == "panda")
     browser.wait_until(lambda: page.solutions is not None and page.state.obstacles)
     browser.wait_until(lambda: "8 solutions in" in browser.text())

@@ -1,4 +1,4 @@
-"""Calls always end: they are answered, repeated if a response is lost or the server is busy, or they fail."""
+"""Calls always end: they are answered or fail, and are repeated if a response is lost or the server is busy."""
 
 from __future__ import annotations
 

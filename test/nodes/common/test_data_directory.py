@@ -1,4 +1,4 @@
-"""The rules for paths that come over ROS, without nodes: which paths are accepted, opened and replaced."""
+"""Tests of the rules for paths that come over ROS: which paths are accepted, opened and replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA_SET = "a data set (.npz)"
 
 @pytest.fixture
 def data(tmp_path: Path) -> DataDirectory:
-    """Make a directory below a link, with links inward and outward, and a neighbour whose name begins equally."""
+    """Make a directory below a link, with links inward and outward, and a neighbour whose name has the same start."""
     (tmp_path / "real/data/sub").mkdir(parents=True)
     (tmp_path / "real/data_of_others").mkdir()
     (tmp_path / "here").symlink_to("real")

@@ -120,7 +120,7 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
     bench.caller.destroy_client(left)
     wait_until(lambda: not bench.endpoints())
     before = DELIVERIES.n_dropped
-    for request, header in taken:  # as the executor does
+    for request, header in taken:  # the executor does the same
         bench.service.send_response(bench.service.callback(request, Trigger.Response()), header)
     wait_until(lambda: DELIVERIES.n_dropped == before + 5)
     assert bench.senders == []

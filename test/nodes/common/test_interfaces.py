@@ -1,4 +1,4 @@
-"""The service type of this package: its constants, and the error message if it was not built."""
+"""Tests of the service type: its constants, and the error message if it was not built."""
 
 from __future__ import annotations
 

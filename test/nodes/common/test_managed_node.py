@@ -17,7 +17,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "ik_server": {"model": "none", "robot": "planar3"},
     "ik_viewer": {"robot": "planar3"},
 }
-TRIGGERS = {  # a service of each node that succeeds in a new, active node; other tests cover the other services
+TRIGGERS = {  # a service per node that succeeds as soon as the node is active; other tests cover the other services
     "demonstrator": "start",
     "fk_collector": "start",
     "planar_simulator": "reset",

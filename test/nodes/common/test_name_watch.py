@@ -1,4 +1,4 @@
-"""Two nodes with the same name that discover each other only when both are active."""
+"""A node detects another node of the same name, even if they discover each other only when both are active."""
 
 from __future__ import annotations
 

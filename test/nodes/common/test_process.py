@@ -28,7 +28,7 @@ def has_traceback(server: ServerProcess) -> bool:
 
 
 def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode) -> None:
-    """Other nodes are notified of the end immediately. Without this, they notice it after 20 s (the lease of Fast DDS).
+    """Other nodes are notified of the end immediately. Otherwise they notice it after 20 s (the lease of Fast DDS).
 
     On a busy machine, an earlier announcement may arrive after the notification. The server then seems to exist for 20
     s. Therefore only one of three ends must be noticed.

@@ -1,4 +1,4 @@
-"""The pool of workers, and the description of errors, without ROS."""
+"""Tests of the pool of workers and of the description of errors, without ROS."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_what_is_serialised_otherwise_is_left_to_rclpy() -> None:
 
 
 class Tf2:
-    """Buffer of tf2_ros."""
+    """Buffer of tf2_ros with the interface of ours."""
 
     def __init__(self, tf2_ros: Any) -> None:
         self._tf2, self._buffer = tf2_ros, tf2_ros.Buffer(Duration(seconds=HISTORY))

@@ -49,7 +49,7 @@ def test_none_of_200_concurrent_requests_is_lost(
 def test_requests_that_wait_when_the_node_ends_are_answered(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """The request that is being solved is answered too, even if it takes longer than the node may take to end."""
+    """This includes the running request, even if it takes longer than the node has until it must end."""
     server = start_server(max_samples=1_000_000)
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(request(n_samples=1_000_000, timeout=25.0)) for _ in range(20)]
@@ -77,7 +77,7 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
     ]
     assert client.state(server) == "active"  # other services respond too
     answers = [client.sample(server, reachable_by_panda(timeout=5.0)).error_code.val for _ in range(10)]
-    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # a busy machine delays some
+    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # on a busy machine, some time out
     assert ErrorCode.SUCCESS in answers
     assert not any(future.done() for future in long), server.log
     assert server.stop() == 0, server.log
@@ -97,7 +97,7 @@ def test_a_client_that_reads_nothing_does_not_hold_back_the_answers_to_others(
     server = start_server()
     client.client(server, SampleIK, "/ik_server/sample_ik")
     deaf = ClientNode("deaf_client")
-    for _ in range(200):  # enough that some have to wait
+    for _ in range(200):  # more than the server can answer at once
         deaf.client(server, SampleIK, "/ik_server/sample_ik").call_async(request(n_samples=1, timeout=30.0))
     answers = [client.sample(server, request(n_samples=1)).error_code.val for _ in range(50)]
     deaf.destroy()

@@ -49,7 +49,7 @@ def caller(client: ClientNode) -> ClientNode:
 
 @pytest.fixture
 def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
-    """Publish the robot when called, which ends the configuration. Later servers must not hear this publisher."""
+    """Publish the robot when called, which ends the configuration. The publisher is destroyed before later tests."""
     publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
     yield lambda: publisher.publish(String(data=Robot("iiwa14").urdf))
     client.node.destroy_publisher(publisher)

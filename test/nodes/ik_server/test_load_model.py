@@ -120,7 +120,7 @@ def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_o
     assert (answer.success, "unconfigured" in answer.message) == (False, True)
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
-    assert fingerprint(client, server) == exchanged  # the last model that was loaded is the parameter's
+    assert fingerprint(client, server) == exchanged  # the parameter names the model that was loaded last
 
 
 def test_server_of_a_robot_has_no_densities_until_a_model_is_loaded(

@@ -1,4 +1,4 @@
-"""What `load_sampler` accepts and refuses, without ROS processes."""
+"""Tests of what `load_sampler` accepts and refuses, without ROS processes."""
 
 from __future__ import annotations
 

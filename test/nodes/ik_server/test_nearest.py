@@ -114,7 +114,7 @@ def test_link_that_reaches_the_pose_is_the_one_named_or_the_groups_tip(group: st
 def test_one_pose_in_the_vector_is_used_instead_of_the_single_one() -> None:
     other = ROBOT.fk(Q + 0.3)
     request = request_for(other)
-    request.ik_request.ik_link_name = "nose"  # ignored as well
+    request.ik_request.ik_link_name = "nose"  # this name is ignored, too
     request.ik_request.pose_stamped_vector = [
         PoseStamped(pose=pose_message(POSE @ fixed_links(ROBOT, "flange")["tool"]))
     ]
@@ -345,7 +345,7 @@ def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
     q = solution(request)
     assert_reached(q, POSE)
     turn = Rotation.from_matrix(wanted.T @ link_poses(ROBOT, "l4")(q[None])[0][:3, :3])
-    vector = in_base.T @ wanted @ turn.as_rotvec()  # along the axes of the constraint's frame
+    vector = in_base.T @ wanted @ turn.as_rotvec()  # components along the axes of the constraint's frame
     assert (np.abs(turn.as_euler("XYZ") if kind == "XYZ_EULER_ANGLES" else vector) <= (0.2, 0.3, 0.1)).all()
 
 

@@ -93,7 +93,7 @@ REFUSALS: dict[str, tuple[Callable[[], SampleIK.Request], ErrorCode, str]] = {
     "nan position": (lambda: request((math.nan, 0.0, 0.0)), ErrorCode.INVALID_GOAL_CONSTRAINTS, "finite"),
     "unknown frame": (lambda: frame("map"), ErrorCode.FRAME_TRANSFORM_FAILURE, "no node publishes on /tf"),
     "timeout before it is read": (lambda: request(timeout=1e-9), ErrorCode.TIMED_OUT, "timeout"),
-    "timeout while searching": (  # a tenth of the required time
+    "timeout while searching": (  # the timeout is a tenth of the required time
         lambda: request(n_samples=1000, timeout=5e-4, avoid_self_collision=True),
         ErrorCode.TIMED_OUT,
         "",

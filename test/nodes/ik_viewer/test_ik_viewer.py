@@ -24,7 +24,7 @@ from eim_ros.nodes.common.qos import LATCHED_QOS
 NODE = "/ik_viewer"
 ROBOT = Robot("panda")
 DOWN = (1.0, 0.0, 0.0, 0.0)
-TOLERANCE = 1e-6  # [m] of a solution
+TOLERANCE = 1e-6  # tolerance of a solution [m]
 
 
 class Listener:

@@ -1,4 +1,4 @@
-"""A target in a frame waits for the frame and follows it; with a time, it stays where the frame was."""
+"""A target waits for its frame and follows it. With a time stamp, it stays where the frame was at that time."""
 
 from __future__ import annotations
 

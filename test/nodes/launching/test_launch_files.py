@@ -30,7 +30,7 @@ from eim_ros.nodes.__main__ import NODES
 pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI")
 
 FOLDER = Path(__file__).resolve().parents[3] / "launch"
-FILES = {  # the nodes that each file starts, with arguments for which it starts all of them
+FILES = {  # nodes of each file, and arguments with which it starts all of them
     "ik_server": (("ik_server",), ("robot:=planar3",)),
     "ik_viewer": (("ik_viewer",), ("robot:=planar3",)),
     "motion_prior": (("motion_prior_server",), ()),

@@ -1,4 +1,4 @@
-"""Parameters and remappings of a node that follow from launch arguments."""
+"""Launch arguments determine parameters and remappings of a node."""
 
 from __future__ import annotations
 

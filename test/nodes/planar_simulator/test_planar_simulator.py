@@ -94,7 +94,7 @@ def test_trajectory_is_followed_in_time(robot: PlanarRobot) -> None:
     speed = np.array([message.velocity for message in robot.states])[moving]
     np.testing.assert_allclose(speed, np.broadcast_to(goal, speed.shape), atol=1e-9)
     began = stamps[moving][0] - rows[moving][0, 0] / 0.5
-    np.testing.assert_allclose(rows[moving], (stamps[moving] - began)[:, None] * goal, atol=1e-6)  # stamps are floats
+    np.testing.assert_allclose(rows[moving], (stamps[moving] - began)[:, None] * goal, atol=1e-6)  # rounding of stamps
     robot.hear(lambda: robot.tips[-1].header.stamp == robot.states[-1].header.stamp, "the tip at the end")
     tip = robot.tips[-1].pose
     expected = ARM.tip(torch.from_numpy(goal)).tolist()

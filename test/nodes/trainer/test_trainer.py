@@ -1,4 +1,4 @@
-"""The action `~/train` over DDS: results, feedback, cancels, one at a time, clients that leave, bad goals."""
+"""Tests of the action `~/train` over DDS: results, feedback, cancelling, a busy node, lost clients, bad goals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONG_START = (
     "n_components=2",
     "motion.calibration_share=0.01",
     "motion.n_functions=80",
-)  # cross-validation of many weights
+)  # slow cross-validation of many weights
 
 
 class TrainClient:
@@ -168,7 +168,7 @@ def check_cancel(trainer: TrainClient, handle: Any, phase: str, folder: Path) ->
 
 def test_cancel_ends_a_training_that_reads(trainer: TrainClient, motions: str, folder: Path) -> None:
     handle = trainer.send(data=motions, settings=[*ENDLESS], output=str(folder / "canceled.safetensors"))
-    assert handle.accepted  # also after another goal was cancelled
+    assert handle.accepted  # even after another goal was cancelled
     trainer.wait_for_phase("reading")
     check_cancel(trainer, handle, "reading", folder)
 
@@ -184,7 +184,7 @@ def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, m
         trainer.executor.spin_once(1.0)
     assert {told.phase for _, told in trainer.feedback} == {"preparing"}
     steps = [later[1].elapsed - sooner[1].elapsed for sooner, later in itertools.pairwise(trainer.feedback)]
-    assert sorted(steps)[len(steps) // 2] < 1.0  # the median, because a busy machine may delay single messages
+    assert sorted(steps)[len(steps) // 2] < 1.0  # a busy machine may delay single messages, but not the median
     check_cancel(trainer, handle, "preparing", folder)
 
 

@@ -1,4 +1,4 @@
-"""A training as a process: its reports, its end, and the files that it leaves."""
+"""Tests of a training in a separate process: its reports, its end, and the files that it leaves."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ CHECK(a_curve_that_is_not_known_is_found_missing) {
         const SevenJoints arm(k + 20);
         const Chain& chain = arm.chain;
         const General7R form(chain);
-        Traced traced(chain, arm.task, arm.q);  // only one of the curves
+        Traced traced(chain, arm.task, arm.q);  // traces one curve; there may be others
         bool is_decided = false;
         for (std::size_t i = 0; i < form.readings().size() && !is_decided; ++i) {
             CurveProof proof(form, motion_of(arm.task.target), form.readings()[i]);
