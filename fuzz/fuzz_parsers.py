@@ -22,7 +22,7 @@ FOUND = Path(__file__).resolve().parents[1] / "build" / "fuzz"
 INSTRUMENTED = ["eim_ros", "rosbags", "yaml", "xml.etree"]  # packages whose coverage is measured
 LARGEST = 1 << 16  # maximum size of an input [byte]
 SLOWEST = 20  # time limit for one input [s]
-MOST_MEMORY = 3000  # limit of the memory [MB]
+MOST_MEMORY = 3000  # memory limit [MB]
 
 
 def fuzz(name: str, seconds: int, seed: int) -> None:

@@ -165,7 +165,7 @@ def test_spike_while_the_robot_stands_still(tmp_path: Path) -> None:
 
 
 def test_first_and_last_message_apart_from_the_others_cost_themselves(tmp_path: Path) -> None:
-    """For example, zeros before a driver has read the joints, or the old pose of a simulation that was reset."""
+    """Examples are zeros before a driver has read the joints, and the old pose of a simulation that was reset."""
     items = []
     for segment in range(3):
         items.append(label(1.0 * segment - 0.001, f"{segment}"))

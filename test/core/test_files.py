@@ -224,7 +224,7 @@ def test_files_of_this_package_are_described(tmp_path, write, described):
 
 @pytest.mark.parametrize("write", [data_set, model])
 def test_any_beginning_of_a_file_is_described_or_unknown(tmp_path, write):
-    """No beginning raises an exception."""
+    """A truncated file never raises an exception."""
     write(tmp_path / "file")
     content = (tmp_path / "file").read_bytes()
     found = {described_format(content[:length]) for length in range(len(content))}

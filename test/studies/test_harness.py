@@ -49,7 +49,7 @@ def test_killed_run_goes_on_to_the_table_of_an_unbroken_one(unbroken, tmp_path):
     assert 0 < len(saved) < len(unbroken.rows)
     computed = []
     resumed = run_experiment(TOY, SETTINGS, SEEDS, tmp_path, progress=lambda n, total, row: computed.append(row))
-    assert len(computed) == 1 + len(unbroken.rows) - len(saved)  # the first call has no row
+    assert len(computed) == 1 + len(unbroken.rows) - len(saved)  # the first progress call has no row
     assert resumed == unbroken
     assert ResultTable.read(tmp_path / TABLE_NAME) == unbroken
 
@@ -93,7 +93,7 @@ def test_table_with_some_of_the_cells_is_continued(unbroken, tmp_path):
     computed = []
     after = run_experiment(TOY, SETTINGS, SEEDS, tmp_path, progress=lambda n, total, row: computed.append(row))
     assert after == unbroken
-    assert len(computed) == 1 + len(unbroken.rows) - len(before.rows)  # the first call has no row
+    assert len(computed) == 1 + len(unbroken.rows) - len(before.rows)  # the first progress call has no row
     with pytest.raises(ConfigurationError, match=r"another run \(counts \[1, 2, 3\], now \[2\]\)"):
         run_experiment(TOY, few, SEEDS, tmp_path)
 

@@ -105,7 +105,7 @@ def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path
     assert "set ROS_LOG_DIR to a writable folder" in ended.stderr
 
 
-# If an executor is left, the thread in which rclpy handles signals accesses freed memory. Then 3 of 400 nodes crashed.
+# If an executor is left, the thread in which rclpy handles signals accesses freed memory: 3 of 400 nodes crashed.
 _COUNTS_EXECUTORS_AT_ITS_END = """
 import gc, os, signal, threading
 from rclpy.executors import Executor

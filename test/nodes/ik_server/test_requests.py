@@ -53,7 +53,7 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
-    assert len(answer.log_prob) == (n if n > 1 else 0)  # one density alone is useless
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # one density cannot be compared
     assert len(answer.position_error) == len(answer.orientation_error) == n
     assert not answer.valid  # empty if all are valid
     assert ROBOT.within_limits(positions).all()

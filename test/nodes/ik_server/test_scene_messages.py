@@ -194,7 +194,7 @@ def test_allowed_collisions_are_entries_and_defaults_of_the_matrix(scene: Planni
     assert scene.conditions.allowed_collisions == (("cup", "hand"),)
     defaults = matrix_of("tray arm", [[F, F], [F, F]], tray=T, hand=T, base_link=F)
     scene.update(scene_of(matrix=defaults))
-    pairs = {("hand", "tray"), ("cup", "hand"), ("hand", "post"), ("arm", "hand")}  # for arm and tray, the entry wins
+    pairs = {("hand", "tray"), ("cup", "hand"), ("hand", "post"), ("arm", "hand")}  # (arm, tray) has a false entry
     assert set(scene.conditions.allowed_collisions) == pairs
     scene.update(scene_of(ball("cup"), is_diff=False))
     assert scene.conditions.allowed_collisions == ()
