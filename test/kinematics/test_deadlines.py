@@ -51,7 +51,7 @@ def panda_with(**limits: int) -> Robot:
 
 
 def some_obstacles(rng: np.random.Generator, n: int) -> list[Obstacle]:
-    """Return obstacles of all kinds except meshes."""
+    """Return obstacles of all kinds except meshes that are not convex."""
     obstacles: list[Obstacle] = []
     for i, place in enumerate(rng.uniform(-0.9, 0.9, (n, 3))):
         turn = rng.normal(size=4)

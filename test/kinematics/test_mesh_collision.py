@@ -284,7 +284,7 @@ def test_winding_number_counts_how_often_a_surface_encloses_a_point() -> None:
 
 
 def test_parts_of_a_surface_are_told_apart() -> None:
-    """Three balls with shuffled triangles, which share no vertices, are separated."""
+    """Three balls are separated, although their triangles are shuffled and have separate vertices."""
     vertices, faces = sphere_mesh(0.1, 3)
     shuffled = np.random.default_rng(8).permutation(3 * len(faces)).reshape(-1)
     corners = np.concatenate(
