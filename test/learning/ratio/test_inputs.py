@@ -93,7 +93,10 @@ def test_bad_settings_are_refused(settings, reason):
 
 def test_features_of_a_wrong_shape_are_refused():
     context, sample = normal(generator_of(5), 10, 1), normal(generator_of(6), 10, 2)
-    with pytest.raises(ConfigurationError, match=r"must return an array of shape \(n_samples, n_features\), got shape \(10,\) for 10 samples"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"must return an array of shape \(n_samples, n_features\), got shape \(10,\) for 10 samples",
+    ):
         FeatureInputs.from_data(context, sample, lambda y, x: x.norm(dim=-1))
 
 
