@@ -25,9 +25,11 @@ inline constexpr double kTolerance = 1e-6;  // [m], [rad]
 inline constexpr int kMaxIterations = 60;
 inline constexpr int kPatience = 3, kUnhurried = 61;  // number of steps in which the squared error must halve
 inline constexpr int kFruitlessSeeds = 3000;          // a search for many ends after as many seeds without a new one
-inline constexpr eim::Index kMostRevolutions = 64;    // maximum number of 2 pi-equivalent solutions in closed form
-inline constexpr eim::Index kOnCurves = 64;           // number of solutions into which all curves are divided
-inline constexpr double kConfidence = 0.99;           // confidence at which the search for curves ends
+// Maximum number of 2 pi-equivalent solutions in closed form, at first, and if the caller refuses these. Six joints
+// with limits of +-2 pi have up to 512.
+inline constexpr eim::Index kNearestRevolutions = 64, kMostRevolutions = 1024;
+inline constexpr eim::Index kOnCurves = 64;  // number of solutions into which all curves are divided
+inline constexpr double kConfidence = 0.99;  // confidence at which the search for curves ends
 
 struct Joint {
     double lower, upper;  // [rad] or [m]; -pi and pi for continuous joints
@@ -96,10 +98,26 @@ class ArmSolver {
         const double end = std::chrono::duration<double>(deadline.time_since_epoch()).count();
         return eim::for_kind(chain_, [&]<int N>() {
             Offers<Take> offers{*this, task, state, take, eim::Places(task.bounds, n_joints())};
-            if (offers.given() || closed_form(task, state, end, offers)) return offers.is_taken;
+            if (offers.given() || closed_form<N>(task, state, end, offers)) return offers.is_taken;
             if (!eim::is_past(end) && curves<N>(task, state, end, offers)) return true;
             return restarts<N>(task, state, end, most, offers);
         });
+    }
+
+    // Up to `most` distinct solutions that are found in time, the nearest first.
+    std::vector<Configuration> several(const eim::Task& task, const Configuration& state, Clock::time_point deadline,
+                                       int most) const {
+        std::vector<Configuration> found;
+        const auto keep = [&](Configuration q) {
+            found.push_back(std::move(q));
+            return static_cast<int>(found.size()) == most;
+        };
+        search(task, state, deadline, keep, most);
+        const eim::Cost distance{state.data(), ones_.data(), continuous_.get(), n_joints()};
+        std::stable_sort(found.begin(), found.end(), [&](const Configuration& a, const Configuration& b) {
+            return distance(a.data()) < distance(b.data());
+        });
+        return found;
     }
 
    private:
@@ -149,18 +167,52 @@ class ArmSolver {
         }
     };
 
-    // Returns whether the search is over, because a solution was taken or there are no others.
-    template <class Take>
+    // Returns whether the search is over, because a solution was taken or there are no others. The nearest
+    // 2 pi-equivalents come first, and the others are computed only if the caller refuses these.
+    template <int N, class Take>
     bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
         if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;
         const eim::TurnCost cost{state.data(), ones_.data(), false};
-        eim::PoseSolutions found{eim::Rows({n_joints()}), {}};
-        eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, kMostRevolutions, end, -1.0, found);
-        const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] = line(found);
-        // a copy of the rows, which has marks, unlike the result
-        eim::Rows rows({n_joints()});
-        for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
-        return offers.all(rows) || (is_complete && !is_singular && n_rows >= n_total);
+        for (const eim::Index most : {kNearestRevolutions, kMostRevolutions}) {
+            eim::PoseSolutions found{eim::Rows({n_joints()}), {}};
+            eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, most, end, -1.0, found);
+            const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] =
+                line(found);
+            // a copy of the rows, which has marks, unlike the result
+            eim::Rows rows({n_joints()});
+            for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
+            if (is_singular) return offers.all(with_self_motions<N>(task, state, end, std::move(rows)));
+            if (offers.all(rows)) return true;
+            if (n_rows >= n_total || !is_complete) return is_complete;
+        }
+        return false;
+    }
+
+    // Solutions of a pose at which the arm is singular, the nearest first: joints can turn there while the tip stays.
+    // The closed form gives only some of these solutions, which may be far from the state.
+    template <int N>
+    eim::Rows with_self_motions(const eim::Task& task, const Configuration& state, double end, eim::Rows rows) const {
+        const eim::Cost distance{state.data(), ones_.data(), continuous_.get(), n_joints()};
+        const eim::Configurations near{n_joints(), state}, start = eim::within_limits(near, task, continuous_.get());
+        const auto add = [&](const eim::Rows& more) {
+            for (eim::Index i = 0; i < more.size(); ++i) rows.add(more.row(i));
+        };
+        bool is_surely = false, in_time = false;
+        add(eim::next_to<N>(chain_, task, kEffort, distance, start.row(0), is_surely));
+        if (form_.form.kind != eim::ClosedForm::Kind::none) {
+            eim::Candidates candidates;
+            form_.form.solve(eim::motion_of(task.target), candidates, eim::free_below(task));
+            eim::SelfMotions motions(chain_, task, kFirstSeed);
+            motions.sweep(candidates, form_.part, 0.0);
+            add(eim::CurveSolutions<N>(chain_, task, motions)
+                    .nearest(near, distance, kEffort, eim::kMostNearest, kOnCurves, end, in_time));
+        }
+        std::vector<eim::Index> order = eim::numbers_where(rows.size(), [](eim::Index) { return true; });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](eim::Index a, eim::Index b) { return distance(rows.row(a)) < distance(rows.row(b)); });
+        eim::Rows sorted({n_joints()});
+        for (const eim::Index i : order) sorted.add(rows.row(i));
+        return sorted;
     }
 
     struct Line {

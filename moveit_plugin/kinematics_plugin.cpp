@@ -99,11 +99,7 @@ bool KinematicsPlugin::getPositionIK(const std::vector<Pose>& poses, const Confi
     if (!is_well_formed(seed, {}) || !read(poses.front(), target)) return fail(KinematicError::NO_SOLUTION);
     const eim::Task task = arm_.solver->task(target, seed, reach({}, options));
     if (!arm_.solver->is_possible(task)) return fail(KinematicError::IK_SEED_OUTSIDE_LIMITS);
-    const auto keep = [&](Configuration q) {
-        solutions.push_back(std::move(q));
-        return static_cast<int>(solutions.size()) == kMostSolutions;
-    };
-    arm_.solver->search(task, seed, deadline_after(default_timeout_), keep, kMostSolutions);
+    solutions = arm_.solver->several(task, seed, deadline_after(default_timeout_), kMostSolutions);
     if (solutions.empty()) return fail(KinematicError::NO_SOLUTION);
     result.kinematic_error = KinematicError::OK, result.solution_percentage = 1.0;
     return true;

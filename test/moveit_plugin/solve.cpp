@@ -45,9 +45,15 @@ int main() {
             return true;
         });
         const double seconds = double(std::clock() - began) / CLOCKS_PER_SEC;
-        int n_all = 0;
-        solver.search(task, state, in(timeout_for_all), [&](const Configuration&) { return ++n_all == 1000; }, 1000);
-        std::printf("%.1f %d", 1e6 * seconds, n_all);
+        const std::vector<Configuration> all = solver.several(task, state, in(timeout_for_all), 1000);
+        double before = 0.0;
+        for (const Configuration& q : all) {
+            double distance = 0.0;
+            for (int j = 0; j < n_joints; ++j) distance += (q[j] - state[j]) * (q[j] - state[j]);
+            if (distance < before) return std::fprintf(stderr, "a nearer solution comes later\n"), 1;
+            before = distance;
+        }
+        std::printf("%.1f %d", 1e6 * seconds, int(all.size()));
         for (double value : first) std::printf(" %.17g", value);
         std::printf("\n");
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eim_ros import Sampler
+from eim_ros import Robot, Sampler
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ("-O1", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi", "-Wno-ignored-attributes")
@@ -70,3 +71,38 @@ def test_state_that_solves_the_pose_is_the_answer(program: Path) -> None:
     state = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     ((_, _, *q),) = found_by(program, sampler, sampler.robot.fk(state)[None], state[None])
     np.testing.assert_array_equal(q, state)
+
+
+SINGULAR = {
+    "wrist": [0.3, -1.1, 1.4, -0.7, 0.0, 0.2],
+    "wrist and elbow": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    "upright": [0.0, -1.5707963267948966, 0.0, 0.0, 0.0, 0.0],
+    "two turns": [6.283185307179586, 6.283185307179586, 3.141592653589793, 6.283185307179586, 6.283185307179586, 0.5],
+}
+
+
+def ur5e_with_two_turns() -> Sampler:
+    """Return the arm with the limits of its manufacturer, which MoveIt takes."""
+    robot, limit = Robot("ur5e"), 2.0 * np.pi
+    urdf = re.sub('(lower|upper)="(-?)[0-9.]+"', rf'\1="\g<2>{limit!r}"', robot.urdf)
+    return Sampler(Robot(urdf, robot.tip_link, base=robot.base_link))
+
+
+@pytest.mark.parametrize("q", SINGULAR.values(), ids=SINGULAR)
+def test_answer_is_near_the_state_where_the_arm_is_singular(program: Path, q: list[float]) -> None:
+    """The closed form gives a few of infinitely many solutions there, and they are far from most states."""
+    sampler, rng = ur5e_with_two_turns(), np.random.default_rng(5)
+    robot = sampler.robot
+    states = np.clip(q + rng.uniform(-0.05, 0.05, (20, 6)), robot.lower, robot.upper)
+    poses = np.repeat(robot.fk(q)[None], len(states), axis=0)
+    for (_, _, *found), state in zip(found_by(program, sampler, poses, states), states, strict=True):
+        assert robot.verify(np.array(found), poses[0])[1].all()
+        assert np.linalg.norm(found - state) <= np.linalg.norm(q - state) + 1e-6
+
+
+def test_all_revolutions_are_offered(program: Path) -> None:
+    """MoveIt may refuse any of them, and no time is left for a search if it must wait for the timeout."""
+    sampler, rng = ur5e_with_two_turns(), np.random.default_rng(3)
+    poses, states = sampler.robot.fk(sampler.robot.random(5, rng)), sampler.robot.random(5, rng)
+    for (_, n_all, *_), pose in zip(found_by(program, sampler, poses, states), poses, strict=True):
+        assert n_all == len(sampler.sample(pose, 1000))
