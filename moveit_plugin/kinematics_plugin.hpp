@@ -24,7 +24,7 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
     bool getPositionIK(const Pose& pose, const Configuration& seed, Configuration& solution, ErrorCode& error_code,
                        const Options& options = Options()) const override;
 
-    // Returns all distinct solutions found within the default timeout, near ones first, and at most kMostSolutions.
+    // Returns all distinct solutions found within the default timeout, the nearest first, and at most kMostSolutions.
     // Requests with a discretisation of redundant joints are refused.
     bool getPositionIK(const std::vector<Pose>& poses, const Configuration& seed, std::vector<Configuration>& solutions,
                        kinematics::KinematicsResult& result, const Options& options) const override;
