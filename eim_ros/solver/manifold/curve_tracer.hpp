@@ -66,7 +66,8 @@ class CurveTracer {
             advance();
         }
         for (Job& job : jobs_) {
-            if (job.kind == Kind::branch) lose(job);
+            // another branch may have just arrived from there, and its link must stay
+            if (job.kind == Kind::branch && graph_.link(job.place, job.side).place == CurveGraph::kOpen) lose(job);
             job = {};
         }
         for (const auto& [place, side] : open_) {
