@@ -235,7 +235,8 @@ class ParameterisedForm:
 class General7R:
     """Any arm with seven revolute joints, for proofs about its self-motions (see `general_7r/general_7r.hpp`).
 
-    `fits` is false for other arms, and if every elimination is degenerate.
+    If the axes nearly meet as a parameterised closed form requires, the proof starts from the arm whose axes do meet,
+    see `certify/isotopy.hpp`. `fits` is false for other arms, and if every elimination is degenerate.
     """
 
     fits: bool

@@ -29,13 +29,13 @@ inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Cha
 
 inline void bind_certify(py::module_& module) {
     py::class_<ParameterisedForm>(module, "ParameterisedForm", py::module_local())
-        .def(py::init(&parameterised_form))
+        .def(py::init([](const Chain& chain) { return parameterised_form(chain); }))
         .def_property_readonly("fits", &ParameterisedForm::fits)
         .def_property_readonly("held", &ParameterisedForm::held)
         .def("nearest", nearest_in_closed_form);
-    py::class_<General7R>(module, "General7R", py::module_local())
+    py::class_<CurveForms>(module, "General7R", py::module_local())
         .def(py::init<const Chain&>())
-        .def_property_readonly("fits", &General7R::fits);
+        .def_property_readonly("fits", &CurveForms::fits);
 }
 
 }  // namespace eim

@@ -17,8 +17,8 @@ inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle betw
 inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of places; with more it is not a solution
 inline constexpr int kMostHalved = 40;
 
-// Reads the axes and the tip at zero of a chain with seven rotating joints.
-inline ParameterisedForm parameterised_form(const Chain& chain) {
+// Reads the axes and the tip at zero of a chain with seven rotating joints. The axes of a nominal form may meet nearly.
+inline ParameterisedForm parameterised_form(const Chain& chain, bool is_nominal = false) {
     if (chain.kind != 7) return {};
     Kinematics<double, 7> at;
     const double zero[7] = {};
@@ -28,7 +28,7 @@ inline ParameterisedForm parameterised_form(const Chain& chain) {
         const double *axis = at.axis[i], *origin = at.origin[i];
         axes[i] = {{axis[0], axis[1], axis[2]}, {origin[0], origin[1], origin[2]}};
     }
-    return {axes, motion_of(at.tip)};
+    return {axes, motion_of(at.tip), is_nominal};
 }
 
 class CertifiedComponents {
@@ -44,10 +44,7 @@ class CertifiedComponents {
     // Calls adopt(places, tangents, is_closed) for each component; false if something was not decided.
     template <class Adopt>
     bool run(Adopt adopt) {
-        HeldCells cells(pose_, windows_);
-        const bool is_decided = cells.run(pieces_) && join(cells.lower(), cells.upper());
-        n_cells_ = cells.n_cells();
-        if (!is_decided) return false;
+        if (!decide()) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);
         for (const bool from_ends : {true, false}) {  // the rest is closed
             for (int first = 0; first < int(pieces_.size()); ++first) {
@@ -61,12 +58,42 @@ class CertifiedComponents {
         return true;
     }
 
+    // Adds a place on each component of a nominal arm, in the middle of its longest piece; false if something was not
+    // decided, or a component is not closed.
+    bool places_of_all(Configurations& places) {
+        if (!decide()) return false;
+        std::vector<std::uint8_t> is_done(pieces_.size(), 0);
+        const auto width = [&](int i) { return pieces_[i].ends[1] - pieces_[i].ends[0]; };
+        for (int first = 0; first < int(pieces_.size()); ++first) {
+            if (is_done[first]) continue;
+            int longest = first;
+            Link at{first, 0};
+            do {
+                is_done[at.piece] = 1;
+                if (width(at.piece) > width(longest)) longest = at.piece;
+                at = next_[at.piece][1 - at.end];
+            } while (at.piece >= 0 && at.piece != first);
+            if (at.piece < 0) return false;
+            const BranchPiece& piece = pieces_[longest];
+            places.add(place(piece.branch, 0.5 * (piece.ends[0] + piece.ends[1]), 1.0).q);
+        }
+        return true;
+    }
+
     int n_cells() const { return n_cells_; }
 
    private:
     struct Link {
         int piece = -1, end = 0;
     };
+
+    // Finds all pieces and how they continue each other.
+    bool decide() {
+        HeldCells cells(pose_, windows_);
+        const bool is_decided = cells.run(pieces_) && join(cells.lower(), cells.upper());
+        n_cells_ = cells.n_cells();
+        return is_decided;
+    }
 
     // Links pieces that continue each other or meet; false if they do not fit.
     bool join(double lower, double upper) {

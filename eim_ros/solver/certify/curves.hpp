@@ -6,11 +6,21 @@
 // If each of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
 #pragma once
 
+#include "certify/components.hpp"
 #include "general_7r/general_7r.hpp"
 #include "general_7r/strips.hpp"
 #include "manifold/components.hpp"
 
 namespace eim {
+
+// What proofs read of an arm with seven revolute joints: its elimination, and a nominal arm in closed form.
+struct CurveForms {
+    General7R general;
+    ParameterisedForm nominal;
+
+    explicit CurveForms(const Chain& chain) : general(chain), nominal(parameterised_form(chain, true)) {}
+    bool fits() const { return general.fits() || nominal.fits(); }
+};
 
 enum class Knowledge { all, missing, undecided };
 

@@ -12,6 +12,10 @@
 //
 // So there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet where
 // one square is 0. The code is a template for numbers and `Enclosed` values, and for packs of both.
+//
+// If the axes only nearly meet, they are translated until they do. At each configuration, the arm as it is then places
+// its tip at T(d) times the motion of this nominal arm, where |d| is at most the sum of the gaps. So each solution is
+// one of the nominal arm for a pose that is translated by at most that. The bounds hold for all these poses.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -22,6 +26,7 @@ namespace eim {
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
 inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
 inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
+inline constexpr double kNearlyMeet = 2e-2;  // the same for a nominal arm
 inline constexpr double kLeastSine = 0.05;   // of the angle between axes
 
 // A joint axis and two directions perpendicular to it, right-handed.
@@ -134,23 +139,21 @@ struct LevelAngles {
     }
 };
 
+// What a branch looks like in a cell, from which rates of its joints follow.
+struct BranchShape {
+    Enclosed square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3 and q_4
+    Enclosed level, np, nq;                   // h_5 R_6 h_7; R_6 h_7 across h_5
+};
+
 class ParameterisedForm {
    public:
     ParameterisedForm() = default;
 
-    // Takes the axes of the seven joints and the pose of the tip at zero.
-    ParameterisedForm(const Line (&axes)[7], const Motion& tip) : to_zero_(tip.inverse()) {
-        double reach = length(tip.translation - axes[0].point);
-        for (const Line& axis : axes) reach = std::max(reach, length(axis.point - axes[0].point));
-        size_ = reach;
+    // Takes the axes of the seven joints and the pose of the tip at zero. With `is_nominal`, axes may meet nearly.
+    ParameterisedForm(const Line (&axes)[7], const Motion& tip, bool is_nominal = false) {
         for (const bool reversed : {true, false}) {
-            is_reversed = reversed;
-            Line read[7];
-            for (int i = 0; i < 7; ++i) {
-                const Line& line = axes[reversed ? 6 - i : i];
-                read[i] = {reversed ? -line.direction : line.direction, line.point};
-            }
-            if (read_ = recognise(read); read_) return;
+            const ParameterisedForm form(axes, tip, is_nominal, reversed);
+            if (form.read_ && (!read_ || form.gap_ < gap_)) *this = form;
         }
     }
 
@@ -158,13 +161,59 @@ class ParameterisedForm {
     bool fits() const { return read_; }
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
+    // Largest translation of the tip of the nominal arm from that of the arm [m]; 0 for an arm whose axes meet.
+    double gap() const { return gap_; }
+    // Upper bounds of the derivative of d by each joint, in the order of reading [m / rad].
+    const double* gap_rates() const { return rates_; }
 
     // Quantities of one pose of the tip; they determine the branches.
     class AtPose;
 
    private:
+    ParameterisedForm(const Line (&axes)[7], const Motion& tip, bool is_nominal, bool reversed)
+        : is_reversed(reversed), is_nominal_(is_nominal), to_zero_(tip.inverse()) {
+        double reach = length(tip.translation - axes[0].point);
+        for (const Line& axis : axes) reach = std::max(reach, length(axis.point - axes[0].point));
+        size_ = reach;
+        Line read[7];
+        for (int i = 0; i < 7; ++i) {
+            const Line& line = axes[reversed ? 6 - i : i];
+            read[i] = {reversed ? -line.direction : line.direction, line.point};
+        }
+        read_ = recognise(read);
+    }
+
     bool recognise(const Line (&l)[7]) {
         if (!(size_ > 0.0)) return false;
+        if (is_nominal_) {
+            Line moved[7];
+            std::copy_n(l, 7, moved);
+            return close_gaps(moved) && recognise_exact(moved);
+        }
+        return recognise_exact(l);
+    }
+
+    // Translates axes and all after them, so that axes 2 and 3 meet, and axes 5 to 7; false if they are too far apart.
+    bool close_gaps(Line (&l)[7]) {
+        gap_ = 0.0, moved_ = {};
+        std::fill_n(rates_, 7, 0.0);
+        const auto close = [&](int first, const Vector& gap) {
+            const double size = length(gap) + kConstants * size_;
+            for (int i = first; i < 7; ++i) l[i].point = l[i].point - gap;
+            for (int i = 0; i < first; ++i) rates_[i] += size;
+            gap_ += size, moved_ = moved_ + gap;
+            return size <= kNearlyMeet * size_;
+        };
+        const auto apart = [&](int i) {
+            const Normal normal = common_normal(l[i - 1], l[i], kLeastSine);
+            return normal.second - normal.first;
+        };
+        if (!close(2, apart(2)) || !close(5, apart(5))) return false;
+        const Vector centre = common_normal(l[4], l[5], kLeastSine).first;
+        return close(6, l[6].foot(centre) - centre);
+    }
+
+    bool recognise_exact(const Line (&l)[7]) {
         const double tolerance = kMeet * size_;
         const auto sine = [&](int i, int j) { return length(cross(l[i].direction, l[j].direction)); };
         const Normal second = common_normal(l[1], l[2], kLeastSine), wrist = common_normal(l[4], l[5], kLeastSine);
@@ -185,6 +234,7 @@ class ParameterisedForm {
         }
         for (int i = 0; i < 5; ++i) changes_[i] = {bases_[i], bases_[i + 1]};
         const Vector b = l[3].point - corner_, r = centre_ - l[3].point;
+        radius_ = length(across(r, h3));
         const Sinusoid product = turned_product(b, h3, r);
         square_ = dot(b, b) + dot(r, r);
         elbow_ = LevelAngles(Sinusoid{square_} + product * 2.0);
@@ -203,7 +253,10 @@ class ParameterisedForm {
         return wrist_.amplitude > kLeastSine;
     }
 
-    bool read_ = false;
+    bool read_ = false, is_nominal_ = false;
+    double gap_ = 0.0, rates_[7] = {};  // [m]; [m / rad], bound of the derivative of d by each joint
+    Vector moved_;                      // translation of the last axis
+    double radius_ = 0.0;               // [m]: from axis 4 to the centre of the wrist
     // [m]; sine of the angle of axes 2 and 3; its cosine; |b|^2 + |r|^2
     double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;
     Motion to_zero_;
@@ -223,9 +276,14 @@ class ParameterisedForm::AtPose {
         for (int k = 0; k < 3; ++k) x.rows[k] = form.to_zero_.turn_back(target.rows[k]);
         x.translation = target.turn(form.to_zero_.translation) + target.translation;
         if (form.is_reversed) x = x.inverse();
-        const Vector &k = form.held_.direction, to = x(form.centre_) - form.held_.point, aside = across(to, k);
+        const Vector &k = form.held_.direction, to = x(form.centre_ + form.moved_) - form.held_.point,
+                     aside = across(to, k);
         const Vector middle = form.held_.point - form.corner_ + k * dot(k, to), turned = -cross(k, aside);
         square_ = {dot(middle, middle) + dot(aside, aside), 2.0 * dot(middle, aside), 2.0 * dot(middle, turned)};
+        const double gap = form.gap_, most = std::sqrt(square_.constant + square_.amplitude()) * (1.0 + 1e-9);
+        off_square_ = (2.0 * most + gap) * gap;
+        off_rate_ = 2.0 * length(across(form.held_.point - form.corner_, k)) * gap;
+        aside_ = length(aside) + gap;
         const Basis& second = form.bases_[0];
         const Vector ends[2] = {x.turn(form.bases_[5].h), x.turn(form.bases_[5].p)};
         for (int i = 0; i < 3; ++i) {
@@ -252,7 +310,10 @@ class ParameterisedForm::AtPose {
             c = linear_of<T>(level, of.cosine, root, -of.sine), s = linear_of<T>(level, of.sine, root, of.cosine);
         };
         T root, c[7], s[7];
-        const T square = at_turn<T>(square_, cosine, sine, area);
+        const auto off = [&](const T& value, double error, double rate) {
+            return of_near_poses<T>(value, cosine, sine, error, rate);
+        };
+        const T square = off(at_turn<T>(square_, cosine, sine, area), off_square_, off_rate_);
         const T elbow = f.elbow_.level(square);
         if (!visit.root(0, both(elbow), root)) return;
         from_level(f.elbow_, elbow, root * sign(0), c[3], s[3]);
@@ -260,7 +321,8 @@ class ParameterisedForm::AtPose {
 
         T u[3], w[3];
         for (int k = 0; k < 3; ++k) {
-            u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size), w[k] = at_turn<T>(to_centre_[k], cosine, sine, size);
+            u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size);
+            w[k] = off(at_turn<T>(to_centre_[k], cosine, sine, size), f.gap_, f.gap_);
         }
         const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_),
                 wide = products_of<T>(u[1], u[1], u[2], u[2]);
@@ -282,10 +344,26 @@ class ParameterisedForm::AtPose {
         };
         const Components<T> end = before_wrist(0);
         const T wrist = f.wrist_.level(end.h);
-        if (!visit.root(2, both(wrist), root)) return;
+        T bend = both(wrist);
+        if constexpr (std::is_same_v<T, Enclosed>) {
+            if (f.gap_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
+                const double c = f.wrist_.constant, a = f.wrist_.amplitude;
+                const T other =
+                    (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *
+                    (1.0 / (a * a));
+                if (other.radius < bend.radius) bend = other;
+            }
+        }
+        if (!visit.root(2, bend, root)) return;
         from_level(f.wrist_, wrist, root * sign(2), c[5], s[5]);
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
+        if constexpr (requires { visit.shape; }) {
+            if (f.gap_ > 0.0) {
+                visit.shape = {square, {u[0], u[1], u[2]}, {w[0], w[1], w[2]}, {c[2], c[3]}, {s[2], s[3]}, end.h, np,
+                               nq};
+            }
+        }
         x = products_of<T>(np, end.p, nq, end.q), y = products_of<T>(np, end.q, -nq, end.p);
         if (!visit.direction(4, y, x, c[4], s[4])) return;
         const Components<T> fifth = f.changes_[3](before_wrist(1).turned(c[4], -s[4]));
@@ -293,9 +371,32 @@ class ParameterisedForm::AtPose {
         visit.angle(6, last.q, last.p);
     }
 
+    // The gap relative to the size of the arm.
+    double gap() const { return form_.gap_ / form_.size_; }
+    // Upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in the cell; it
+    // has number `turn`, else -1. The cosine and sine of the parameter are those of the cell, which has this half
+    // width.
+    double rate_of_gaps(const BranchShape& shape, const Enclosed (&roots)[3], const Enclosed& cosine,
+                        const Enclosed& sine, double half, int branch, int turn) const;
+
    private:
+    // Bounds for the poses that are translated by the gap: errors of a value, and of its rate by the parameter.
+    template <class T>
+    static T of_near_poses(const T& value, const T& cosine, const T& sine, double error, double rate) {
+        if constexpr (requires { T::value; }) {
+            if (error == 0.0) return value;
+            using V = decltype(T::value);
+            const V half = (absolute(cosine.slope) + absolute(sine.slope)) * (1.0 + 1e-9);  // of the cell, at least
+            return enclosed<V>(value.value, value.error + error, value.slope, value.spread + half * rate,
+                               value.radius + error);
+        } else {
+            return value;
+        }
+    }
+
     const ParameterisedForm& form_;
     Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
+    double off_square_, off_rate_, aside_;  // errors of |w|^2 and of its rate; distance of the centre from axis 1
 };
 
 }  // namespace eim

@@ -219,7 +219,7 @@ inline void bind_self_motions(py::module_& module) {
         .def("search", search_self_motions)
         .def("certify", certify_self_motions)
         .def("prove", prove_self_motions<ParameterisedForm>)
-        .def("prove", prove_self_motions<General7R>)
+        .def("prove", prove_self_motions<CurveForms>)
         .def("divided", divided_solutions)
         .def("even", even_solutions)
         .def("scattered", scattered_solutions)

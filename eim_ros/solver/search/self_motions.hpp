@@ -111,26 +111,30 @@ class SelfMotions {
         return is_certified_ = is_decided;
     }
     // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if something is
-    // undecided, or at the deadline. This version compares the curves with those of a closed form without limits.
+    // undecided, or at the deadline. This version compares the curves with those of a closed form without limits, also
+    // of a nominal arm, which has as many (`certify/isotopy.hpp`).
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
-        const bool is_decided =
-            CertifiedComponents(chain, form, free_).run([&](const Configurations& places, const Configurations&, bool) {
-                found.add(places.row(places.size() / 2));
-            });
-        if (!is_decided) return false;
+        if (!CertifiedComponents(chain, form, free_).places_of_all(found)) return false;
+        Rows rows(found);
+        run_rows<7>(chain, free_, {free_.position_tolerance, free_.orientation_tolerance, 12, 3}, RowJobs::all(rows));
         Configurations roots{n_joints_};
-        for (Index i = 0; i < found.size(); ++i) {
-            if (known_curve(found.row(i)) < 0) roots.add(found.row(i));
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!rows.converged[i] || !is_beside(rows.row(i), found.row(i))) return false;
+            if (known_curve(rows.row(i)) < 0) roots.add(rows.row(i));
         }
         if (roots.size() > 0 && !trace<7>(chain, roots, deadline)) return false;
         std::vector<int> known;
-        for (Index i = 0; i < found.size(); ++i) known.push_back(known_curve(found.row(i)));
+        for (Index i = 0; i < rows.size(); ++i) known.push_back(known_curve(rows.row(i)));
         std::sort(known.begin(), known.end());
         const std::vector<Curve>& curves = components_.curves();
         bool is_all = known.size() == curves.size();
         for (std::size_t i = 0; i < curves.size() && is_all; ++i) is_all = known[i] == int(i) && curves[i].is_closed;
         return is_certified_ = is_all && may_certify(chain);
+    }
+    bool prove(const Chain& chain, const CurveForms& forms, double deadline) {
+        if (forms.nominal.fits() && prove(chain, forms.nominal, deadline)) return true;
+        return prove(chain, forms.general, deadline);
     }
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
@@ -212,7 +216,16 @@ class SelfMotions {
     static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
     static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
     static constexpr std::size_t kReadings = 16;
+    static constexpr double kLargestCorrection = 0.3;  // [rad]
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
+
+    // Whether no joint differs by more than the correction of a place on a curve of a nominal arm may.
+    bool is_beside(const double* q, const double* other) const {
+        for (int j = 0; j < n_joints_; ++j) {
+            if (!(std::abs(difference(q[j], other[j], free_.bounds.wraps[j])) <= kLargestCorrection)) return false;
+        }
+        return true;
+    }
 
     // The number of the known curve on which a solution is, or -1. A solution that is only near the cubic of a curve
     // has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.

@@ -1,6 +1,7 @@
 // Self-motions as functions of one joint: the branches contain every configuration, and bounds hold over cells.
 #include "certify/components.hpp"
 #include "checks.hpp"
+#include "search/self_motions.hpp"
 
 using namespace eim;
 
@@ -15,6 +16,54 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     }
     return chain;
 }
+
+// The same, with links that are off by up to a distance, so that the axes only nearly meet.
+Chain nearly_ball_arm(bool ball_first, std::uint64_t seed, double off) {
+    const Chain chain = ball_arm(ball_first, seed);
+    Random random(double(seed) / 97.0);
+    double rows[8][16] = {};
+    for (int i = 0; i < 8; ++i) {
+        std::copy_n(chain.links[i].rotation, 9, rows[i]), rows[i][13] = i, rows[i][14] = 1.0;
+        for (int k = 0; k < 3; ++k) {
+            rows[i][9 + k] = chain.links[i].translation[k] + (i > 0 && i < 7 ? off * random.uniform(-1.0, 1.0) : 0.0);
+        }
+    }
+    return {&rows[0][0], 8, 7};
+}
+
+Motion pose_at(const Chain& chain, const double* q) {
+    Kinematics<double, 7> at;
+    forward<7>(chain, q, at);
+    return motion_of(at.tip);
+}
+
+// Calls function(form, chain, configuration, the same in the order of reading) for nominal forms of such arms.
+template <class Function>
+void for_nominal_arms(Function function) {
+    for (int k = 0; k < 60; ++k) {
+        const double offs[] = {1e-8, 1e-6, 1e-5};
+        const Chain chain = nearly_ball_arm(k % 2 == 0, std::uint64_t(k + 1), offs[k % 3]);
+        const ParameterisedForm form = parameterised_form(chain, true);
+        claim(!parameterised_form(chain).fits(), "the axes do not meet");
+        claim(form.fits() && form.gap() > 0.0 && form.gap() < 12.0 * offs[k % 3], "there is a nominal arm");
+        Random random(double(k) / 61.0);
+        double q[7], read[7];
+        for (double& angle : q) angle = random.uniform(-kPi, kPi);
+        for (int i = 0; i < 7; ++i) read[i] = q[form.joint(i)];
+        function(form, chain, q, read);
+    }
+}
+
+// Bounds of a branch in a cell, with all that rates follow from.
+struct BoundsWithShape : BranchBounds {
+    Enclosed roots[3];
+    BranchShape shape;
+
+    bool root(int number, const Enclosed& square, Enclosed& root) {
+        BranchBounds::root(number, square, root), roots[number] = root;
+        return true;
+    }
+};
 
 // Calls function(form, form at the pose of a random q, q in the order of the form) for 40 arms.
 template <class Function>
@@ -86,4 +135,86 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
         }
     });
     claim(n_compared > 10000, "enough was compared");
+}
+
+CHECK(bounds_of_a_nominal_arm_hold_for_the_arm) {
+    int n_complete = 0;
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
+        const ParameterisedForm::AtPose pose(form, pose_at(chain, q));
+        for (const double half : {1e-2, 1e-4, 0.0}) {
+            bool is_known = false;  // on a branch, up to its bounds, or on one without bounds
+            for (int branch = 0; branch < kHeldBranches; ++branch) {
+                BranchBounds bounds;
+                const EnclosedTurn turn(read[0] + 0.7 * half, half);
+                pose.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
+                bool is_within = true;
+                for (int i = 1; i < 7 && bounds.is_complete(); ++i) {
+                    const double off = wrapped(read[i] - bounds.angles[i].value, kTwoPi, 1.0 / kTwoPi);
+                    is_within &= std::abs(off) <= bounds.angles[i].radius;
+                }
+                is_known |= is_within, n_complete += is_within && bounds.is_complete();
+            }
+            claim(is_known, "the configuration is within the bounds of a branch");
+        }
+    });
+    claim(n_complete > 100, "most branches have bounds");
+}
+
+CHECK(rates_of_gaps_are_bounded) {
+    constexpr double h = 1e-6;
+    int n_compared = 0;
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
+        const Motion target = pose_at(chain, q);
+        const ParameterisedForm::AtPose pose(form, target);
+        const double x = read[0];
+        for (int branch = 0; branch < kHeldBranches; ++branch) {
+            const auto angles = [&](const Motion& at_target, double at, double (&all)[7]) {
+                BranchPoint point;
+                ParameterisedForm::AtPose(form, at_target).walk<double>(std::cos(at), std::sin(at), branch, point);
+                std::copy_n(point.angles, 7, all);
+                return std::min({point.squares[0], point.squares[1], point.squares[2]});
+            };
+            const auto rates = [&](const double (&before)[7], const double (&after)[7], double (&all)[7]) {
+                for (int i = 1; i < 7; ++i) all[i] = wrapped(after[i] - before[i], kTwoPi, 1.0 / kTwoPi) / (2.0 * h);
+            };
+            BoundsWithShape bounds;
+            const EnclosedTurn turn(x, h);
+            pose.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
+            double before[7], after[7], along[7];
+            if (!(std::min(angles(target, x - h, before), angles(target, x + h, after)) > 1e-3)) continue;
+            rates(before, after, along);
+            for (int axis = 0; axis < 3; ++axis) {
+                const Vector u{axis == 0 ? h : 0.0, axis == 1 ? h : 0.0, axis == 2 ? h : 0.0};
+                double by_pose[7] = {};
+                Motion less = target, more = target;
+                less.translation = less.translation - u, more.translation = more.translation + u;
+                angles(less, x, before), angles(more, x, after), rates(before, after, by_pose);
+                for (int still = -1; still < 3; ++still) {  // the root whose joint does not move, if q_1 does
+                    const int joint = still == 0 ? 3 : still == 1 ? 2 : 5;
+                    const double move = still < 0 ? 0.0 : -by_pose[joint] / along[joint];
+                    double sum = form.gap_rates()[0] * std::abs(move);
+                    for (int i = 1; i < 7; ++i) sum += form.gap_rates()[i] * std::abs(by_pose[i] + move * along[i]);
+                    const double bound = pose.rate_of_gaps(bounds.shape, bounds.roots, turn.cosine, turn.sine,
+                                                           h * (1.0 + 1e-9) + 1e-15, branch, still);
+                    claim(!(sum > bound * (1.0 + 1e-3)), "the rate of the gaps");
+                    ++n_compared;
+                }
+            }
+        }
+    });
+    claim(n_compared > 500, "enough was compared");
+}
+
+CHECK(an_arm_has_as_many_curves_as_its_nominal_arm) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    int n_proven = 0;
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double*) {
+        const Task task = reachable(chain, 0.5 + 0.1 * q[0]);
+        SelfMotions long_search(chain, task, 0.3), proven(chain, task, 0.3);
+        long_search.search<7>(chain, {0.999, 0.002, never, kEffort});
+        if (!proven.prove(chain, form, never)) return;  // from no curve at all
+        ++n_proven;
+        claim(proven.components().size() == long_search.components().size(), "a long search finds as many curves");
+    });
+    claim(n_proven > 30, "most are proven");
 }
