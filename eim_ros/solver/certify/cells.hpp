@@ -5,24 +5,17 @@
 // its limits or crosses one limit monotonically; crossings are then single roots. Third, one square crosses 0
 // monotonically, where the branch ends, while all joints are within their limits. Other cells are halved. Cells of
 // width kNarrowest that are still undecided are reported.
-//
-// For a nominal arm, bounds hold for a set of poses, so a branch ends within a range. The sign of a square has to be
-// certain at the edges of cells, so cells are divided outside such ranges. Cells also have to be regular
-// (`isotopy.hpp`).
 #pragma once
 
 #include <vector>
 
-#include "certify/isotopy.hpp"
+#include "closed_form/redundancy_parameter.hpp"
 #include "numerics/portable.hpp"
 
 namespace eim {
 
 inline constexpr double kFirstCell = 0.2, kNarrowest = 1e-12;  // [rad] of the redundancy parameter
-inline constexpr double kNarrowestByGap = 0.01;                // [rad]: the same for a nominal arm, times its gap
-inline constexpr double kClear = 8.0;        // ratio of a square and its error that suffices at an edge of a cell
-inline constexpr int kMostPartings = 5;      // how often the range of a root is halved
-inline constexpr double kToldApart = 1e-10;  // [rad]: roots closer than this are not distinguished
+inline constexpr double kToldApart = 1e-10;                    // [rad]: roots closer than this are not distinguished
 // [rad]: half of the widest range of a joint at a crossing
 inline constexpr double kWidestCrossing = 1.0;
 inline constexpr int kMostCells = 20000;
@@ -69,10 +62,10 @@ using BranchPoint = BranchPointOf<double>;
 // A branch at one parameter value with error bounds, if the branch exists.
 struct BranchBounds {
     Enclosed angles[7], squares[3];
-    int n_angles = 0, n_squares = 0;
+    int n_angles = 0;
 
     bool root(int number, const Enclosed& square, Enclosed& root) {
-        squares[number] = square, root = square_root(square), n_squares = number + 1;
+        squares[number] = square, root = square_root(square);
         return true;
     }
     bool angle(int number, const Enclosed& y, const Enclosed& x) {
@@ -91,8 +84,7 @@ struct BranchBounds {
 class HeldCells {
    public:
     // Windows are in the order in which the form reads the joints.
-    HeldCells(const ParameterisedForm::AtPose& pose, const Window (&windows)[7])
-        : pose_(pose), has_gaps_(pose.gap() > 0.0), narrowest_(std::max(kNarrowest, kNarrowestByGap * pose.gap())) {
+    HeldCells(const ParameterisedForm::AtPose& pose, const Window (&windows)[7]) : pose_(pose) {
         std::copy_n(windows, 7, windows_);
     }
 
@@ -103,17 +95,12 @@ class HeldCells {
         upper_ = held.is_endless ? kPi : held.centre + held.half;
         const int n_first = int(std::ceil((upper_ - lower_) / kFirstCell));
         for (int branch = 0; branch < kHeldBranches; ++branch) {
-            bool is_decided = true;
-            const std::size_t n_before = pieces.size();
-            for (int k = 0; k < n_first && is_decided; ++k) {
+            for (int k = 0; k < n_first; ++k) {
                 const auto edge = [&](int i) {
                     return i == 0 ? lower_ : i == n_first ? upper_ : lower_ + (upper_ - lower_) * i / n_first;
                 };
-                is_decided = divide(branch, edge(k), edge(k + 1), pieces);
+                if (!divide(branch, edge(k), edge(k + 1), pieces)) return false;
             }
-            if (is_decided) continue;
-            pieces.resize(n_before);
-            if (!has_gaps_ || !held.is_endless || !divide_circle(branch, pieces)) return false;
         }
         return true;
     }
@@ -133,28 +120,18 @@ class HeldCells {
     struct View {
         const Window* windows;
         bool is_empty = false, is_open = false;
-        int turn = -1, n_squares = 0;
-        int given = -1;  // number of a root that is given by a range, or -1
-        double least_root = 0.0, most_root = 0.0;
-        Enclosed squares[3], roots[3];
-        BranchShape shape;
+        int turn = -1;
+        Enclosed square;
         int n_crossings = 0;
         Crossing crossings[7];
 
         bool root(int number, const Enclosed& of, Enclosed& root) {
             if (is_empty = of.most() < 0.0; is_empty) return false;
             if (of.least() <= 0.0) {
-                is_open |= turn >= 0 || (number != given && !of.is_monotone());
-                if (turn < 0) turn = number;
+                is_open |= turn >= 0 || !of.is_monotone();
+                turn = number, square = of;
             }
             root = square_root(of);
-            if (number == given) {
-                const double middle = 0.5 * (least_root + most_root), radius = 0.5 * (most_root - least_root);
-                root = {middle, radius, 0.0, kUnknown, radius * (1.0 + kWidened)};
-                is_open |= turn >= 0 && turn != number;
-                turn = number;
-            }
-            squares[number] = of, roots[number] = root, n_squares = number + 1;
             return true;
         }
         bool angle(int number, const Enclosed& y, const Enclosed& x) {
@@ -199,118 +176,12 @@ class HeldCells {
         const EnclosedTurn turn(middle, half);
         pose_.walk<Enclosed>(turn.cosine, turn.sine, branch, view);
         if (view.is_empty) return true;
-        bool is_regular = !view.is_open;
-        if (has_gaps_) {
-            const Parts parts = parts_of(view, turn, middle, half, branch);
-            if (parts.is_known && parts.are_empty) return true;
-            is_regular = parts.is_known && !parts.are_empty;
-        }
         const bool is_decided =
-            is_regular && !(view.turn >= 0 && view.n_crossings > 0) &&
+            !view.is_open && !(view.turn >= 0 && view.n_crossings > 0) &&
             (view.turn >= 0 ? to_turn(branch, from, to, view, pieces) : between(branch, from, to, view, pieces));
         if (is_decided) return true;
-        if (to - from < narrowest_) return false;
-        const double between = has_gaps_ ? dividing_place(view, branch, from, to) : middle;
-        return divide(branch, from, between, pieces) && divide(branch, between, to, pieces);
-    }
-
-    // What is known of the parts of a cell of a nominal arm. Because a branch is connected, it exists in all or none.
-    struct Parts {
-        bool is_known = true, are_some = false, are_empty = false;
-    };
-
-    // Whether a cell is regular, although at most two branches meet there.
-    Parts parts_of(const View& view, const EnclosedTurn& turn, double middle, double half, int branch) {
-        Parts parts;
-        if (!view.is_open &&
-            pose_.rate_of_gaps(view.shape, view.roots, turn.cosine, turn.sine, half, branch, view.turn) < kMostRate) {
-            return parts;
-        }
-        parts.is_known = view.turn >= 0 && view.squares[view.turn].is_monotone();
-        if (!parts.is_known) return parts;
-        const double most = std::sqrt(std::max(view.squares[view.turn].most(), 0.0)) * (1.0 + kWidened);
-        examine(view, middle, half, branch, 0.0, most, kMostPartings, parts);
-        parts.is_known &= parts.are_some != parts.are_empty;
-        return parts;
-    }
-
-    // The same for a range of the root that is 0 where two branches meet. The range is halved until the angles are
-    // known well.
-    void examine(const View& cell, double middle, double half, int branch, double least, double most, int n_partings,
-                 Parts& parts) {
-        ++n_cells_;
-        // the part of the cell where the root may be in this range
-        const Enclosed& square = cell.squares[cell.turn];
-        const double slope = square.slope, off = (square.error + square.spread) * (1.0 + kWidened);
-        double from = (least * least - off - square.value) / slope, to = (most * most + off - square.value) / slope;
-        if (slope < 0.0) {
-            from = (most * most + off - square.value) / slope, to = (least * least - off - square.value) / slope;
-        }
-        from = std::max(from - 1e-9, -1.0), to = std::min(to + 1e-9, 1.0);
-        if (!(from < to)) return;
-        const double part_half = 0.5 * (to - from) * half * (1.0 + 1e-9) + 1e-15;
-        const EnclosedTurn turn(middle + 0.5 * (from + to) * half, part_half);
-        View view{windows_};
-        view.given = cell.turn, view.least_root = least, view.most_root = most;
-        pose_.walk<Enclosed>(turn.cosine, turn.sine, branch, view);
-        if (view.is_empty) {
-            parts.are_empty |= view.n_squares != cell.turn;  // unless the root cannot be in this range
-            return;
-        }
-        if (!view.is_open && pose_.rate_of_gaps(view.shape, view.roots, turn.cosine, turn.sine, part_half, branch,
-                                                view.turn) < kMostRate) {
-            parts.are_some = true;
-            return;
-        }
-        parts.is_known &= n_partings > 0;
-        const double between = 0.5 * (least + most);
-        for (const bool is_first : {true, false}) {
-            if (!parts.is_known || (parts.are_some && parts.are_empty)) return;
-            examine(cell, middle, half, branch, is_first ? least : between, is_first ? between : most, n_partings - 1,
-                    parts);
-        }
-    }
-
-    // How far squares are from 0, as multiples of their errors, up to kClear.
-    static double clearance(const double* values, const Enclosed* bounds, int n) {
-        double least = kClear;
-        for (int i = 0; i < n; ++i) least = std::min(least, std::abs(values[i]) / bounds[i].error);
-        return least;
-    }
-    // The middle of a cell, or a place near it that is farther from the ends of branches.
-    double dividing_place(const View& view, int branch, double from, double to) const {
-        double best = 0.0, most = -1.0;
-        for (const double share : {0.5, 0.4, 0.6, 0.3, 0.7}) {
-            const double at = from + share * (to - from),
-                         away = clearance(point_at(branch, at).squares, view.squares, view.n_squares);
-            if (away > most) most = away, best = at;
-            if (most == kClear) break;
-        }
-        return best;
-    }
-
-    // Adds the pieces of a branch over the circle. Edges of its cells are far from the ends of the branch.
-    bool divide_circle(int branch, std::vector<BranchPiece>& pieces) {
-        const auto clear = [&](double at) {
-            double best = at, most = -1.0;
-            for (const double share : {0.0, -0.2, 0.2, -0.4, 0.4}) {
-                const double moved = at + share * kFirstCell;
-                const BranchBounds bounds = bounds_at(branch, moved);
-                double values[3];
-                for (int i = 0; i < 3; ++i) values[i] = bounds.squares[i].value;
-                const double away = clearance(values, bounds.squares, bounds.n_squares);
-                if (away > most) most = away, best = moved;
-                if (most == kClear) break;
-            }
-            return best;
-        };
-        const double begin = clear(lower_), end = begin + (upper_ - lower_);
-        for (double from = begin; from < end;) {
-            const double next = from + 2.0 * kFirstCell < end ? clear(from + kFirstCell) : end;
-            if (!divide(branch, from, next, pieces)) return false;
-            from = next;
-        }
-        return true;
+        if (to - from < kNarrowest) return false;
+        return divide(branch, from, middle, pieces) && divide(branch, middle, to, pieces);
     }
 
     BranchBounds bounds_at(int branch, double at) const {
@@ -410,8 +281,6 @@ class HeldCells {
     }
 
     const ParameterisedForm::AtPose& pose_;
-    const bool has_gaps_;
-    const double narrowest_;
     Window windows_[7];
     double lower_ = -kPi, upper_ = kPi;
     int n_cells_ = 0;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "certify/cells.hpp"
+#include "certify/isotopy.hpp"
 #include "closed_form/finite_solutions.hpp"
 #include "manifold/components.hpp"
 
@@ -61,7 +62,7 @@ class CertifiedComponents {
     // Adds a place on each component of a nominal arm, in the middle of its longest piece; false if something was not
     // decided, or a component is not closed.
     bool places_of_all(Configurations& places) {
-        if (!decide()) return false;
+        if (!decide() || (form_.gap() > 0.0 && !Isotopy(form_, motion_of(task_.target)).holds())) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);
         const auto width = [&](int i) { return pieces_[i].ends[1] - pieces_[i].ends[0]; };
         for (int first = 0; first < int(pieces_.size()); ++first) {

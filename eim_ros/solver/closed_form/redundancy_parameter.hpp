@@ -163,6 +163,8 @@ class ParameterisedForm {
     int held() const { return joint(0); }
     // Largest translation of the tip of the nominal arm from that of the arm [m]; 0 for an arm whose axes meet.
     double gap() const { return gap_; }
+    // Length of the arm [m]
+    double size() const { return size_; }
     // Upper bounds of the derivative of d by each joint, in the order of reading [m / rad].
     const double* gap_rates() const { return rates_; }
 
@@ -271,19 +273,22 @@ class ParameterisedForm {
 
 class ParameterisedForm::AtPose {
    public:
-    AtPose(const ParameterisedForm& form, const Motion& target) : form_(form) {
+    // Bounds also hold for the poses whose wrist is translated from there by `offset` and at most `radius` more, in the
+    // frame in which the joints are read.
+    AtPose(const ParameterisedForm& form, const Motion& target, const Vector& offset = {}, double radius = 0.0)
+        : form_(form), off_(radius) {
         Motion x;  // target tip(0)^-1
         for (int k = 0; k < 3; ++k) x.rows[k] = form.to_zero_.turn_back(target.rows[k]);
         x.translation = target.turn(form.to_zero_.translation) + target.translation;
         if (form.is_reversed) x = x.inverse();
-        const Vector &k = form.held_.direction, to = x(form.centre_ + form.moved_) - form.held_.point,
+        const Vector &k = form.held_.direction, to = x(form.centre_ + form.moved_) - form.held_.point + offset,
                      aside = across(to, k);
         const Vector middle = form.held_.point - form.corner_ + k * dot(k, to), turned = -cross(k, aside);
         square_ = {dot(middle, middle) + dot(aside, aside), 2.0 * dot(middle, aside), 2.0 * dot(middle, turned)};
-        const double gap = form.gap_, most = std::sqrt(square_.constant + square_.amplitude()) * (1.0 + 1e-9);
-        off_square_ = (2.0 * most + gap) * gap;
-        off_rate_ = 2.0 * length(across(form.held_.point - form.corner_, k)) * gap;
-        aside_ = length(aside) + gap;
+        const double most = std::sqrt(square_.constant + square_.amplitude()) * (1.0 + 1e-9);
+        off_square_ = (2.0 * most + radius) * radius;
+        off_rate_ = 2.0 * length(across(form.held_.point - form.corner_, k)) * radius;
+        aside_ = length(aside) + radius;
         const Basis& second = form.bases_[0];
         const Vector ends[2] = {x.turn(form.bases_[5].h), x.turn(form.bases_[5].p)};
         for (int i = 0; i < 3; ++i) {
@@ -322,7 +327,7 @@ class ParameterisedForm::AtPose {
         T u[3], w[3];
         for (int k = 0; k < 3; ++k) {
             u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size);
-            w[k] = off(at_turn<T>(to_centre_[k], cosine, sine, size), f.gap_, f.gap_);
+            w[k] = off(at_turn<T>(to_centre_[k], cosine, sine, size), off_, off_);
         }
         const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_),
                 wide = products_of<T>(u[1], u[1], u[2], u[2]);
@@ -346,7 +351,7 @@ class ParameterisedForm::AtPose {
         const T wrist = f.wrist_.level(end.h);
         T bend = both(wrist);
         if constexpr (std::is_same_v<T, Enclosed>) {
-            if (f.gap_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
+            if (off_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
                 const double c = f.wrist_.constant, a = f.wrist_.amplitude;
                 const T other =
                     (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *
@@ -359,7 +364,7 @@ class ParameterisedForm::AtPose {
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
         if constexpr (requires { visit.shape; }) {
-            if (f.gap_ > 0.0) {
+            if (off_ > 0.0) {
                 visit.shape = {square, {u[0], u[1], u[2]}, {w[0], w[1], w[2]}, {c[2], c[3]}, {s[2], s[3]}, end.h, np,
                                nq};
             }
@@ -371,8 +376,6 @@ class ParameterisedForm::AtPose {
         visit.angle(6, last.q, last.p);
     }
 
-    // The gap relative to the size of the arm.
-    double gap() const { return form_.gap_ / form_.size_; }
     // Upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in the cell; it
     // has number `turn`, else -1. The cosine and sine of the parameter are those of the cell, which has this half
     // width.
@@ -396,7 +399,7 @@ class ParameterisedForm::AtPose {
 
     const ParameterisedForm& form_;
     Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
-    double off_square_, off_rate_, aside_;  // errors of |w|^2 and of its rate; distance of the centre from axis 1
+    double off_, off_square_, off_rate_, aside_;   // errors of w, |w|^2 and its rate; distance of c from axis 1
 };
 
 }  // namespace eim

@@ -140,7 +140,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
 CHECK(bounds_of_a_nominal_arm_hold_for_the_arm) {
     int n_complete = 0;
     for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
-        const ParameterisedForm::AtPose pose(form, pose_at(chain, q));
+        const ParameterisedForm::AtPose pose(form, pose_at(chain, q), {}, form.gap());
         for (const double half : {1e-2, 1e-4, 0.0}) {
             bool is_known = false;  // on a branch, up to its bounds, or on one without bounds
             for (int branch = 0; branch < kHeldBranches; ++branch) {
@@ -165,7 +165,7 @@ CHECK(rates_of_gaps_are_bounded) {
     int n_compared = 0;
     for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
         const Motion target = pose_at(chain, q);
-        const ParameterisedForm::AtPose pose(form, target);
+        const ParameterisedForm::AtPose pose(form, target, {}, 1e-9);
         const double x = read[0];
         for (int branch = 0; branch < kHeldBranches; ++branch) {
             const auto angles = [&](const Motion& at_target, double at, double (&all)[7]) {
