@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from kinematics.descriptions import chain_urdf, joint
-from kinematics.seven_revolute_arms import random_seven
+from kinematics.seven_revolute_arms import calibrated, random_seven
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
@@ -227,6 +227,20 @@ def test_included_arms_of_seven_joints_are_certified(name: str) -> None:
         n_certified += answer.certified
         if answer.certified:
             assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
+    assert n_certified >= 3
+
+
+@pytest.mark.parametrize(("name", "off"), [("gen3", 0.0), ("panda", 1e-5), ("iiwa14", 1e-4), ("xarm7", 1e-5)])
+def test_arms_whose_axes_nearly_meet_are_certified(name: str, off: float) -> None:
+    """Their curves are as many as those of an arm whose axes meet."""
+    robot = calibrated(Robot(name), off)
+    assert robot.parameterised_form is None
+    sampler, n_certified = Sampler(robot), 0
+    for pose in poses_of(robot, 5, 46):
+        answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, max_solutions=100_000, timeout=60.0)
+        n_certified += answer.certified
+        if answer.certified:
+            assert farthest_missed(sampler, answer, pose, 1500, Constraints()) < MISSED
     assert n_certified >= 3
 
 

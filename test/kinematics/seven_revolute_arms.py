@@ -1,9 +1,13 @@
-"""Arms of seven revolute joints without special geometry."""
+"""Arms of seven revolute joints without special geometry, or with one that holds only approximately."""
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 from kinematics.descriptions import chain_urdf, joint
+
+from eim_ros.kinematics import Robot
 
 
 def random_seven(seed: int, limit: float = 2.9) -> str:
@@ -23,3 +27,15 @@ def random_seven(seed: int, limit: float = 2.9) -> str:
             )
         )
     return chain_urdf(*joints)
+
+
+def calibrated(robot: Robot, off: float, seed: int = 5) -> Robot:
+    """Return an arm whose joint frames differ by up to `off` in each coordinate [m] and angle [rad]."""
+    description, rng = ElementTree.fromstring(robot.urdf), np.random.default_rng(seed)
+    for element in description.iter("joint"):
+        origin = element.find("origin")
+        if element.get("name") in robot.joint_names and origin is not None:
+            for key in ("xyz", "rpy"):
+                values = np.array(origin.get(key, "0 0 0").split(), float) + rng.uniform(-off, off, 3)
+                origin.set(key, " ".join(map(repr, values.tolist())))
+    return Robot(ElementTree.tostring(description, encoding="unicode"), base=robot.base_link, tip=robot.tip_link)
