@@ -10,6 +10,9 @@
 // centre c by u and do not turn the tip. If |D Q(u)| < |u|, where D is the derivative of d, the rates of A_h for any
 // motion of the tip follow from those of N by a series, because h D Q is a contraction. So the rank is 6, too.
 //
+// Part i of d is the gap before axis i, turned by all joints before it. As Q does not turn the tip, the joints after it
+// turn the gap back, so its rate is bounded by either sum of rates.
+//
 // Rates of joints are bounded one after the other, for |u| = 1, with q_1 at rest. Where a root may be 0, its joint is
 // at rest instead, and q_1 moves. Cells of q_1, of a root that may be 0, and of the translation of the pose are divided
 // until the bounds suffice.
@@ -19,7 +22,7 @@
 
 namespace eim {
 
-inline constexpr double kMostRate = 0.9;  // largest bound of |D Q|, below 1 because it is rounded
+inline constexpr double kMostRate = 0.99;  // largest bound of |D Q|, below 1 because it is rounded
 
 inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, const Enclosed (&roots)[3],
                                                       const Enclosed& cosine, const Enclosed& sine, double half,
@@ -74,8 +77,12 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     } else {
         q[4] = q[5] = q[6] = turned() / wrist;
     }
-    double sum = 0.0;
-    for (int i = 0; i < 7; ++i) sum += f.rates_[i] * q[i];
+    double all = 0.0, before = 0.0, sum = 0.0;
+    for (const double rate : q) all += rate;
+    for (int i = 0; i < 7; ++i) {
+        if (f.gaps_[i] > 0.0) sum += f.gaps_[i] * std::min(before, all - before);
+        before += q[i];
+    }
     return sum;
 }
 

@@ -165,8 +165,8 @@ class ParameterisedForm {
     double gap() const { return gap_; }
     // Length of the arm [m]
     double size() const { return size_; }
-    // Upper bounds of the derivative of d by each joint, in the order of reading [m / rad].
-    const double* gap_rates() const { return rates_; }
+    // The gaps before each axis, in the order of reading [m].
+    const double* gaps() const { return gaps_; }
 
     // Quantities of one pose of the tip; they determine the branches.
     class AtPose;
@@ -198,12 +198,11 @@ class ParameterisedForm {
     // Translates axes and all after them, so that axes 2 and 3 meet, and axes 5 to 7; false if they are too far apart.
     bool close_gaps(Line (&l)[7]) {
         gap_ = 0.0, moved_ = {};
-        std::fill_n(rates_, 7, 0.0);
+        std::fill_n(gaps_, 7, 0.0);
         const auto close = [&](int first, const Vector& gap) {
             const double size = length(gap) + kConstants * size_;
             for (int i = first; i < 7; ++i) l[i].point = l[i].point - gap;
-            for (int i = 0; i < first; ++i) rates_[i] += size;
-            gap_ += size, moved_ = moved_ + gap;
+            gaps_[first] = size, gap_ += size, moved_ = moved_ + gap;
             return size <= kNearlyMeet * size_;
         };
         const auto apart = [&](int i) {
@@ -256,9 +255,9 @@ class ParameterisedForm {
     }
 
     bool read_ = false, is_nominal_ = false;
-    double gap_ = 0.0, rates_[7] = {};  // [m]; [m / rad], bound of the derivative of d by each joint
-    Vector moved_;                      // translation of the last axis
-    double radius_ = 0.0;               // [m]: from axis 4 to the centre of the wrist
+    double gap_ = 0.0, gaps_[7] = {};  // [m]: the sum, and the gap before each axis
+    Vector moved_;                     // translation of the last axis
+    double radius_ = 0.0;              // [m]: from axis 4 to the centre of the wrist
     // [m]; sine of the angle of axes 2 and 3; its cosine; |b|^2 + |r|^2
     double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;
     Motion to_zero_;

@@ -192,8 +192,11 @@ CHECK(rates_of_gaps_are_bounded) {
                 for (int still = -1; still < 3; ++still) {  // the root whose joint does not move, if q_1 does
                     const int joint = still == 0 ? 3 : still == 1 ? 2 : 5;
                     const double move = still < 0 ? 0.0 : -by_pose[joint] / along[joint];
-                    double sum = form.gap_rates()[0] * std::abs(move);
-                    for (int i = 1; i < 7; ++i) sum += form.gap_rates()[i] * std::abs(by_pose[i] + move * along[i]);
+                    double speeds[7] = {std::abs(move)}, all = std::abs(move), before_gap = 0.0, sum = 0.0;
+                    for (int i = 1; i < 7; ++i) all += speeds[i] = std::abs(by_pose[i] + move * along[i]);
+                    for (int i = 0; i < 7; ++i) {
+                        sum += form.gaps()[i] * std::min(before_gap, all - before_gap), before_gap += speeds[i];
+                    }
                     const double bound = pose.rate_of_gaps(bounds.shape, bounds.roots, turn.cosine, turn.sine,
                                                            h * (1.0 + 1e-9) + 1e-15, branch, still);
                     claim(!(sum > bound * (1.0 + 1e-3)), "the rate of the gaps");
