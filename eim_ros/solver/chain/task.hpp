@@ -44,6 +44,11 @@ inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     return (result < S(-kPi)) | (result >= S(kPi)) ? fill<V>(S(-kPi)) : result;
 }
 
+// a - b, on the circle if a joint is continuous.
+inline double difference(double a, double b, bool wraps) {
+    return wraps ? wrapped_angle(a - b) : a - b;
+}
+
 // Whether a configuration is within the limits without wrapping; false for NaN.
 inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joints) {
     bool inside = true;

@@ -11,18 +11,12 @@
 
 namespace eim {
 
-inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // ends at rounding errors; several steps where roots meet
 // number of random configurations tried, and how many of them a closed form has to reproduce
 inline constexpr int kTried = 16, kFound = 14;
 // this factor times the deviation of the form from the arm bounds the change of roots by polishing
 inline constexpr double kMostMoved = 50.0;
 inline constexpr double kGivenBack = 1e-4;  // [rad]
-inline constexpr double kExactRoot = 1e-9;  // [m], [rad]: errors of exact roots, up to rounding
-// [rad]: a solution that is not exact and this close to a root counts as the root
-inline constexpr double kMerged = 0.05;
 
-// A set is undecided if a root is so close to a limit that its error decides whether it is within the limit.
-inline constexpr double kCloseToLimit = 1e-3;    // [rad]: no error is larger
 inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding of poses and forward kinematics
 inline constexpr double kErrors = 3.0;           // factor on estimated errors
 inline constexpr double kDisplaced = 1e-3;       // [rad]: motion by which the change of a singular value is measured
@@ -35,13 +29,6 @@ struct Roots : Configurations {
     bool is_certified = false;  // whether completeness does not rely on a measured noise level
     bool is_swept = false;      // whether all roots of a continuum are on sweeps
 };
-
-inline Motion motion_of(const double (&rows)[3][4]) {
-    Motion motion;
-    for (int k = 0; k < 3; ++k) motion.rows[k] = {rows[k][0], rows[k][1], rows[k][2]};
-    motion.translation = {rows[0][3], rows[1][3], rows[2][3]};
-    return motion;
-}
 
 inline Motion motion_of(const Frame<double>& frame) {
     double rows[3][4];
@@ -86,13 +73,6 @@ struct SixJoints {
     }
 };
 
-// Largest difference of a joint between two configurations, measured on the circle.
-inline double largest_difference(const double* a, const double* b, int n_joints) {
-    double most = 0.0;
-    for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
-    return most;
-}
-
 // The closed form of a chain. Its kind is `none` unless it reproduces random configurations. If a joint is fixed, the
 // form is computed at some value of this joint.
 template <int N>
@@ -115,17 +95,6 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
         n_found += away <= std::max(kGivenBack, kMostMoved * form.deviation());
     }
     return n_found >= kFound ? form : ClosedForm{};
-}
-
-// Distance beyond a limit up to which a root is clamped to the limit, and solved again.
-inline double slack_at_limits(const Task& task) {
-    return std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
-}
-
-// Length below which directions of a task are arbitrary, because the resulting errors are within its tolerances.
-inline double free_below(const Task& task) {
-    const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
-    return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
 }
 
 // Estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.

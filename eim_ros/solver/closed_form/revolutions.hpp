@@ -10,32 +10,10 @@
 #include <queue>
 
 #include "chain/refine.hpp"
+#include "closed_form/root_rules.hpp"
 #include "selection/distinctness.hpp"
 
 namespace eim {
-
-// Values of a joint at full revolutions within the limits.
-struct Turns {
-    double first = 0.0;  // least value
-    Index n = 0;
-
-    // Limits are widened by a slack [rad] or [m]. A joint that slides has one value.
-    Turns() = default;
-    Turns(const Bounds<double>& bounds, int j, double value, double slack, bool slides) {
-        if (slides) {
-            first = value, n = value >= bounds.lower[j] - slack && value <= bounds.upper[j] + slack;
-            return;
-        }
-        if (bounds.wraps[j]) {
-            first = within(bounds, j, value), n = 1;
-            return;
-        }
-        const double least = std::ceil((bounds.lower[j] - slack - value) / kTwoPi);
-        const double most = std::floor((bounds.upper[j] + slack - value) / kTwoPi);
-        first = value + kTwoPi * least, n = Index(std::clamp(most - least + 1.0, 0.0, 1e15));
-    }
-    double at(Index k) const { return first + kTwoPi * double(k); }
-};
 
 struct TurnCost {
     const double *reference, *weights;

@@ -9,11 +9,6 @@
 
 namespace eim {
 
-// a - b, on the circle if a joint is continuous.
-inline double difference(double a, double b, bool wraps) {
-    return wraps ? wrapped_angle(a - b) : a - b;
-}
-
 class Places {
    public:
     // Joints that wrap are compared on the circle.
