@@ -7,7 +7,7 @@
 # make docs   build the documentation, build/site/index.html
 # make bench  run the benchmarks (make bench BENCH=ik_peers)
 # make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
-# make cuda   compile the closed forms for GPUs; needs no GPU
+# make cuda   compile the kernels for GPUs; needs no GPU
 # make lint   check style, types, layers, spelling, prose, figures, and promises of the repository
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 

@@ -26,13 +26,17 @@ EXTRAS = {
     "viz": ["matplotlib>=3.6"],
     "view": ["trimesh>=4", "viser>=1.1"],
     "sklearn": ["scikit-learn>=1.6"],
+    "cuda": ["cuda-core>=1", "nvidia-cuda-cccl>=13", "nvidia-cuda-nvrtc>=13"],
     "experiments": ["distributed>=2025.5", "joblib>=1.3", "matplotlib>=3.6", "scikit-learn>=1.6", "torch>=2"],
 }
 
 PROCESSOR = f"{NAME}.core._processor"
 INSTRUCTION_SET = str(Path(NAME, "core", "instruction_set.hpp"))
+DEVICE_MODULE = f"{NAME}.ik.device._kernels"
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.learning.models.native._quadratic_forms")
 HEADERS = Path(NAME, "solver")  # includes are written relative to it
+DEVICE = Path(NAME, "ik", "device")  # kernels for GPUs, which are compiled on the user's machine, and their twin
+DEVICE_HEADERS = [f"{folder}/*.hpp" for folder in ("chain", "closed_form", "numerics")]
 NUMERICS = HEADERS / "numerics"  # headers that both modules include
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
@@ -64,6 +68,17 @@ def compiled_modules() -> list[Extension]:
         source = str(Path(NAME, "core", "processor.cpp"))
         extensions.append(
             Extension(PROCESSOR, [source], depends=[INSTRUCTION_SET], extra_compile_args=["-std=c++20", "-O2"])
+        )
+        extensions.append(
+            Pybind11Extension(
+                DEVICE_MODULE,
+                [str(DEVICE / "binding.cpp")],
+                depends=sorted({str(header) for place in (DEVICE, HEADERS) for header in place.rglob("*.hpp")}),
+                include_dirs=[str(DEVICE), str(HEADERS)],  # in this order, see chain/chain.hpp
+                cxx_std=20,
+                extra_compile_args=[*OPTIONS, "-O2", *sanitized],
+                extra_link_args=sanitized,
+            )
         )
     for module, instruction_set in itertools.product(COMPILED, wanted):
         options = INSTRUCTION_SETS[instruction_set]
@@ -134,7 +149,12 @@ setup(
     # With this file's folder on the path, an editable install also finds the interfaces in site-packages.
     package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in (PROCESSOR, *COMPILED)}},
+    package_data={
+        NAME: ["py.typed"],
+        **{module.rpartition(".")[0]: ["*.pyi"] for module in (PROCESSOR, *COMPILED)},
+        f"{NAME}.solver": ["*.pyi", *DEVICE_HEADERS],
+        f"{NAME}.ik.device": ["*.pyi", "*.cu", "*.hpp", "chain/*.hpp"],
+    },
     ext_modules=compiled_modules(),
     cmdclass={"build_ext": BuildExtensions},
     data_files=[*shared_files(), *AMENT],

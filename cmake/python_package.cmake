@@ -8,6 +8,12 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.cpp" EXCLUDE
   PATTERN "*.h" EXCLUDE
   PATTERN "*.hpp" EXCLUDE
+  PATTERN "*.cu" EXCLUDE
   REGEX "/solver/[a-z_]+$" EXCLUDE) # folders that contain only headers
+# NVIDIA's compiler compiles these on the user's machine
+foreach(folder ik/device solver/chain solver/closed_form solver/numerics)
+  install(DIRECTORY eim_ros/${folder}/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/${folder}
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cu")
+endforeach()
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
   \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")

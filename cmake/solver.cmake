@@ -31,6 +31,10 @@ foreach(module solver/_solver learning/models/native/_quadratic_forms)
   endforeach()
 endforeach()
 
+# kernels for GPUs, compiled for the processor; the folder comes first, see eim_ros/ik/device/chain/chain.hpp
+eim_compiled_module(ik/device _kernels -O2)
+target_include_directories(_kernels BEFORE PRIVATE eim_ros/ik/device)
+
 # module that detects the instruction sets of the processor
 pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
 target_compile_features(_processor PRIVATE cxx_std_20)

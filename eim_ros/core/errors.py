@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 EXTRAS = {
     "torch": "learning",
+    "cuda": "cuda",
     "mcap": "bags",
     "rosbags": "bags",
     "matplotlib": "viz",

@@ -23,6 +23,7 @@ from eim_ros.solver import NO_EXPERT
 if TYPE_CHECKING:
     from eim_ros.ik.components import Component, component_labels, self_motion_components
     from eim_ros.ik.data import collect
+    from eim_ros.ik.device import DeviceSampler, DeviceSolutions
     from eim_ros.ik.evaluation import evaluate
     from eim_ros.ik.training import (
         KinematicInputs,
@@ -46,6 +47,8 @@ __all__ = [  # in the order of the reference, the most important first
     "CapabilityGrid",
     "CapabilityMap",
     "Component",
+    "DeviceSampler",
+    "DeviceSolutions",
     "ErrorCode",
     "KinematicInputs",
     "KinematicTarget",

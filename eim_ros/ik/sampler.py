@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy.typing as npt
 
@@ -49,6 +49,9 @@ from eim_ros.ik.solutions import Solutions
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, unstamped
+
+if TYPE_CHECKING:
+    from eim_ros.ik.device import DeviceSampler
 
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
@@ -328,6 +331,28 @@ class Sampler(Hinting):
     def context_kind(self) -> str:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
         return self._prior.kind
+
+    def on(self, device: str) -> DeviceSampler:
+        """Return a sampler for many poses on a GPU, or on the processor by the same kernels.
+
+        Obstacles, models and certificates are refused.
+
+        Parameters
+        ----------
+        device : str
+            "cuda", "cuda:1" and so on for a GPU of NVIDIA, which needs the extra `cuda` of this package. "cpu" runs the
+            kernels in one thread, to test programs without a GPU; this sampler itself is faster.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.4)]
+        >>> Sampler("ur5e").on("cpu").solve_all_batch(poses).counts.tolist()
+        [8, 8]
+        """
+        from eim_ros.ik.device import DeviceSampler  # on first use: few programs need its compiled module
+
+        return DeviceSampler(self, device)
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call is as fast as later calls.

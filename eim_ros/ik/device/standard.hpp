@@ -1,6 +1,8 @@
-// What the closed forms use of the standard library, for NVRTC, which has none. It takes the place of <algorithm>,
-// <vector> and the other headers in scripts/check_cuda.py. Most of it comes from libcu++, NVIDIA's standard library for
-// devices.
+// What the kernels use of the standard library, for NVRTC, which has none. It takes the place of <algorithm>, <vector>
+// and the other headers in `cuda.py`. Most of it comes from libcu++, NVIDIA's standard library for devices.
+//
+// Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), so there may be none
+// left. Then these solutions are dropped. `list_roots` leaves their poses undecided in any case.
 #pragma once
 
 #include <cuda/std/algorithm>
@@ -12,6 +14,7 @@
 #include <cuda/std/cstring>
 #include <cuda/std/initializer_list>
 #include <cuda/std/limits>
+#include <cuda/std/optional>
 #include <cuda/std/type_traits>
 #include <cuda/std/utility>
 
@@ -38,6 +41,7 @@ class vector {
     T* end() const { return elements_ + size_; }
     void push_back(T&& element) {
         T* grown = static_cast<T*>(malloc((size_ + 1) * sizeof(T)));
+        if (!grown) return;
         for (size_t i = 0; i < size_; ++i) {
             ::new (grown + i) T(move(elements_[i]));
             elements_[i].~T();
@@ -55,10 +59,9 @@ class vector {
 template <class Signature>
 class function;
 
-// A callable object of any type, on the heap of the device. Only solutions with a free angle need it, so few threads
-// allocate.
-template <class Result, class... Arguments>
-class function<Result(Arguments...)> {
+// A callable object of any type. Without memory for it, a call does nothing.
+template <class... Arguments>
+class function<void(Arguments...)> {
    public:
     function() = default;
     template <class Callable>
@@ -73,21 +76,24 @@ class function<Result(Arguments...)> {
     ~function() {
         if (held_) actions_->destroy(held_);
     }
-    Result operator()(Arguments... arguments) const { return actions_->call(held_, arguments...); }
+    void operator()(Arguments... arguments) const {
+        if (held_) actions_->call(held_, arguments...);
+    }
 
    private:
     struct Actions {
-        Result (*call)(void*, Arguments...);
+        void (*call)(void*, Arguments...);
         void* (*copy)(const void*);
         void (*destroy)(void*);
     };
     template <class Callable>
     static void* allocated(const Callable& callable) {
-        return ::new (malloc(sizeof(Callable))) Callable(callable);
+        void* memory = malloc(sizeof(Callable));
+        return memory ? ::new (memory) Callable(callable) : nullptr;
     }
     template <class Callable>
-    static Result call(void* held, Arguments... arguments) {
-        return (*static_cast<Callable*>(held))(arguments...);
+    static void call(void* held, Arguments... arguments) {
+        (*static_cast<Callable*>(held))(arguments...);
     }
     template <class Callable>
     static void* copied(const void* held) {

@@ -1,0 +1,49 @@
+"""Kernels on the processor, and the structures that kernels read, as bytes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.arrays import FloatArray
+
+Bytes = npt.NDArray[np.uint8]
+
+MOST_JOINTS: int
+MOST_LINKS: int
+FUNCTIONS: dict[str, str]  # C++ functions of the kernels by name
+
+def arm(
+    links: FloatArray,
+    bounds: FloatArray,
+    position_only: bool,
+    tolerances: FloatArray,
+    position_tolerance: float,
+    orientation_tolerance: float,
+    fixed: int,
+) -> Bytes:
+    """Return the structure of an arm, see `Chain` and `Task` of the solver. A joint may be fixed, otherwise -1."""
+
+def kinds(arm: Bytes) -> tuple[int, bool, bool]:
+    """Return 6 or 7 for arms of as many revolute joints and 0 for others, and whether an arm has closed forms.
+
+    The first form is of six joints, the second one the parameterised form of seven.
+    """
+
+def request(
+    addresses: Sequence[int],
+    n: int,
+    seed: int,
+    n_rows: int,
+    patience: int,
+    n_values: int,
+    lists_revolutions: bool,
+    reference: Sequence[float],
+    has_reference: bool,
+    in_single: bool,
+    apart: float,
+) -> Bytes:
+    """Return the structure of a call for n poses. Addresses are those of arm, poses, q, errors, counts and status."""
+
+def run(name: str, request: Bytes) -> None:
+    """Run a kernel for all poses of a request, one after the other."""

@@ -1,0 +1,8 @@
+// A kernel for GPUs, with a thread for each pose. EIM_NAME and EIM_FUNCTION are one of EIM_KERNELS. A program contains
+// only one kernel, because each takes seconds to compile.
+#include "kernels.hpp"
+
+extern "C" __global__ void __launch_bounds__(EIM_THREADS) EIM_NAME(const eim::device::Request call) {
+    const std::int64_t i = blockIdx.x * std::int64_t(blockDim.x) + threadIdx.x;
+    if (i < call.n) eim::device::EIM_FUNCTION(call, i);
+}

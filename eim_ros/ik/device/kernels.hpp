@@ -1,0 +1,439 @@
+// Solutions of many poses, one thread for each pose. The same text is compiled for GPUs (`kernels.cu`) and for the
+// processor (`binding.cpp`), where a loop takes the place of the threads.
+//
+// Kernels differ in how they find configurations:
+//
+//   roots      all roots of a closed form of six joints, with their revolutions
+//   branches   branches of the parameterised form of seven joints, at random or evenly spaced values of the parameter
+//   restarts   damped least squares from random seeds, for any chain
+//
+// All of them verify each row by forward kinematics in double precision, and against the limits, before they write it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "chain/attempts.hpp"
+#include "chain/rigid_transform.hpp"
+#include "closed_form/redundancy_parameter.hpp"
+#include "closed_form/root_rules.hpp"
+#include "numerics/random.hpp"
+
+// Names of all kernels, and their functions of a request and the index of a pose.
+#define EIM_KERNELS(KERNEL)                 \
+    KERNEL(roots_6, find_roots<6>)          \
+    KERNEL(roots_7, find_roots<7>)          \
+    KERNEL(branches_7, find_branches)       \
+    KERNEL(restarts_6, find_by_restarts<6>) \
+    KERNEL(restarts_7, find_by_restarts<7>) \
+    KERNEL(restarts_any, find_by_restarts<0>)
+
+namespace eim::device {
+
+inline constexpr int kMostRoots = 16;
+inline constexpr double kRigid = 1e-9;       // largest error of the products of a rotation's columns, see poses.py
+inline constexpr double kHandedOver = 1e-4;  // [units of the arm], [rad]: errors from which double precision continues
+
+// What is known about an arm before the poses. It contains no pointers.
+struct Arm {
+    Chain chain[2];                                // in metres, and in the unit of the arm
+    Task task;                                     // limits and tolerances; the target is that of each pose
+    Task open;                                     // for roots: no limits, except for a fixed joint
+    Bounds<double> circles;                        // of roots, [-pi, pi) or the value of the fixed joint
+    double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
+    int joints[6];                                 // those of the closed form
+    ClosedForm form;
+    ParameterisedForm parameterised;
+};
+
+enum Status : std::uint8_t {
+    kOpen = 0,      // fewer rows than requested, and nothing is known about others
+    kFull = 1,      // as many rows as requested
+    kComplete = 2,  // there are no other solutions: each case of a closed form was decided
+    kNotRigid = 3,  // the pose is not a rigid transform
+};
+
+// One call for n poses. Rows of all poses are stored joint by joint, so that neighbouring threads write to neighbouring
+// numbers: q (n_rows, dof, n), errors (n_rows, 2, n).
+struct Request {
+    const Arm* arm;
+    const double* poses;  // (n, 4, 4)
+    double *q, *errors;   // [rad] or [m]; [m], [rad]
+    std::int32_t* counts;
+    std::uint8_t* status;
+    std::int64_t n;
+    std::uint64_t seed;     // of the first pose; the i-th uses seed + i
+    std::int32_t n_rows;    // largest number of rows of a pose
+    std::int32_t patience;  // number of tries without a new row after which a pose is given up
+    std::int32_t n_values;  // number of evenly spaced values of the parameter; 0 for random ones
+    std::int32_t lists_revolutions, has_reference, in_single;
+    double apart;  // least difference of two rows in some joint [rad] or [m]; 0 if rows are not compared
+    double reference[kMostJoints];
+};
+
+static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
+// Both compilers have to agree on the layout.
+static_assert(sizeof(Request) == 224 && sizeof(Arm) == 12848 && sizeof(ClosedForm) == 632);
+
+// Random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
+inline Random random_of(std::uint64_t seed) {
+    Random random(0.0);
+    for (int round = 0; round < 2; ++round) {  // splitmix64's hash of neighbouring seeds
+        seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9u + 0x9E3779B97F4A7C15u;
+        seed = (seed ^ seed >> 27) * 0x94D049BB133111EBu;
+        seed ^= seed >> 31;
+    }
+    random.state = seed;
+    return random;
+}
+
+// The rows of one pose.
+struct Answer {
+    const Request& call;
+    const Arm& arm;
+    std::int64_t i;  // index of the pose
+    const double* pose;
+    Frame<double> target;
+    int n = 0;
+
+    Answer(const Request& call, std::int64_t i) : call(call), arm(*call.arm), i(i), pose(call.poses + 16 * i) {
+        set_frame(target, 0, pose);
+    }
+
+    bool is_full() const { return n >= call.n_rows; }
+
+    // Writes a configuration if it reaches the pose within the limits, and differs from earlier ones.
+    template <int N>
+    bool add(const double* q) {
+        Kinematics<double, N> at;
+        Difference<double> error;
+        const Chain& chain = arm.chain[0];
+        const int n_joints = joints_of<N>(chain);
+        forward<N>(chain, q, at);
+        measure(at.tip, target, arm.task, error);
+        if (!(error.distance <= arm.task.position_tolerance) || !(error.angle <= arm.task.orientation_tolerance) ||
+            !is_inside(arm.task.bounds, q, n_joints)) {
+            return false;
+        }
+        if (call.apart > 0.0 && is_near_others(q, n_joints)) return false;
+        for (int j = 0; j < n_joints; ++j) {
+            const bool turns = call.has_reference && arm.task.bounds.wraps[j];
+            const double turn = turns ? std::round((call.reference[j] - q[j]) / kTwoPi) : 0.0;
+            call.q[place(n * n_joints + j)] = q[j] + kTwoPi * turn;
+        }
+        call.errors[place(2 * n)] = error.distance, call.errors[place(2 * n + 1)] = error.angle;
+        ++n;
+        return true;
+    }
+
+    // Fills the remaining rows with NaN.
+    void end(Status status) const {
+        const int n_joints = arm.chain[0].n_joints;
+        constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+        for (int column = n * n_joints; column < call.n_rows * n_joints; ++column) call.q[place(column)] = nothing;
+        for (int column = 2 * n; column < 2 * call.n_rows; ++column) call.errors[place(column)] = nothing;
+        call.counts[i] = n, call.status[i] = status;
+    }
+
+   private:
+    std::int64_t place(std::int64_t column) const { return column * call.n + i; }
+
+    bool is_near_others(const double* q, int n_joints) const {
+        for (int row = 0; row < n; ++row) {
+            int j = 0;
+            while (j < n_joints && std::abs(difference(q[j], call.q[place(row * n_joints + j)],
+                                                       arm.task.bounds.wraps[j])) <= call.apart) {
+                ++j;
+            }
+            if (j == n_joints) return true;
+        }
+        return false;
+    }
+};
+
+// One attempt in double precision, from a configuration and in place.
+template <int N>
+struct OneAttempt {
+    const double* pose;
+    double* q;
+    double distance = 0.0, angle = 0.0;  // errors at the end [m], [rad]
+    bool is_reached = false, is_begun = false;
+
+    bool next(int, double* seed, Frame<double>& target, int&) {
+        if (is_begun) return false;
+        for (int j = 0; j < kUsed; ++j) seed[j] = q[j];
+        set_frame(target, 0, pose);
+        return is_begun = true;
+    }
+    void ended(int, const Attempt<double, N>& attempt) {
+        for (int j = 0; j < kUsed; ++j) q[j] = attempt.q[j];
+        distance = attempt.distance, angle = attempt.angle, is_reached = attempt.converged;
+    }
+    bool is_wanted(int) const { return true; }
+
+   private:
+    static constexpr int kUsed = kJoints<N>;
+};
+
+// Roots of one pose that are within the limits, each with its revolutions.
+template <int N>
+struct ListedRoots {
+    const Request& call;
+    const Arm& arm = *call.arm;
+    int n = 0;
+    double q[kMostRoots][N];
+    double n_turns[kMostRoots];  // number of configurations that differ from the root by revolutions
+
+    Turns turns(const double* root, int j) const {
+        return {arm.task.bounds, j, root[j], slack_at_limits(arm.task), false};
+    }
+
+    void add(const double* root) {
+        n_turns[n] = 1.0;
+        for (int j = 0; j < N; ++j) q[n][j] = root[j], n_turns[n] *= double(turns(root, j).n);
+        n += n_turns[n] > 0.0;
+    }
+
+    // The k-th revolution of a root; the first one is the nearest to the reference.
+    void at(int i, Index k, double* turned) const {
+        for (int j = 0; j < N; ++j) {
+            const Turns all = turns(q[i], j);
+            const double least = std::round((call.reference[j] - all.first) / kTwoPi);
+            const Index first = Index(std::clamp(least, 0.0, double(all.n - 1)));
+            turned[j] = within(arm.task.bounds, j, all.at((first + k) % all.n));
+            k /= all.n;
+        }
+    }
+
+    double distance(int i) const {
+        double turned[N], square = 0.0;
+        at(i, 0, turned);
+        for (int j = 0; j < N; ++j) {
+            const double away = difference(turned[j], call.reference[j], arm.task.bounds.wraps[j]);
+            square += away * away;
+        }
+        return square;
+    }
+
+    void swap(int a, int b) {
+        for (int j = 0; j < N; ++j) std::swap(q[a][j], q[b][j]);
+        std::swap(n_turns[a], n_turns[b]);
+    }
+};
+
+// Polishes candidates of a closed form and lists the roots, as `closed_form_roots` does. Returns whether they are all.
+//
+// A root closer than kCloseToLimit to a limit leaves the pose undecided, without the estimate of its error that the
+// solver has. So do solutions with a free angle.
+template <int N>
+inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots<N>& roots) {
+    const Arm& arm = answer.arm;
+    const Task& task = arm.task;
+    const double slack = slack_at_limits(task);
+    double residuals[kMostCandidates];
+    bool reaches[kMostCandidates], is_complete = candidates.is_decided();
+    const bool is_exact_form = arm.form.deviation() == 0.0;
+    is_complete = is_complete && (is_exact_form || !candidates.meet);
+    const auto configuration = [&](int k, double* q) {
+        for (int j = 0; j < N; ++j) q[j] = arm.circles.lower[j];
+        for (int j = 0; j < 6; ++j) q[arm.joints[j]] = candidates.q[k][j];
+    };
+    for (int k = 0; k < candidates.n; ++k) {
+        double q[N];
+        configuration(k, q);
+        OneAttempt<N> attempt{answer.pose, q};
+        run_attempts<N, double>(arm.chain[0], arm.open, kPolish, attempt);
+        for (int j = 0; j < 6; ++j) candidates.q[k][j] = q[arm.joints[j]];
+        residuals[k] = std::max(attempt.distance, attempt.angle);
+        reaches[k] = attempt.distance <= task.position_tolerance && attempt.angle <= task.orientation_tolerance;
+        if (candidates.is_free[k]) is_complete = false;
+        if (residuals[k] > kExactRoot && (candidates.is_solution[k] || !is_exact_form)) is_complete = false;
+        for (int j = 0; j < 6 && residuals[k] <= kMerged; ++j) {
+            const int joint = arm.joints[j];
+            if (task.bounds.wraps[joint]) continue;
+            for (const double limit : {task.bounds.lower[joint], task.bounds.upper[joint]}) {
+                const double away = std::abs(difference(q[joint], limit, true));
+                if (away > slack && away <= kCloseToLimit) is_complete = false;
+            }
+        }
+    }
+    double known[kMostRoots][6];
+    int n_known = 0;
+    for (int round = 0; round < 4; ++round) {  // isolated roots first, and of these the exact ones
+        const bool exact = round % 2 == 0, free = round >= 2;
+        for (int k = 0; k < candidates.n; ++k) {
+            if (candidates.is_free[k] != free || (residuals[k] <= kExactRoot) != exact || !reaches[k]) continue;
+            const double alike = exact ? 1e-6 : kMerged;  // FINEST in strategies/closed_form.py
+            bool is_known = false;
+            for (int i = 0; i < n_known; ++i) {
+                is_known |= largest_difference(candidates.q[k], known[i], 6) <= alike;
+            }
+            if (is_known) continue;
+            if (n_known == kMostRoots) {
+                is_complete = false;
+                continue;
+            }
+            std::copy_n(candidates.q[k], 6, known[n_known++]);
+            double q[N];
+            configuration(k, q);
+            for (int j = 0; j < N; ++j) q[j] = within(arm.circles, j, q[j]);
+            roots.add(q);
+        }
+    }
+    return is_complete;
+}
+
+// Sorts roots by their distance from the reference, or puts them in random order if not all are requested.
+template <int N>
+inline void order_roots(ListedRoots<N>& roots, int n_rows, Random random) {
+    if (roots.call.has_reference) {
+        for (int i = 1; i < roots.n; ++i) {
+            for (int k = i; k > 0 && roots.distance(k) < roots.distance(k - 1); --k) roots.swap(k, k - 1);
+        }
+    } else if (n_rows < roots.n) {
+        for (int i = roots.n - 1; i > 0; --i) roots.swap(i, int(random.uniform() * (i + 1)));
+    }
+}
+
+template <int N>
+inline void find_roots(const Request& call, std::int64_t i) {
+    Answer answer(call, i);
+    if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    if (call.has_reference && call.n_rows == 1 && answer.add<N>(call.reference)) return answer.end(kFull);
+    double target[3][4];
+    for (int k = 0; k < 12; ++k) target[k / 4][k % 4] = answer.pose[k];
+    Candidates candidates;
+    answer.arm.form.solve(motion_of(target), candidates, free_below(answer.arm.task));
+    ListedRoots<N> roots{call};
+    bool is_complete = list_roots(answer, candidates, roots);
+    order_roots(roots, call.n_rows, random_of(call.seed + std::uint64_t(i)));
+    double n_listed = 0.0, n_rows = 0.0;
+    const auto write = [&](int root, Index k) {
+        double q[N];
+        roots.at(root, k, q);
+        ++n_rows;
+        if (answer.add<N>(q)) return;
+        OneAttempt<N> attempt{answer.pose, q};  // clamped to a limit, from beyond it
+        const Task& task = answer.arm.task;
+        run_attempts<N, double>(answer.arm.chain[0], task,
+                                {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2}, attempt);
+        if (!answer.add<N>(q)) is_complete = false;
+    };
+    for (int root = 0; root < roots.n; ++root) n_listed += call.lists_revolutions ? roots.n_turns[root] : 1.0;
+    for (int root = 0; root < roots.n && !answer.is_full(); ++root) write(root, 0);
+    for (int root = 0; root < roots.n && call.lists_revolutions; ++root) {
+        for (Index k = 1; double(k) < roots.n_turns[root] && !answer.is_full(); ++k) write(root, k);
+    }
+    answer.end(is_complete && n_rows == n_listed ? kComplete : answer.is_full() ? kFull : kOpen);
+}
+
+// A branch of the parameterised form, as far as it exists within the limits.
+struct Branch {
+    const Arm& arm;
+    Random& random;
+    double* q;
+    bool exists = true;
+
+    bool root(int, double square, double& root) {
+        root = std::sqrt(square);
+        return exists = square >= 0.0;
+    }
+    bool angle(int number, double y, double x) {
+        const int j = arm.parameterised.joint(number);
+        const Turns turns(arm.task.bounds, j, portable::atan2(y, x), 0.0, false);
+        if (turns.n == 0) return exists = false;
+        q[j] = within(arm.task.bounds, j, turns.at(turns.n == 1 ? 0 : Index(random.uniform() * double(turns.n))));
+        return true;
+    }
+    bool direction(int number, double y, double x, double& cosine, double& sine) {
+        const double size = portable::hypot(x, y);
+        if (!(size > 0.0)) return exists = false;
+        cosine = x / size, sine = y / size;
+        return angle(number, y, x);
+    }
+};
+
+inline void find_branches(const Request& call, std::int64_t i) {
+    Answer answer(call, i);
+    const Arm& arm = answer.arm;
+    if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    double target[3][4], q[7];
+    for (int k = 0; k < 12; ++k) target[k / 4][k % 4] = answer.pose[k];
+    const ParameterisedForm::AtPose at(arm.parameterised, motion_of(target));
+    Random random = random_of(call.seed + std::uint64_t(i));
+    const int held = arm.parameterised.held();
+    const double least = arm.least[held], width = arm.most[held] - least;
+    const auto try_branch = [&](double value, int branch) {
+        const portable::SineCosine turn = portable::sincos(value);
+        Branch visit{arm, random, q};
+        q[held] = value;
+        at.walk(turn.cosine, turn.sine, branch, visit);
+        return visit.exists && answer.add<7>(q);
+    };
+    for (int k = 0; k < kHeldBranches * call.n_values && !answer.is_full(); ++k) {
+        try_branch(least + width * (k / kHeldBranches + 0.5) / call.n_values, k % kHeldBranches);
+    }
+    for (int n_failed = 0; call.n_values == 0 && n_failed < call.patience && !answer.is_full(); ++n_failed) {
+        const double value = least + width * random.uniform();
+        if (try_branch(value, int(kHeldBranches * random.uniform()))) n_failed = -1;
+    }
+    answer.end(answer.is_full() ? kFull : kOpen);
+}
+
+// Attempts from the reference, then from random seeds. Those in single precision end in double precision.
+template <int N, class S>
+struct Restarts {
+    Answer& answer;
+    Random random;
+    int n_failed = 0;
+    bool is_begun = false;
+
+    bool next(int, S* seed, Frame<S>& target, int&) {
+        const Arm& arm = answer.arm;
+        if (answer.is_full() || n_failed >= answer.call.patience) return false;
+        const bool from_reference = !is_begun && answer.call.has_reference;
+        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) {
+            seed[j] = S(from_reference ? answer.call.reference[j] : random.uniform(arm.least[j], arm.most[j]));
+        }
+        set_frame(target, 0, answer.pose);
+        ++n_failed;
+        return is_begun = true;
+    }
+    void ended(int, const Attempt<S, N>& attempt) {
+        if (!attempt.converged) return;
+        const Arm& arm = answer.arm;
+        const Task& task = arm.task;
+        double q[kJoints<N>] = {};
+        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) q[j] = within(task.bounds, j, double(attempt.q[j]));
+        OneAttempt<N> last{answer.pose, q};
+        run_attempts<N, double>(arm.chain[0], task, effort_of(task), last);
+        if (last.is_reached && answer.template add<N>(q)) n_failed = 0;
+    }
+    bool is_wanted(int) const { return true; }
+
+    static StepOptions effort_of(const Task& task) {
+        return {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, kMostSteps, kPatience};
+    }
+    static constexpr int kMostSteps = 60, kPatience = 3;  // as in refinement.py and setup.py
+};
+
+template <int N>
+inline void find_by_restarts(const Request& call, std::int64_t i) {
+    Answer answer(call, i);
+    const Arm& arm = answer.arm;
+    if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    const Random random = random_of(call.seed + std::uint64_t(i));
+    StepOptions effort = Restarts<N, double>::effort_of(arm.task);
+    if (call.in_single) {
+        effort.position_tolerance = std::max(effort.position_tolerance, kHandedOver * arm.chain[0].unit);
+        effort.orientation_tolerance = std::max(effort.orientation_tolerance, kHandedOver);
+        Restarts<N, float> restarts{answer, random};
+        run_attempts<N, float>(arm.chain[0], arm.task, effort, restarts);
+    } else {
+        Restarts<N, double> restarts{answer, random};
+        run_attempts<N, double>(arm.chain[0], arm.task, effort, restarts);
+    }
+    answer.end(answer.is_full() ? kFull : kOpen);
+}
+
+}  // namespace eim::device

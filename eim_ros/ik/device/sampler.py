@@ -1,0 +1,358 @@
+"""`DeviceSampler`: the operations of `Sampler` for many poses, by kernels with one thread for each pose."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.arrays import FloatArray
+from eim_ros.core.checks import checked_whole
+from eim_ros.core.errors import ConfigurationError, NotBuiltError, PoseError
+from eim_ros.core.parallel import random_bits
+from eim_ros.ik.device.solutions import DeviceSolutions
+from eim_ros.ik.request import Near, Revolutions, checked_seed
+from eim_ros.ik.setup import Setup
+from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
+from eim_ros.kinematics.poses import check_poses
+
+if TYPE_CHECKING:
+    from eim_ros.ik.device.cuda import Cuda
+    from eim_ros.ik.sampler import Sampler
+
+try:
+    _kernels = importlib.import_module("eim_ros.ik.device._kernels")
+except ModuleNotFoundError as error:
+    from eim_ros.core.native import CURE
+
+    raise NotBuiltError(f"the compiled module of the kernels is missing: {CURE}", error.name) from error
+
+SEVEN_JOINTS = 7
+MOST_SOLUTIONS = 16  # of a pose without revolutions
+LONGEST_IN_SINGLE = 50.0  # [m], [rad]: as in solver/chain/refine.hpp
+# Tries without a new row after which a pose is given up
+BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
+BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
+LARGEST_WORD = 2**64
+
+Arrays = tuple[npt.NDArray[Any], ...]
+Bytes = npt.NDArray[np.uint8]
+
+
+class Backend(Protocol):
+    """What runs kernels for poses and rows in the memory of the processor."""
+
+    def answers(self, name: str, poses: FloatArray, arrays: Arrays, request: Callable[[list[int]], Bytes]) -> None:
+        """Fill arrays with the rows of poses (n, 4, 4); `request` makes a call from the addresses of all arrays."""
+        ...
+
+
+class Twin:
+    """Runs kernels on the processor, in one thread."""
+
+    def __init__(self, arm: Bytes) -> None:
+        self.arm = arm
+
+    def answers(self, name: str, poses: FloatArray, arrays: Arrays, request: Callable[[list[int]], Bytes]) -> None:
+        """Fill arrays with the rows of poses (n, 4, 4)."""
+        given: Arrays = (self.arm, poses, *arrays)
+        _kernels.run(name, request([each.ctypes.data for each in given]))
+
+
+class Call(NamedTuple):
+    """A kernel and its settings, see `Request` in kernels.hpp."""
+
+    kernel: str
+    n_rows: int
+    patience: int = 0
+    n_values: int = 0
+    lists_revolutions: bool = True
+    reference: FloatArray | None = None
+    apart: float = 0.0
+    lists_all: bool = False
+
+
+class DeviceSampler:
+    """Answers many poses on a device, see `Sampler.on`.
+
+    Poses are an array of NumPy or anything that `Sampler.solve_batch` takes, and the answer is in NumPy; or they are a
+    tensor of torch or an array of CuPy (m, 4, 4) in double precision on the device, and the answer is one of the same
+    library there. Then a call only starts a kernel in the library's current stream, and does not wait for it.
+
+    The same seed gives the same rows for every size of a call: the i-th pose uses `seed + i`. They are not the rows
+    that `Sampler` returns for this seed. Closed forms of six joints give all solutions. Arms with seven joints have a
+    parameterised closed form if their axes meet as those of a Panda or an iiwa; other arms are solved by damped least
+    squares from random seeds.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    device : str
+        "cuda", "cuda:1" and so on, or "cpu".
+
+    Raises
+    ------
+    ConfigurationError
+        If the device is unknown or missing, or if the sampler has a model or constraints that kernels do not check.
+    MissingPackageError
+        If NVIDIA's packages are missing.
+    """
+
+    def __init__(self, sampler: Sampler, device: str) -> None:
+        self._sampler, self._robot, self._setup = sampler, sampler.robot, sampler._setup
+        name, _, number = str(device).partition(":")
+        if name not in ("cpu", "cuda") or (number and not (name == "cuda" and number.isdecimal())):
+            raise ConfigurationError(f"device must be 'cuda', 'cuda:1' or 'cpu', got {device!r}", device)
+        _refuse(sampler, self._setup)
+        setup, constraints = self._setup, self._setup.constraints
+        position_only = setup.is_position_only(sampler.context_kind)
+        tolerances = np.empty(0) if setup.tolerances is None else setup.tolerances
+        is_plain = not position_only and setup.tolerances is None
+        is_fixed = setup.lower == setup.upper
+        form, fixed = self._robot.closed_form, -1
+        if self._robot.dof == SEVEN_JOINTS:
+            forms = ((int(j), self._robot.closed_form_with_fixed(int(j))) for j in np.flatnonzero(is_fixed))
+            fixed, form = next(((j, each) for j, each in forms if each is not None), (-1, None))
+        has_roots = is_plain and form is not None and form.kind != "general"
+        errors = constraints.position_tolerance, constraints.orientation_tolerance
+        links, fixed = self._robot.links, fixed if has_roots else -1
+        arm = _kernels.arm(links, setup.bounds, position_only, tolerances, *errors, fixed)
+        self._n_plain, fits, fits_parameterised = _kernels.kinds(arm)
+        self._has_roots = has_roots and fits
+        self._has_branches = is_plain and fits_parameterised and not is_fixed.any()
+        widest = max(float(np.abs([setup.lower, setup.upper]).max()), self._robot.reach)
+        self._in_single = setup.tolerances is None and widest <= LONGEST_IN_SINGLE
+        self._cuda: Cuda | None = None
+        self._backend: Backend = Twin(arm)
+        if name == "cuda":
+            from eim_ros.ik.device.cuda import on_gpu
+
+            self._backend = self._cuda = on_gpu(arm.tobytes(), int(number or 0))
+
+    @property
+    def method(self) -> str:
+        """How rows are found: "closed form", "parameterised closed form" or "least squares"."""
+        if self._has_roots:
+            return "closed form"
+        return "parameterised closed form" if self._has_branches else "least squares"
+
+    def solve_batch(self, poses: Any, near: Near | None = None, *, seed: int | None = None) -> DeviceSolutions:
+        """Return one solution of each pose, or none.
+
+        Arms with a closed form get the solution nearest to `near`, as in `Sampler.solve_batch`. Without it, each
+        solution is equally likely, in the revolution nearest to the middle of the limits. For other arms, least squares
+        begin at `near`; the solution that they find need not be the nearest one.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.5, 5.0)]  # the last one is out of reach
+        >>> found = Sampler("panda").on("cpu").solve_batch(poses, seed=0)
+        >>> found.q.shape, found.counts.tolist(), found.undecided.tolist()
+        ((3, 1, 7), [1, 1, 0], [2])
+        """
+        reference = None if near is None else self._sampler._arguments.configuration(near)
+        return self._answer(poses, self._several(1, reference), seed)
+
+    def sample_batch(
+        self, poses: Any, n: int = 100, *, revolutions: Revolutions = "all", seed: int | None = None
+    ) -> DeviceSolutions:
+        """Return up to `n` solutions of each pose; any two differ by more than 0.01 rad or m in some joint.
+
+        Closed forms give all solutions, or a random choice if there are more than `n`, then their revolutions.
+        Parameterised ones are drawn: the parameter, which is the first or last joint, is uniform within its limits, and
+        so is the choice among 8 branches. That is neither uniform in the joints nor along the self-motion, as
+        `Sampler.draw` is. Rows from least squares are where random seeds lead.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> found = Sampler("panda").on("cpu").sample_batch([[0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]], 20, seed=0)
+        >>> found.q.shape, bool((found.errors < 1e-6).all())
+        ((1, 20, 7), True)
+        """
+        return self._answer(poses, self._several(checked_whole(n, 1, "n"), None, DISTINCT_TOLERANCE, revolutions), seed)
+
+    def solve_all_batch(
+        self,
+        poses: Any,
+        max_spacing: float = 0.3,
+        *,
+        max_solutions: int | None = None,
+        revolutions: Revolutions = "all",
+    ) -> DeviceSolutions:
+        """Return all solutions of each pose if the arm has a closed form, else rows along its self-motions.
+
+        Sets of a closed form are complete if each of its cases was decided. Poses with free angles, with a joint within
+        0.001 rad of a limit, or with more than `max_solutions` are in `DeviceSolutions.undecided`. For parameterised
+        forms, values of the parameter are at most `max_spacing` [rad] apart, so other joints may be farther apart, and
+        nothing is claimed.
+
+        `max_solutions` is the number of rows in the arrays. Default: 16 times the number of revolutions that the limits
+        allow, at most 1024; for self-motions 8 for each value of the parameter.
+
+        Raises
+        ------
+        ConfigurationError
+            If the arm has no closed form.
+        """
+        lists = _lists(revolutions)
+        if self._has_roots:
+            turns = np.floor((self._setup.upper - self._setup.lower) / math.tau + 1e-9).clip(1.0, 64.0).prod()
+            n_rows = min(1024, MOST_SOLUTIONS * int(turns)) if lists else MOST_SOLUTIONS
+            call = Call("roots", n_rows, lists_revolutions=lists)
+        elif self._has_branches:
+            if not 1e-3 <= float(max_spacing) < math.inf:
+                raise ConfigurationError(f"max_spacing must be at least 0.001, got {max_spacing!r}", max_spacing)
+            n_values = max(1, math.ceil(math.tau / float(max_spacing)))
+            call = Call("branches", 8 * n_values, n_values=n_values)
+        else:
+            raise ConfigurationError(
+                "solve_all_batch needs a closed form, which this arm or task does not have: use sample_batch", self
+            )
+        if max_solutions is not None:
+            call = call._replace(n_rows=checked_whole(max_solutions, 1, "max_solutions"))
+        return self._answer(poses, call._replace(lists_all=True), None)
+
+    def _several(
+        self, n: int, reference: FloatArray | None, apart: float = 0.0, revolutions: Revolutions = "all"
+    ) -> Call:
+        lists = _lists(revolutions)
+        if self._has_roots:
+            return Call("roots", n, lists_revolutions=lists and n > 1, reference=reference, apart=apart)
+        if not lists and (self._setup.upper - self._setup.lower > math.tau).any():
+            raise ConfigurationError("revolutions='one' needs a closed form, or limits of one revolution", revolutions)
+        if self._has_branches and reference is None:
+            return Call("branches", n, BRANCHES_IN_VAIN, apart=apart)
+        return Call("restarts", n, RESTARTS_IN_VAIN, reference=reference, apart=apart)
+
+    def _answer(self, poses: Any, call: Call, seed: int | None) -> DeviceSolutions:
+        first = checked_seed(seed)
+        first = random_bits() if first is None else first
+        tensor = _tensor(poses)
+        if tensor is None:
+            return self._of_blocks(check_poses(poses, self._robot.base_link), call, first)
+        library, device = tensor
+        if device == "cpu" and self._cuda is None:
+            given = check_poses(poses.detach().numpy(), self._robot.base_link)
+            found = self._of_blocks(given, call, first)
+            q, counts, errors, status = map(library.from_numpy, (found.q, found.counts, found.errors, found.status))
+            return DeviceSolutions(q, counts, errors, status, self._robot, call.lists_all)
+        own = "cpu" if self._cuda is None else f"cuda:{self._cuda.number}"
+        if device != own:
+            raise PoseError(f"the poses are on {device}, the sampler is on {own}: move one of them", device)
+        return self._of_device(poses, library, call, first)
+
+    def _of_blocks(self, poses: FloatArray, call: Call, seed: int) -> DeviceSolutions:
+        """Answer poses in the memory of the processor, in blocks, so that any number of them fits on a GPU."""
+        m, n, dof = len(poses), call.n_rows, self._robot.dof
+        q, errors = np.empty((m, n, dof)), np.empty((m, n, 2))
+        counts, status = np.empty(m, np.int32), np.empty(m, np.uint8)
+        size = max(1, BLOCK_SIZE // (8 * (dof + 2) * n))
+        for first in range(0, m, size):
+            some = slice(first, min(first + size, m))
+            part = np.ascontiguousarray(poses[some])
+            arrays = _made(len(part), n, dof, np.empty)
+            request = self._request(call, len(part), seed + first)
+            self._backend.answers(self._kernel(call), part, arrays, request)
+            q[some], errors[some] = arrays[0].transpose(2, 0, 1), arrays[1].transpose(2, 0, 1)
+            counts[some], status[some] = arrays[2:]
+        return DeviceSolutions(q, counts, errors, status, self._robot, call.lists_all)
+
+    def _of_device(self, poses: Any, library: Any, call: Call, seed: int) -> DeviceSolutions:
+        """Start a kernel for an array on the GPU, in the current stream of its library."""
+        assert self._cuda is not None
+        if poses.ndim != 3 or poses.shape[1:] != (4, 4) or str(poses.dtype).split(".")[-1] != "float64":
+            raise PoseError(
+                f"poses on a GPU must be (m, 4, 4) in float64, got {tuple(poses.shape)} in {poses.dtype}", poses
+            )
+        sizes = len(poses), call.n_rows, self._robot.dof
+        if library.__name__ == "torch":
+            poses, device = poses.detach().contiguous(), poses.device
+            stream = library.cuda.current_stream(device).cuda_stream
+            arrays = _made(
+                *sizes, lambda shape, kind: library.empty(shape, dtype=getattr(library, kind), device=device)
+            )
+            addresses, moved = [each.data_ptr() for each in (poses, *arrays)], "permute"
+        else:
+            poses, stream = library.ascontiguousarray(poses), library.cuda.get_current_stream().ptr
+            arrays = _made(*sizes, library.empty)
+            addresses, moved = [each.data.ptr for each in (poses, *arrays)], "transpose"
+        if len(poses):
+            request = self._request(call, len(poses), seed)([int(self._cuda.arm), *addresses])
+            self._cuda.launch(self._kernel(call), request, len(poses), stream)
+        q, errors = (getattr(each, moved)(2, 0, 1) for each in arrays[:2])
+        return DeviceSolutions(q, arrays[2], errors, arrays[3], self._robot, call.lists_all)
+
+    def _kernel(self, call: Call) -> str:
+        """Return the name of the kernel of this arm."""
+        return f"{call.kernel}_{self._n_plain or 'any'}"
+
+    def _request(self, call: Call, n: int, seed: int) -> Callable[[list[int]], Bytes]:
+        """Return a function of addresses that makes the structure of a call for n poses."""
+        setup, has_reference = self._setup, call.reference is not None
+        reference = call.reference if call.reference is not None else 0.5 * (setup.lower + setup.upper)
+        settings = n, seed % LARGEST_WORD, call.n_rows, call.patience, call.n_values, call.lists_revolutions
+
+        def made(addresses: list[int]) -> Bytes:
+            ends = reference.tolist(), has_reference, self._in_single, call.apart
+            request: Bytes = _kernels.request(addresses, *settings, *ends)
+            return request
+
+        return made
+
+
+def _made(n: int, n_rows: int, dof: int, empty: Callable[[tuple[int, ...], str], Any]) -> tuple[Any, ...]:
+    """Return arrays of rows, errors, counts and status of n poses; rows are stored joint by joint."""
+    shapes: tuple[tuple[tuple[int, ...], str], ...] = (
+        ((n_rows, dof, n), "float64"),
+        ((n_rows, 2, n), "float64"),
+        ((n,), "int32"),
+        ((n,), "uint8"),
+    )
+    return tuple(empty(*each) for each in shapes)
+
+
+def _lists(revolutions: Any) -> bool:
+    if revolutions not in ("all", "one"):
+        raise ConfigurationError(f"revolutions must be 'all' or 'one', got {revolutions!r}", revolutions)
+    return bool(revolutions == "all")
+
+
+def _refuse(sampler: Sampler, setup: Setup) -> None:
+    """Raise `ConfigurationError` for what kernels do not do."""
+    constraints = setup.constraints
+    refused = {
+        "a model": sampler.n_experts > 0,
+        "self-collision checks": constraints.self_collision,
+        "obstacles": bool(constraints.obstacles),
+        "conditions on links": bool(constraints.links),
+        "a branch": bool(constraints.branch),
+        "slides without limits": len(setup.robot.unlimited_slides) > 0,
+        f"more than {_kernels.MOST_JOINTS} joints": setup.robot.dof > _kernels.MOST_JOINTS,
+        f"more than {_kernels.MOST_LINKS} joints with followers": len(setup.robot.links) > _kernels.MOST_LINKS + 1,
+    }
+    if names := [name for name, is_given in refused.items() if is_given]:
+        raise ConfigurationError(
+            f"kernels of a device do not support {' or '.join(names)}: use the sampler itself, or one without them",
+            names,
+        )
+
+
+def _tensor(poses: Any) -> tuple[Any, str] | None:
+    """Return the library of a tensor or device array, and its device; None for poses of the processor."""
+    name = type(poses).__module__.partition(".")[0]
+    library = sys.modules.get(name)
+    if name == "torch":
+        device = poses.device
+        return library, device.type if device.index is None else f"{device.type}:{device.index}"
+    if name == "cupy":
+        return library, f"cuda:{poses.device.id}"
+    if hasattr(poses, "__dlpack__") and not hasattr(poses, "__array_interface__"):
+        raise PoseError(f"poses are an array of {name}: pass torch.from_dlpack(poses) or cupy.from_dlpack(poses)", name)
+    return None
