@@ -31,7 +31,8 @@
 namespace eim::device {
 
 inline constexpr int kMostRoots = 16;
-inline constexpr double kRigid = 1e-9;       // largest error of the products of a rotation's columns, see poses.py
+inline constexpr double kRigid = 1e-9;         // largest error of the products of a rotation's columns, see poses.py
+inline constexpr int kBranchesOfRestart = 30;  // tries of branches that take as long as one restart, roughly
 inline constexpr double kHandedOver = 1e-4;  // [units of the arm], [rad]: errors from which double precision continues
 
 // What is known about an arm before the poses. It contains no pointers.
@@ -194,15 +195,20 @@ struct ListedRoots {
         n += n_turns[n] > 0.0;
     }
 
-    // The k-th revolution of a root; the first one is the nearest to the reference.
-    void at(int i, Index k, double* turned) const {
+    // Writes the k-th revolution of a root; the first one is the nearest to the reference. Returns whether a joint was
+    // beyond its limit by less than the slack.
+    bool at(int i, Index k, double* turned) const {
+        bool is_clamped = false;
         for (int j = 0; j < N; ++j) {
             const Turns all = turns(q[i], j);
             const double least = std::round((call.reference[j] - all.first) / kTwoPi);
             const Index first = Index(std::clamp(least, 0.0, double(all.n - 1)));
-            turned[j] = within(arm.task.bounds, j, all.at((first + k) % all.n));
+            const double value = all.at((first + k) % all.n);
+            turned[j] = within(arm.task.bounds, j, value);
+            is_clamped |= turned[j] != value && !arm.task.bounds.wraps[j];
             k /= all.n;
         }
+        return is_clamped;
     }
 
     double distance(int i) const {
@@ -308,15 +314,15 @@ inline void find_roots(const Request& call, std::int64_t i) {
     bool is_complete = list_roots(answer, candidates, roots);
     order_roots(roots, call.n_rows, random_of(call.seed + std::uint64_t(i)));
     double n_listed = 0.0, n_rows = 0.0;
+    const Task& task = answer.arm.task;
+    const StepOptions last{0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2};  // as `wind`
     const auto write = [&](int root, Index k) {
         double q[N];
-        roots.at(root, k, q);
         ++n_rows;
-        if (answer.add<N>(q)) return;
-        OneAttempt<N> attempt{answer.pose, q};  // clamped to a limit, from beyond it
-        const Task& task = answer.arm.task;
-        run_attempts<N, double>(answer.arm.chain[0], task,
-                                {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2}, attempt);
+        if (roots.at(root, k, q)) {
+            OneAttempt<N> attempt{answer.pose, q};
+            run_attempts<N, double>(answer.arm.chain[0], task, last, attempt);
+        }
         if (!answer.add<N>(q)) is_complete = false;
     };
     for (int root = 0; root < roots.n; ++root) n_listed += call.lists_revolutions ? roots.n_turns[root] : 1.0;
@@ -325,6 +331,67 @@ inline void find_roots(const Request& call, std::int64_t i) {
         for (Index k = 1; double(k) < roots.n_turns[root] && !answer.is_full(); ++k) write(root, k);
     }
     answer.end(is_complete && n_rows == n_listed ? kComplete : answer.is_full() ? kFull : kOpen);
+}
+
+// Attempts from the reference, then from random seeds. Those in single precision end in double precision.
+template <int N, class S>
+struct Restarts {
+    Answer& answer;
+    Random random;
+    int patience, n_failed = 0;
+    bool is_begun = false;
+
+    bool next(int, S* seed, Frame<S>& target, int&) {
+        const Arm& arm = answer.arm;
+        if (answer.is_full() || n_failed >= patience) return false;
+        const bool from_reference = !is_begun && answer.call.has_reference;
+        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) {
+            seed[j] = S(from_reference ? answer.call.reference[j] : random.uniform(arm.least[j], arm.most[j]));
+        }
+        set_frame(target, 0, answer.pose);
+        ++n_failed;
+        return is_begun = true;
+    }
+    void ended(int, const Attempt<S, N>& attempt) {
+        if (!attempt.converged) return;
+        const Arm& arm = answer.arm;
+        const Task& task = arm.task;
+        double q[kJoints<N>] = {};
+        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) q[j] = within(task.bounds, j, double(attempt.q[j]));
+        OneAttempt<N> last{answer.pose, q};
+        run_attempts<N, double>(arm.chain[0], task, effort_of(task), last);
+        if (last.is_reached && answer.template add<N>(q)) n_failed = 0;
+    }
+    bool is_wanted(int) const { return true; }
+
+    static StepOptions effort_of(const Task& task) {
+        return {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, kMostSteps, kPatience};
+    }
+    static constexpr int kMostSteps = 60, kPatience = 3;  // as in refinement.py and setup.py
+};
+
+// Adds rows by restarts.
+template <int N>
+inline void restart(Answer& answer, const Random& random, int patience) {
+    const Arm& arm = answer.arm;
+    StepOptions effort = Restarts<N, double>::effort_of(arm.task);
+    if (answer.call.in_single) {
+        effort.position_tolerance = std::max(effort.position_tolerance, kHandedOver * arm.chain[0].unit);
+        effort.orientation_tolerance = std::max(effort.orientation_tolerance, kHandedOver);
+        Restarts<N, float> restarts{answer, random, patience};
+        run_attempts<N, float>(arm.chain[0], arm.task, effort, restarts);
+    } else {
+        Restarts<N, double> restarts{answer, random, patience};
+        run_attempts<N, double>(arm.chain[0], arm.task, effort, restarts);
+    }
+}
+
+template <int N>
+inline void find_by_restarts(const Request& call, std::int64_t i) {
+    Answer answer(call, i);
+    if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    restart<N>(answer, random_of(call.seed + std::uint64_t(i)), call.patience);
+    answer.end(answer.is_full() ? kFull : kOpen);
 }
 
 // A branch of the parameterised form, as far as it exists within the limits.
@@ -377,62 +444,8 @@ inline void find_branches(const Request& call, std::int64_t i) {
         const double value = least + width * random.uniform();
         if (try_branch(value, int(kHeldBranches * random.uniform()))) n_failed = -1;
     }
-    answer.end(answer.is_full() ? kFull : kOpen);
-}
-
-// Attempts from the reference, then from random seeds. Those in single precision end in double precision.
-template <int N, class S>
-struct Restarts {
-    Answer& answer;
-    Random random;
-    int n_failed = 0;
-    bool is_begun = false;
-
-    bool next(int, S* seed, Frame<S>& target, int&) {
-        const Arm& arm = answer.arm;
-        if (answer.is_full() || n_failed >= answer.call.patience) return false;
-        const bool from_reference = !is_begun && answer.call.has_reference;
-        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) {
-            seed[j] = S(from_reference ? answer.call.reference[j] : random.uniform(arm.least[j], arm.most[j]));
-        }
-        set_frame(target, 0, answer.pose);
-        ++n_failed;
-        return is_begun = true;
-    }
-    void ended(int, const Attempt<S, N>& attempt) {
-        if (!attempt.converged) return;
-        const Arm& arm = answer.arm;
-        const Task& task = arm.task;
-        double q[kJoints<N>] = {};
-        for (int j = 0; j < joints_of<N>(arm.chain[0]); ++j) q[j] = within(task.bounds, j, double(attempt.q[j]));
-        OneAttempt<N> last{answer.pose, q};
-        run_attempts<N, double>(arm.chain[0], task, effort_of(task), last);
-        if (last.is_reached && answer.template add<N>(q)) n_failed = 0;
-    }
-    bool is_wanted(int) const { return true; }
-
-    static StepOptions effort_of(const Task& task) {
-        return {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, kMostSteps, kPatience};
-    }
-    static constexpr int kMostSteps = 60, kPatience = 3;  // as in refinement.py and setup.py
-};
-
-template <int N>
-inline void find_by_restarts(const Request& call, std::int64_t i) {
-    Answer answer(call, i);
-    const Arm& arm = answer.arm;
-    if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
-    const Random random = random_of(call.seed + std::uint64_t(i));
-    StepOptions effort = Restarts<N, double>::effort_of(arm.task);
-    if (call.in_single) {
-        effort.position_tolerance = std::max(effort.position_tolerance, kHandedOver * arm.chain[0].unit);
-        effort.orientation_tolerance = std::max(effort.orientation_tolerance, kHandedOver);
-        Restarts<N, float> restarts{answer, random};
-        run_attempts<N, float>(arm.chain[0], arm.task, effort, restarts);
-    } else {
-        Restarts<N, double> restarts{answer, random};
-        run_attempts<N, double>(arm.chain[0], arm.task, effort, restarts);
-    }
+    // at special poses, branches exist only at single values, or in short ranges
+    if (call.n_values == 0 && !answer.is_full()) restart<7>(answer, random, call.patience / kBranchesOfRestart);
     answer.end(answer.is_full() ? kFull : kOpen);
 }
 
