@@ -159,7 +159,7 @@ setup(
     cmdclass={"build_ext": BuildExtensions},
     data_files=[*shared_files(), *AMENT],
     install_requires=REQUIRES,
-    extras_require={**EXTRAS, "all": sorted(set(sum(EXTRAS.values(), [])))},
+    extras_require={**EXTRAS, "all": sorted({name for extra in EXTRAS if extra != "cuda" for name in EXTRAS[extra]})},
     python_requires=">=3.10",
     zip_safe=False,
     entry_points={

@@ -108,6 +108,7 @@ def calls() -> dict[str, Call]:
     q, q7 = np.array([0.3, 0.4, 0.5]), 0.5 * (panda.lower + panda.upper)
     pose, pose7, poses = planar.fk(q), panda.fk(q7), planar.fk(q + np.arange(3.0)[:, None] / 9.0)
     poses7 = panda.fk(q7 + np.arange(3.0)[:, None] / 9.0)
+    kernels = seven.on("cpu")
     joint, rng, tool = planar.joint_names[0], np.random.default_rng(0), np.eye(4)
     grid = {"lower": (-0.5, -0.5, -0.1), "upper": (0.5, 0.5, 0.1), "spacing": 0.4, "n_approaches": 2, "n_rolls": 1}
     cells = CapabilityGrid(**grid)
@@ -233,6 +234,13 @@ def calls() -> dict[str, Call]:
         "Sampler.follow": (plain.follow, {"poses": poses, "near": q, "max_step": 0.3, "n_candidates": 4, **BRIEF}),
         "Sampler.solve_batch": (plain.solve_batch, {"poses": poses, "near": q, "n_threads": 1, **BRIEF}),
         "Sampler.solve_batch of seven joints": (seven.solve_batch, {"poses": poses7, "n_threads": 1, **BRIEF}),
+        "Sampler.on": (seven.on, {"device": "cpu"}),
+        "DeviceSampler.solve_batch": (kernels.solve_batch, {"poses": poses7, "near": q7, "seed": 0}),
+        "DeviceSampler.sample_batch": (
+            kernels.sample_batch,
+            {"poses": poses7, "n": 2, "seed": 0},
+        ),
+        "DeviceSampler.solve_all_batch": (kernels.solve_all_batch, {"poses": poses7, "max_spacing": 0.5}),
         "Sampler.sample_batch": (plain.sample_batch, {"poses": poses, "n_threads": 1, **SHORT}),
         "Sampler.sample_batch of a model": (
             learned.sample_batch,

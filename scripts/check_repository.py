@@ -30,7 +30,7 @@ from scripts import prose
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPES_ALONE = {"typing_extensions"}  # only imported for type checkers, which install it
-OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # only used if they are installed
+OPTIONAL = {"cuda", "launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # only used if they are installed
 BUILT = {"tf2_msgs"}  # built by `make setup` from cmake/
 DISTRIBUTIONS = {"pinocchio": "pin"}  # because Python's metadata does not list the modules of its wheel
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")

@@ -571,10 +571,6 @@ FIGURES = [
         ("The default timeout is {} s", inspect.signature(Sampler.follow).parameters["timeout"].default),
     ),
     *constants(
-        "docs/how_to/batches.md",
-        ("A pose without a solution is given up after {} restarts", MAX_SEEDS_WITHOUT_GAIN),
-    ),
-    *constants(
         "docs/explanation/sampling.md",
         ("nothing new is found in {} seeds", MAX_SEEDS_WITHOUT_GAIN),
         ("give up a pose after {} restarts", MAX_SEEDS_WITHOUT_GAIN),

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import checked_whole
+from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError, NotBuiltError, PoseError
 from eim_ros.core.parallel import random_bits
 from eim_ros.ik.device.solutions import DeviceSolutions
-from eim_ros.ik.request import Near, Revolutions, checked_seed
+from eim_ros.ik.request import Near, Revolutions, checked_count, checked_seed
 from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.poses import check_poses
@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 
 SEVEN_JOINTS = 7
 MOST_SOLUTIONS = 16  # of a pose without revolutions
+MOST_ROWS = 10_000  # of a pose that are compared with each other
 LONGEST_IN_SINGLE = 50.0  # [m], [rad]: as in solver/chain/refine.hpp
 # Tries without a new row after which a pose is given up
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
@@ -101,6 +102,12 @@ class DeviceSampler:
         If the device is unknown or missing, or if the sampler has a model or constraints that kernels do not check.
     MissingPackageError
         If NVIDIA's packages are missing.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> [Sampler(name).on("cpu").method for name in ("ur5e", "panda", "gen3")]
+    ['closed form', 'parameterised closed form', 'least squares']
     """
 
     def __init__(self, sampler: Sampler, device: str) -> None:
@@ -164,10 +171,11 @@ class DeviceSampler:
     ) -> DeviceSolutions:
         """Return up to `n` solutions of each pose; any two differ by more than 0.01 rad or m in some joint.
 
-        Closed forms give all solutions, or a random choice if there are more than `n`, then their revolutions.
-        Parameterised ones are drawn: the parameter, which is the first or last joint, is uniform within its limits, and
-        so is the choice among 8 branches. That is neither uniform in the joints nor along the self-motion, as
-        `Sampler.draw` is. Rows from least squares are where random seeds lead.
+        `n` is at most 10,000. Closed forms give all solutions, or a random choice if there are more, then their
+        revolutions. Branches of parameterised forms are drawn. The parameter, which is the first or the last joint, is
+        uniform within its limits, and each of 8 branches is equally likely. The result is uniform neither in the joints
+        nor along the self-motion; `Sampler.draw` is. If no branch is found in 3000 tries, and for arms without such a
+        form, rows are where least squares from random seeds end.
 
         Examples
         --------
@@ -176,7 +184,10 @@ class DeviceSampler:
         >>> found.q.shape, bool((found.errors < 1e-6).all())
         ((1, 20, 7), True)
         """
-        return self._answer(poses, self._several(checked_whole(n, 1, "n"), None, DISTINCT_TOLERANCE, revolutions), seed)
+        n = checked_count(n, "n")
+        if n > MOST_ROWS:
+            raise ConfigurationError(f"n must be at most {MOST_ROWS} on a device, got {n}: use Sampler.sample_batch", n)
+        return self._answer(poses, self._several(n, None, DISTINCT_TOLERANCE, revolutions), seed)
 
     def solve_all_batch(
         self,
@@ -207,7 +218,7 @@ class DeviceSampler:
             n_rows = min(1024, MOST_SOLUTIONS * int(turns)) if lists else MOST_SOLUTIONS
             call = Call("roots", n_rows, lists_revolutions=lists)
         elif self._has_branches:
-            if not 1e-3 <= float(max_spacing) < math.inf:
+            if not 1e-3 <= as_number(max_spacing) < math.inf:
                 raise ConfigurationError(f"max_spacing must be at least 0.001, got {max_spacing!r}", max_spacing)
             n_values = max(1, math.ceil(math.tau / float(max_spacing)))
             call = Call("branches", 8 * n_values, n_values=n_values)
@@ -216,7 +227,7 @@ class DeviceSampler:
                 "solve_all_batch needs a closed form, which this arm or task does not have: use sample_batch", self
             )
         if max_solutions is not None:
-            call = call._replace(n_rows=checked_whole(max_solutions, 1, "max_solutions"))
+            call = call._replace(n_rows=checked_count(max_solutions, "max_solutions"))
         return self._answer(poses, call._replace(lists_all=True), None)
 
     def _several(

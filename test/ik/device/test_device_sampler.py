@@ -220,6 +220,7 @@ def test_what_kernels_do_not_do_is_refused_by_name() -> None:
     device = panda.on("cpu")
     for call in (
         lambda: device.sample_batch([POSE], 0),
+        lambda: device.sample_batch([POSE], 20_000),
         lambda: device.sample_batch([POSE], seed=-1),
         lambda: device.sample_batch([POSE], revolutions="some"),
         lambda: device.solve_batch([POSE], near={"panda_joint1": 0.0}),
