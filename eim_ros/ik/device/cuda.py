@@ -14,7 +14,8 @@ import importlib.metadata
 import os
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -148,37 +149,47 @@ class Cuda:
         )
         self._architecture = f"sm_{major}{minor}"
         self._functions: dict[str, Any] = {}
-        self.arm = self._uploaded(arm)
-        weakref.finalize(self, driver.cuMemFree, self.arm)
+        with self._current():
+            self.arm = self._uploaded(arm)
+        weakref.finalize(self, driver.cuMemFree, self.arm).atexit = False  # the driver ends first
 
     def launch(self, name: str, request: Bytes, n: int, stream: int) -> None:
         """Start a kernel for n poses in a stream, and return before it ends."""
-        self._call("cuCtxSetCurrent", self._context)
-        if name not in self._functions:
-            module = self._call("cuModuleLoadData", cached(name, self._architecture))
-            self._functions[name] = self._call("cuModuleGetFunction", module, name.encode())
-        parameters = (ctypes.c_void_p * 1)(request.ctypes.data)  # copied by the call
-        grid, block = (-(-n // THREADS), 1, 1), (THREADS, 1, 1)
-        pointer = ctypes.addressof(parameters)
-        self._call("cuLaunchKernel", self._functions[name], *grid, *block, 0, stream, pointer, 0)
+        with self._current():
+            if name not in self._functions:
+                module = self._call("cuModuleLoadData", cached(name, self._architecture))
+                self._functions[name] = self._call("cuModuleGetFunction", module, name.encode())
+            parameters = (ctypes.c_void_p * 1)(request.ctypes.data)  # copied by the call
+            grid, block = (-(-n // THREADS), 1, 1), (THREADS, 1, 1)
+            pointer = ctypes.addressof(parameters)
+            self._call("cuLaunchKernel", self._functions[name], *grid, *block, 0, stream, pointer, 0)
 
     def answers(self, name: str, poses: FloatArray, arrays: Arrays, request: Callable[[list[int]], Bytes]) -> None:
         """Fill arrays of the host with the rows of poses (n, 4, 4) of the host.
 
         `request` makes the structure of the call from the addresses of arm, poses and arrays.
         """
-        taken = [self._uploaded(poses)]
+        with self._current():
+            taken = [self._uploaded(poses)]
+            try:
+                taken += [self._call("cuMemAlloc", array.nbytes) for array in arrays]
+                self.launch(name, request([int(self.arm), *map(int, taken)]), len(poses), 0)
+                for array, address in zip(arrays, taken[1:], strict=True):
+                    self._call("cuMemcpyDtoH", array.ctypes.data, address, array.nbytes)  # waits for the kernel
+            finally:
+                for address in taken:
+                    self._call("cuMemFree", address)
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Select the GPU for calls of the driver, and then the one before, on which other libraries rely."""
+        self._call("cuCtxPushCurrent", self._context)
         try:
-            taken += [self._call("cuMemAlloc", array.nbytes) for array in arrays]
-            self.launch(name, request([int(self.arm), *map(int, taken)]), len(poses), 0)
-            for array, address in zip(arrays, taken[1:], strict=True):
-                self._call("cuMemcpyDtoH", array.ctypes.data, address, array.nbytes)  # waits for the kernel
+            yield
         finally:
-            for address in taken:
-                self._call("cuMemFree", address)
+            self._call("cuCtxPopCurrent")
 
     def _uploaded(self, array: npt.NDArray[Any]) -> Any:
-        self._call("cuCtxSetCurrent", self._context)
         address = self._call("cuMemAlloc", array.nbytes)
         self._call("cuMemcpyHtoD", address, array.ctypes.data, array.nbytes)
         return address

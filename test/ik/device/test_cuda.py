@@ -16,6 +16,7 @@ import pytest
 from eim_ros import Sampler
 from eim_ros.core.errors import ConfigurationError, MissingPackageError, PoseError
 from eim_ros.ik.device import _kernels, cuda
+from scripts import check_repository
 
 INCLUDE = re.compile(r'^#include [<"](.*)[>"]$', re.MULTILINE)
 POSES = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.4, 5.0)]
@@ -42,6 +43,40 @@ def test_every_standard_header_of_the_kernels_is_replaced_and_every_own_one_is_a
     names = {str(path.relative_to(cuda.SOLVER.parent)) for path in known}
     assert "solver/closed_form/subproblem.hpp" in names
     assert names <= set(cuda.sources())
+
+
+def test_every_source_is_installed() -> None:
+    packages = check_repository.setup_arguments()["package_data"]
+    root = cuda.SOLVER.parents[1]
+    patterns = [
+        path
+        for name, globs in packages.items()
+        for glob in globs
+        for path in (root / name.replace(".", "/")).glob(glob)
+    ]
+    assert {cuda.SOLVER.parent / name for name in cuda.sources()} <= set(patterns)
+
+
+def test_driver_of_nvidia_takes_the_arguments() -> None:
+    """Without a driver, the functions end with its absence, after they have converted their arguments."""
+    driver = pytest.importorskip("cuda.bindings.driver", reason="`make cuda` installs it, and CI runs it")
+    calls = {
+        "cuMemAlloc": (8,),
+        "cuMemcpyHtoD": (driver.CUdeviceptr(0), 0, 0),
+        "cuMemcpyDtoH": (0, driver.CUdeviceptr(0), 0),
+        "cuModuleLoadData": (b"",),
+        "cuModuleGetFunction": (driver.CUmodule(0), b"roots_6"),
+        "cuLaunchKernel": (driver.CUfunction(0), 1, 1, 1, 128, 1, 1, 0, 0, 0, 0),
+        "cuDeviceGetCount": (),
+    }
+    try:
+        driver.cuInit(0)
+    except RuntimeError:
+        for name, arguments in calls.items():
+            with pytest.raises(RuntimeError):
+                getattr(driver, name)(*arguments)
+    else:
+        pytest.skip("there is a driver, which test_gpu.py uses")
 
 
 def test_kernels_have_the_names_and_the_argument_that_a_launch_uses() -> None:
@@ -73,6 +108,7 @@ class Driver(types.ModuleType):
         super().__init__("cuda.bindings.driver")
         self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
         self.n_devices, self.error, self.launches = n_devices, error, []
+        self.contexts: list[str] = []
 
     def cuInit(self, flags: int) -> tuple[int]:
         return (self.error,)
@@ -89,10 +125,15 @@ class Driver(types.ModuleType):
     def cuDeviceGetAttribute(self, attribute: int, device: int) -> tuple[int, int]:
         return 0, attribute
 
-    def cuCtxSetCurrent(self, context: str) -> tuple[int]:
-        return (0,) if context == "context" else (201,)
+    def cuCtxPushCurrent(self, context: str) -> tuple[int]:
+        self.contexts.append(context)
+        return (0,)
+
+    def cuCtxPopCurrent(self) -> tuple[int, str]:
+        return 0, self.contexts.pop()
 
     def cuMemAlloc(self, size: int) -> tuple[int, int]:
+        assert self.contexts
         buffer = ctypes.create_string_buffer(size)
         self.memory[ctypes.addressof(buffer)] = buffer
         return 0, ctypes.addressof(buffer)
@@ -149,7 +190,7 @@ def test_launches_give_the_rows_of_the_processor_and_free_their_memory(robot: st
     found, expected = device.sample_batch(POSES * 50, 4, seed=2), twin.sample_batch(POSES * 50, 4, seed=2)
     assert np.array_equal(found.q, expected.q, equal_nan=True)
     assert (found.counts == expected.counts).all() and (found.status == expected.status).all()
-    assert list(driver.memory) == [device._cuda.arm]
+    assert list(driver.memory) == [device._cuda.arm] and not driver.contexts
     ((function, *shape),) = driver.launches
     assert function in NAMES and shape == [2, 1, 1, cuda.THREADS, 1, 1, 0]
 
