@@ -25,7 +25,7 @@ inline Chain chain_of(const Converted<double>& links, int n_joints, double facto
     return chain;
 }
 
-// Fills the closed forms of an arm. With a fixed joint (from 0), the form of six joints is that of the others.
+// Fills the closed forms of an arm. If one of seven joints is fixed (from 0), the form of six joints is for the others.
 inline void find_forms(Arm& arm, int fixed) {
     const Chain& chain = arm.chain[0];
     if (chain.kind == 0) return;

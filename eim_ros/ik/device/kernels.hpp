@@ -33,16 +33,16 @@ namespace eim::device {
 inline constexpr int kMostRoots = 16;
 inline constexpr double kRigid = 1e-9;         // largest error of the products of a rotation's columns, see poses.py
 inline constexpr int kBranchesOfRestart = 30;  // tries of branches that take as long as one restart, roughly
-inline constexpr double kHandedOver = 1e-4;  // [units of the arm], [rad]: errors from which double precision continues
+inline constexpr double kHandedOver = 1e-4;    // [units of the arm], [rad]: error at which double precision takes over
 
-// What is known about an arm before the poses. It contains no pointers.
+// An arm, its limits and its closed forms. Its bytes can be copied to a GPU, because it contains no pointers.
 struct Arm {
     Chain chain[2];                                // in metres, and in the unit of the arm
-    Task task;                                     // limits and tolerances; the target is that of each pose
+    Task task;                                     // limits and tolerances; the target is not used
     Task open;                                     // for roots: no limits, except for a fixed joint
     Bounds<double> circles;                        // of roots, [-pi, pi) or the value of the fixed joint
     double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
-    int joints[6];                                 // those of the closed form
+    int joints[6];                                 // of the closed form
     ClosedForm form;
     ParameterisedForm parameterised;
 };

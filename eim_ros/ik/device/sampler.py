@@ -81,14 +81,14 @@ class Call(NamedTuple):
 class DeviceSampler:
     """Answers many poses on a device, see `Sampler.on`.
 
-    Poses are an array of NumPy or anything that `Sampler.solve_batch` takes, and the answer is in NumPy; or they are a
-    tensor of torch or an array of CuPy (m, 4, 4) in double precision on the device, and the answer is one of the same
-    library there. Then a call only starts a kernel in the library's current stream, and does not wait for it.
+    Poses have any of the forms of `Sampler.solve_batch`, and the answer is in NumPy. On a GPU, they may also be a
+    tensor of torch or an array of CuPy that is there, (m, 4, 4) in double precision. The answer is then of the same
+    library on the same device. Such a call only starts a kernel in the current stream of the library.
 
-    The same seed gives the same rows for every size of a call: the i-th pose uses `seed + i`. They are not the rows
-    that `Sampler` returns for this seed. Closed forms of six joints give all solutions. Arms with seven joints have a
-    parameterised closed form if their axes meet as those of a Panda or an iiwa; other arms are solved by damped least
-    squares from random seeds.
+    The i-th pose uses `seed + i`, so the same seed gives the same rows for every number of poses. `Sampler` returns
+    other rows for this seed. `method` says how rows are found. Closed forms of six joints give all solutions. Seven
+    joints have a parameterised form if their axes meet as in a Panda or an iiwa. All other arms, positions and
+    tolerances need least squares.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from eim_ros.kinematics import Robot
 
 
 class PoseStatus(IntEnum):
-    """What is known about the answer of a pose; see `kernels.hpp`."""
+    """Status of the answer of a pose, with the numbers of `kernels.hpp`."""
 
     OPEN = 0  # fewer rows than requested, and nothing is known about others
     FULL = 1  # as many rows as requested
