@@ -84,7 +84,7 @@ def compiled(name: str, architecture: str, effort: str = EFFORT) -> bytes:
                 ("EIM_THREADS", str(THREADS)),
                 ("__extension__", ""),
             ],
-            diag_suppress=1097,  # unknown attributes
+            diag_suppress=[161, 1097],  # unknown pragmas and attributes
             ofast_compile=effort,
             include_path=[standard, str(FOLDER), str(SOLVER), str(library)],
         )

@@ -45,6 +45,8 @@ struct Arm {
     int joints[6];                                 // of the closed form
     ClosedForm form;
     ParameterisedForm parameterised;
+
+    int joint(int i) const { return joints[i]; }
 };
 
 enum Status : std::uint8_t {
@@ -229,13 +231,11 @@ struct ListedRoots {
 
 // Polishes candidates of a closed form and lists the roots, as `closed_form_roots` does. Returns whether they are all.
 //
-// A root closer than kCloseToLimit to a limit leaves the pose undecided, without the estimate of its error that the
-// solver has. So do solutions with a free angle.
+// Solutions with a free angle leave the pose undecided.
 template <int N>
 inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots<N>& roots) {
     const Arm& arm = answer.arm;
     const Task& task = arm.task;
-    const double slack = slack_at_limits(task);
     double residuals[kMostCandidates];
     bool reaches[kMostCandidates], is_complete = candidates.is_decided();
     const bool is_exact_form = arm.form.deviation() == 0.0;
@@ -254,13 +254,8 @@ inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots
         reaches[k] = attempt.distance <= task.position_tolerance && attempt.angle <= task.orientation_tolerance;
         if (candidates.is_free[k]) is_complete = false;
         if (residuals[k] > kExactRoot && (candidates.is_solution[k] || !is_exact_form)) is_complete = false;
-        for (int j = 0; j < 6 && residuals[k] <= kMerged; ++j) {
-            const int joint = arm.joints[j];
-            if (task.bounds.wraps[joint]) continue;
-            for (const double limit : {task.bounds.lower[joint], task.bounds.upper[joint]}) {
-                const double away = std::abs(difference(q[joint], limit, true));
-                if (away > slack && away <= kCloseToLimit) is_complete = false;
-            }
+        if (residuals[k] <= kMerged && is_between<N>(arm.chain[0], arm, task, q, residuals[k], false)) {
+            is_complete = false;
         }
     }
     double known[kMostRoots][6];

@@ -7,7 +7,6 @@
 #include "general_6r/general_6r.hpp"
 #include "numerics/clock.hpp"
 #include "numerics/random.hpp"
-#include "numerics/singular_vectors.hpp"
 
 namespace eim {
 
@@ -16,10 +15,6 @@ inline constexpr int kTried = 16, kFound = 14;
 // this factor times the deviation of the form from the arm bounds the change of roots by polishing
 inline constexpr double kMostMoved = 50.0;
 inline constexpr double kGivenBack = 1e-4;  // [rad]
-
-inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding of poses and forward kinematics
-inline constexpr double kErrors = 3.0;           // factor on estimated errors
-inline constexpr double kDisplaced = 1e-3;       // [rad]: motion by which the change of a singular value is measured
 
 // Roots, each joint in [-pi, pi]. A flag is true only if a form found evidence for it.
 struct Roots : Configurations {
@@ -95,52 +90,6 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
         n_found += away <= std::max(kGivenBack, kMostMoved * form.deviation());
     }
     return n_found >= kFound ? form : ClosedForm{};
-}
-
-// Estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
-//
-// Let sigma be the least singular value of the Jacobian, v its direction, and c the change of sigma along v. A motion e
-// along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction, because the first one is
-// the tangent of the sweep.
-template <int N>
-inline double error_of(const Chain& chain, const SixJoints& part, const double* q, double residual, bool is_on_sweep) {
-    const int k = is_on_sweep ? 1 : 0;
-    double values[6], vectors[6][6], displaced[6], unused[6][6], at[N];
-    const auto analyse = [&](double (&found)[6], double (&directions)[6][6]) {
-        Kinematics<double, N> kinematics;
-        forward<N>(chain, at, kinematics);
-        differentiate<N>(chain, kinematics);
-        double jacobian[6][6];
-        for (int i = 0; i < 6; ++i) {
-            for (int row = 0; row < 6; ++row) jacobian[row][i] = kinematics.jacobian[part.joint(i)][row];
-        }
-        singular_vectors(jacobian, found, directions);
-    };
-    std::copy_n(q, N, at);
-    analyse(values, vectors);
-    for (int i = 0; i < 6; ++i) at[part.joint(i)] += kDisplaced * vectors[i][k];
-    analyse(displaced, unused);
-    residual += kLeastResidual;
-    return residual / std::max(values[k], std::sqrt(residual * displaced[k] / kDisplaced));
-}
-
-// Whether a root, or a member of a sweep, is so close to a limit of the task that its error decides whether it is
-// within. Roots that are closer to a limit than the slack always count as within, and so do their equivalents at the
-// other limit.
-template <int N>
-inline bool is_between(const Chain& chain, const SixJoints& part, const Task& task, const double* q, double residual,
-                       bool is_on_sweep) {
-    double gap = kPi;
-    const double slack = slack_at_limits(task);
-    for (int i = 0; i < 6; ++i) {
-        const int j = part.joint(i);
-        if (task.bounds.wraps[j]) continue;
-        for (const double limit : {task.bounds.lower[j], task.bounds.upper[j]}) {
-            const double away = std::abs(difference(q[j], limit, true));
-            if (away > slack) gap = std::min(gap, away);
-        }
-    }
-    return gap <= kCloseToLimit && gap <= kErrors * error_of<N>(chain, part, q, residual, is_on_sweep);
 }
 
 // The roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are ignored,
