@@ -88,7 +88,7 @@ class DeviceSampler:
     The i-th pose uses `seed + i`, so the same seed gives the same rows for every number of poses. `Sampler` returns
     other rows for this seed. `method` says how rows are found. Closed forms of six joints give all solutions. Seven
     joints have a parameterised form if their axes meet as in a Panda or an iiwa. All other arms, positions and
-    tolerances need least squares.
+    tolerances need least squares. Most kernels compute in double precision, which is slow on consumer cards.
 
     Parameters
     ----------
@@ -199,10 +199,10 @@ class DeviceSampler:
     ) -> DeviceSolutions:
         """Return all solutions of each pose if the arm has a closed form, else rows along its self-motions.
 
-        Sets of a closed form are complete if each of its cases was decided. Poses with free angles, with a joint within
-        0.001 rad of a limit, or with more than `max_solutions` are in `DeviceSolutions.undecided`. For parameterised
-        forms, values of the parameter are at most `max_spacing` [rad] apart, so other joints may be farther apart, and
-        nothing is claimed.
+        Sets of a closed form are complete if each of its cases was decided. Poses with a free angle, with a joint so
+        near a limit that its error matters, or with more than `max_solutions` are in `DeviceSolutions.undecided`. For
+        parameterised forms, values of the parameter are at most `max_spacing` [rad] apart. Other joints may be farther
+        apart, and nothing is claimed.
 
         `max_solutions` is the number of rows in the arrays. Default: 16 times the number of revolutions that the limits
         allow, at most 1024; for self-motions 8 for each value of the parameter.
