@@ -649,7 +649,6 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         '"Many" means 200 solutions of eim_ros, all curves of ssik, and 50 calls of the others.',
         "the share of all solutions within 0.3 rad",
         "With ten components in 20 dimensions",
-        "Many of the 100 lines leave the reach",
     ],
     "what a picture shows": ["![100 configurations of an iiwa", "steps of at most 0.5 nat]"],
     "what an example does": ["32 grasps between walls"],
