@@ -76,7 +76,7 @@ struct Request {
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
 // Both compilers have to agree on the layout.
-static_assert(sizeof(Request) == 224 && sizeof(Arm) == 12848 && sizeof(ClosedForm) == 632);
+static_assert(sizeof(Request) == 224 && sizeof(Arm) == 12944 && sizeof(ClosedForm) == 632);
 
 // Random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
 inline Random random_of(std::uint64_t seed) {
