@@ -86,7 +86,7 @@ def main() -> None:
     args = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*did not converge.*")
     lines = [
-        f"Mean held-out log-likelihood of {N_SPLITS} splits [nat], difference to GaussianMixture (standard error),",
+        f"Mean held-out log-likelihood of {N_SPLITS} splits [nat], difference from GaussianMixture (standard error),",
         "and median CPU time of a fit [ms] with its ratio to GaussianMixture. Defaults of all learners.",
         f"{versions(['scikit-learn', 'torch', 'numpy'])}, {processor()}",
     ]

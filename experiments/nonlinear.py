@@ -423,7 +423,7 @@ FORMULAS = {
 def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG with a column for each target, which shows the target and the experts, and a PNG with the course.
 
-    All are from the first seed of their row.
+    Each panel shows the first seed in the table for its target and method.
 
     Parameters
     ----------

@@ -39,12 +39,12 @@ N_DRAWN = 60  # number of configurations stored in a row for the figure
 class ObstacleConfig(Settings):
     """Settings of the experiment."""
 
-    n_samples: int = option(10000, "samples of the expert", minimum=100)
+    n_samples: int = option(10000, "number of samples drawn from the expert", minimum=100)
     n_links: int = option(10, "number of 1 m links of the robot", minimum=2)
     goal_x: float = option(7.0, "x coordinate of the point to reach", unit="m")
     disc_x: float = option(3.5, "x coordinate of the disc's centre", unit="m")
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
-    n_components: int = option(1, "components of the models", minimum=1)
+    n_components: int = option(1, "number of components of each model", minimum=1)
     n_iterations: int = option(100, "number of EIM iterations", minimum=0)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
 

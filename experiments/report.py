@@ -116,8 +116,8 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        Function from a table and a setup to a finding, or None if the claim does not concern the setup. It must
-        accept tables in which any row is missing.
+        Function from a table and a setup to a finding, or None if the claim does not concern the setup. It must also
+        accept tables with missing rows.
     """
 
     source: str

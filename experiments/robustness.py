@@ -211,7 +211,7 @@ def _fitted(
 ) -> MixtureOfExperts:
     """Fit the model of a method. If `ratio` is "none", it is EM, which starts from k-means if no start is given.
 
-    The first of the samples `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
+    The first samples in `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
     """
     if method == GIVEN_START:
         assert start is not None

@@ -120,7 +120,7 @@ def split_by_vehicle(
     return [[track for track in tracks if part_of[track.vehicle] == part] for part in range(len(shares))]
 
 
-PERIOD = 0.5  # interval of the tracks [s]
+PERIOD = 0.5  # time between successive positions of a track [s]
 REACH = 120.0  # distance from the centre at which vehicles enter and leave [m]
 # offset to the right of the centre line [m]; the median strip ends at 2.2
 LANES = {"boulevard": (4.0, 7.6), "street": (2.2,)}

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-MAX_MATCHING, MAX_LONG = 0.01, 0.02  # shares of the sentences of a folder
+MAX_MATCHING, MAX_LONG = 0.01, 0.02  # largest shares of a folder's sentences that may match a pattern or be too long
 MAX_WORDS = 30
 # folders that are not rewritten yet; remove an entry as soon as its folder passes
 UNCHECKED = ("test",)

@@ -141,8 +141,8 @@ def read_content(
     or lists of numbers.
 
     If each of several publishers has only some of the wanted joints, on one or several topics, their joint states are
-    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if no publisher has a wanted
-    joint, or if several topics have the same joints.
+    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if a wanted joint has no
+    publisher, or if several topics have the same joints.
     """
     if joint_topics:
         joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]

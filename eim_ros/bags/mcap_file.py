@@ -268,7 +268,7 @@ class McapWriter:
                 position += len(group)
         summary = b"".join(groups.values()) + offsets
         footer = packed(records.Footer(summary_start, position, 0))
-        crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers all bytes before the checksum
+        crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers the summary, and the footer up to the checksum
         return end + summary + packed(records.Footer(summary_start, position, crc)) + MAGIC
 
 

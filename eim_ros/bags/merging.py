@@ -133,7 +133,7 @@ def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArr
     -------
     values : (m, n_dims)
     known : (m,)
-        Whether there are messages before and after that are at most `max_gap` apart.
+        Whether there is a message at this time, or messages before and after it that are at most `max_gap` apart.
     """
     rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
     times, values = (series.stamp[rows] - series.stamp[0]) / SECOND, series.values[rows]

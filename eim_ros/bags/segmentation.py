@@ -44,7 +44,7 @@ class Segment:
     """Part of a recording with one label."""
 
     label: str
-    # range of times of arrival, without the end [ns]
+    # range of times of arrival, excluding the end [ns]
     begin: int
     end: int
     n_messages: int  # number of joint states

@@ -83,7 +83,8 @@ ARCCOS_ROUNDING = 1e-7  # rounding error of the arccosine near an angle of 0 [ra
 class PathSearch:
     """Search for the solutions of all poses of one path, and for the best choice among them.
 
-    The timeout begins with the construction. Paths are arrays (n_poses, dof) with NaN for poses without a solution.
+    The timeout starts when the object is constructed. Paths are arrays (n_poses, dof) with NaN for poses without a
+    solution.
     """
 
     setup: Setup
@@ -137,7 +138,7 @@ class PathSearch:
 
     @property
     def deadline(self) -> float:
-        """Time of the clock at which the search ends, to leave time for the shortest path and its verification [s]."""
+        """Time on the clock at which the search ends, so that time is left to find and verify the shortest path [s]."""
         verifying = VERIFIED * float(np.count_nonzero(self._counts))
         return self.began + SEARCH_SHARE * self.timeout - self._choosing - verifying
 
@@ -507,7 +508,7 @@ class PathSearch:
         return there[self.first_step :][self.steps(rows) > self._limit]
 
     def colliding(self, rows: FloatArray) -> IntArray:
-        """Return the poses that a path leads to by small steps that collide between two poses."""
+        """Return the poses that a path reaches by steps that are small enough but collide on the way."""
         if not self.problem.avoids_collisions:
             return NO_POSES
         path = np.concatenate([self.before, rows])

@@ -115,7 +115,7 @@ class BasePlacements:
         return self.rows(np.lexsort(tuple(-column for column in reversed(self.keys(criterion)))))
 
     def keys(self, criterion: Criterion) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the values (n,) that decide the order: poses reached, the worst pose, and its manipulability."""
+        """Return the values (n,) that decide the order: number of poses, and smallest criterion and manipulability."""
         return self.n_reached.astype(np.float64), self.worst(criterion), self.worst("manipulability")
 
 

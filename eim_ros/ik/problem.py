@@ -228,7 +228,7 @@ class Problem:
         return np.where(self.robot.continuous, (q + np.pi) % (2.0 * np.pi) - np.pi, q)
 
     def optimized(self, found: Candidates, posture: Posture, deadline: float) -> tuple[Candidates, bool]:
-        """Move solutions along the null space towards a posture, and return whether time ended before the last one.
+        """Move solutions along the null space towards a posture, and return whether time ran out before the last one.
 
         A solution stops at the first obstacle. It is not moved if its cost would increase. The deadline is a time of
         `perf_counter` [s].

@@ -497,7 +497,7 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "number of L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "where the components of a point are searched; full: among all components; partial: among neighbours of its "
+        "where components of a point are searched for; full: among all components; partial: among neighbours of its "
         "last components; selection: among components with near means; auto: partial, or exact EM below dense_below "
         "components",
         choices=("auto", "full", "partial", "selection"),

@@ -33,7 +33,7 @@ from eim_ros.learning.models.standardisation import Standardisation, linear_part
 LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is still above zero in float64
 # far below rounding errors, but high enough that exp does not underflow, which would be several times slower
 LEAST_LOG_PROBABILITY = -300.0
-CHUNK_ELEMENTS = 262_144  # number of probabilities per block, which fit into the cache
+CHUNK_ELEMENTS = 262_144  # number of probabilities per block, so that a block fits into the cache
 # minimum variance of singular covariances if no floor is set, relative to the variance of the data
 LEAST_VARIANCE = 1e-12
 NOISE = 1e-13  # a variance below this share of the second moment is rounding error

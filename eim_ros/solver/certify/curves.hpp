@@ -137,7 +137,8 @@ class CurveProof {
         *nearest = crossings.back(), crossings.pop_back();
         return true;
     }
-    // Whether crossings correspond one to one to the zeros, with two of them at each pair. A pair has at most two.
+    // Whether the crossings match the zeros: one crossing at each certain zero, and two at each pair. A pair has at
+    // most two.
     static bool agree(const StripProof::Zeros& zeros, std::vector<double>& crossings) {
         const auto has = [&](double place) { return take(place, crossings); };
         return std::all_of(zeros.certain.begin(), zeros.certain.end(), has) &&

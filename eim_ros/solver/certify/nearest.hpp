@@ -29,7 +29,7 @@ class NearestInClosedForm {
     static constexpr int kWide = kLanes<V>;
 
    public:
-    // Distances of continuous joints are on the circle. Only solutions nearer than `distance` are searched.
+    // Distances of continuous joints are measured on the circle. Only solutions nearer than `distance` are searched.
     NearestInClosedForm(const Chain& chain, const ParameterisedForm& form, const Task& task, const double* reference,
                         const bool* turns, double distance)
         : form_(form), task_(task), pose_(form, motion_of(task.target)), known_(distance) {

@@ -4,7 +4,7 @@
 // If the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
 // polynomial of degree 8 in t. The seven links form a loop, which is read such that s has position 2, 4 or 5, and t the
 // next one of positions 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin
-// s). Therefore f has at most degree 12 in s. At position 2 it has degree 8, because on vectors of 15 numbers, the part
+// s). Therefore f has degree at most 12 in s. At position 2 it has degree 8, because on vectors of 15 numbers, the part
 // of Rz(s) with exp(i s) has rank 4, like the same part of Rz(t).
 //
 // Therefore values at 28 x 24 angles determine f. They are computed with twice the precision of double, so errors of

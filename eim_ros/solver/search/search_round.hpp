@@ -47,7 +47,8 @@ struct Found {
     }
 };
 
-// Moves continuous joints with narrowed limits between -pi and pi. The solver would clamp values of other revolutions.
+// Wraps the values of continuous joints with narrowed limits into the range from -pi to pi. The solver would clamp
+// values of other revolutions.
 template <class Positions>
 inline Positions within_limits(Positions rows, const Task& task, const bool* continuous) {
     for (int j = 0; j < rows.n_joints; ++j) {
