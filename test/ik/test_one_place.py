@@ -30,7 +30,8 @@ def calls_of(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "places"),
     [
-        ("Solutions", {"engine.Engine._built", "solutions.DeviceSolutions.cpu"}),  # apart from class methods of Solutions, which call `cls`
+        # apart from class methods of Solutions, which call `cls`
+        ("Solutions", {"engine.Engine._built", "solutions.DeviceSolutions.cpu"}),
         ("CompletenessReport", {"completeness.grant", "solutions.Solutions.from_message"}),
         ("Engine", {"sampler.Sampler._engine", "path_search.PathSearch._answer"}),
     ],
