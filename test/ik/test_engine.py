@@ -138,7 +138,7 @@ def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -
 
 def test_other_threads_run_during_a_long_call_for_one_pose() -> None:
     """A short call keeps the interpreter's lock. The interpreter itself does not switch threads in this test."""
-    sampler, is_over, n_turns = Sampler("gen3"), threading.Event(), 0
+    sampler, is_over, n_turns = Sampler("fetch"), threading.Event(), 0  # no proof ends the search of eight joints
 
     def take_turns() -> None:
         nonlocal n_turns
