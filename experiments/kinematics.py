@@ -314,7 +314,7 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
     worst = max(pairs, key=lambda key: pairs[key][0] / pairs[key][1])
     first, second = pairs[worst]
     if n_falling < len(curves):
-        why = f"it rises in {len(curves) - n_falling} of {len(curves)} runs"
+        why = f"E H(q(z|y)) rises in {len(curves) - n_falling} of {len(curves)} runs"
     else:
         where = listed(f"{robot}, K = {count}" for robot, count in close)
         why = f"it falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"

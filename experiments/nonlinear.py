@@ -356,7 +356,7 @@ def _ignores_a_mode(table: ResultTable, setup: Setup) -> Finding | None:
     if near < LEAST_NEAR:
         reasons.append(f"{1.0 - near:.1%} of the samples are between or beyond the modes")
     if on_one < LEAST_ON_ONE:
-        reasons.append(f"only {on_one:.1%} are closest to the same mode")
+        reasons.append(f"only {on_one:.1%} of the samples are closest to the same mode")
     return judged(
         f"in the worst run, {near:.1%} of the samples are within three deviations of a mode (EM {em_near:.1%}), and "
         f"{on_one:.1%} are closest to the same mode",
@@ -457,7 +457,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     for axes, label in zip(panels[:, 0], ["target", *(method_label(*method) for method in methods)], strict=True):
         axes.set_ylabel(f"{label}\nx", fontsize=9)
     figure.supxlabel(
-        "shade: density, relative to the highest at the same context; near: within three deviations",
+        "shade: density, relative to the highest at the same context; near: within three standard deviations of a mode",
         fontsize=9,
         color=MUTED,
     )

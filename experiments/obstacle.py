@@ -1,8 +1,8 @@
 """A robot that reaches around a disc, modelled by one Gaussian: averaging compared with selecting (thesis figure 1.1).
 
-The expert's arm passes above or below the disc. The Gaussian of highest likelihood lies between these ways and collides
-with the disc. EIM's Gaussian selects one way and ignores the other. The figure shows sampled arms of the expert, EM and
-EIM.
+The expert's arm passes above or below the disc. The Gaussian of highest likelihood lies between these routes and
+collides with the disc. EIM's Gaussian selects one route and ignores the other. The figure shows sampled arms of the
+expert, EM and EIM.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
     }
 
 
-LEAST_ON_ONE_SIDE = 0.95  # smallest share of samples on one side that counts as taking one way
+LEAST_ON_ONE_SIDE = 0.95  # smallest share of samples on one side that counts as taking one route
 MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples, and distance to the point [m]; the arm is 10 m long
 
 
@@ -137,9 +137,9 @@ def _solves_the_task(table: ResultTable, setup: Setup) -> Finding | None:
     (collisions, _), (distance, _) = mean_and_error(rows, "collisions"), mean_and_error(rows, "distance")
     (em_collisions, _), (em_distance, _) = mean_and_error(of_em, "collisions"), mean_and_error(of_em, "distance")
     reasons = {
-        f"EIM collides with {collisions:.1%} of its samples": collisions > MOST_COLLISIONS,
+        f"{collisions:.1%} of EIM's samples collide": collisions > MOST_COLLISIONS,
         f"EIM misses the point by {distance:.2f} m": distance > MOST_OFF,
-        f"EM collides with only {em_collisions:.1%}": em_collisions <= 0.5,
+        f"only {em_collisions:.1%} of EM's samples collide": em_collisions <= 0.5,
         f"EM is within {em_distance:.2f} m of the point": em_distance <= MOST_OFF,
     }
     return judged(
@@ -159,18 +159,18 @@ def _keeps_to_one_way(table: ResultTable, setup: Setup) -> Finding | None:
     return judged(
         f"with each seed, {min(shares):.1%} or more of the samples are on one side of the disc",
         n_both == 0,
-        f"with {n_both} of {len(shares)} seeds, the Gaussian spans both ways",
+        f"for {n_both} of {len(shares)} seeds, the Gaussian spans both routes",
     )
 
 
 CLAIMS = (
     Claim(
         "figure 1.1",
-        "The Gaussian of highest likelihood averages over both ways, misses the point and hits the disc. EIM's "
+        "The Gaussian of highest likelihood averages over both routes, misses the point and hits the disc. EIM's "
         "Gaussian does neither.",
         _solves_the_task,
     ),
-    Claim("figure 1.1", "EIM's Gaussian takes one way and ignores the other.", _keeps_to_one_way),
+    Claim("figure 1.1", "EIM's Gaussian takes one route and ignores the other.", _keeps_to_one_way),
 )
 
 

@@ -152,7 +152,7 @@ def _one_mode_or_both(table: ResultTable, setup: Setup) -> Finding | None:
             and abs(float(one.moments.mean)) < CLOSE
             for one in found
         ),
-        f"a mean is farther than {CLOSE} from the closed form",
+        f"a mean differs from its exact value by more than {CLOSE}",
     )
 
 

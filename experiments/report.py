@@ -180,7 +180,7 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 
 *Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
 *Plug-in* fits a density to the data by EM and divides it by the density of the model. *Plug-in + network* corrects this
-ratio by a classifier. *Known* uses the density of the target, or the kinematics.
+ratio with a classifier. *Known* has no network: it uses the density of the target, or the kinematics.
 
 *EIM, thesis* follows the thesis to the letter. It always uses the classifier and fits quadratic surrogates to its
 values. It uses importance weights, fits the gating again in each iteration, has the bounds of tables B.1 and B.2, and
@@ -314,7 +314,7 @@ def _conclusion(sections: Sequence[Section]) -> str:
         if verdicts:
             words.append(f"with {name}, {_share(verdicts)}")
     if not words:
-        return "No table decides a claim."
+        return "The tables do not contain enough rows to decide a claim."
     return f"**Each check compares a claim of the thesis with one row of results: {'; '.join(words)}.**"
 
 
@@ -402,7 +402,7 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"# {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None:
-        lines += [f"**Not run.** `python -m experiments {experiment.name} --output {tables}` measures it.", ""]
+        lines += [f"**Not run.** `python -m experiments {experiment.name} --output {tables}` runs it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
@@ -502,7 +502,7 @@ def _start_and_result(table: ResultTable, column: str, key: Mapping[str, Value])
 def _provenance(one: Section, table: ResultTable) -> str:
     kind, differences = _setting(one.experiment, table)
     seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
-    apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
+    apart = f" Differences from the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
         f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), {minutes:.1f} minutes of "

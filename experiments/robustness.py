@@ -72,7 +72,7 @@ class RobustnessConfig(Settings):
         choices=(THESIS, "EIM", OURS),
     )
     ratios: tuple[str, ...] = option(
-        ("network", "plug-in", "residual"), "density ratio estimators of EIM, ours", choices=RATIO_ESTIMATORS
+        ("network", "plug-in", "residual"), "density ratio estimators of the rows 'EIM, ours'", choices=RATIO_ESTIMATORS
     )
     thesis: FitConfig = FitConfig()
     ours: FitConfig = FitConfig(
@@ -286,7 +286,7 @@ def _more_often(table: ResultTable, setup: Setup) -> Finding | None:
     if not len(values) or not len(of_em):
         return None
     return judged(
-        f"EIM does from {at_optimum.sum()} of {len(values)} starts, EM from "
+        f"EIM reaches the optimum from {at_optimum.sum()} of {len(values)} starts, EM from "
         f"{em_at_optimum.sum()}{_from_k_means(table)}",
         bool(at_optimum.mean() > em_at_optimum.mean()),
         _misses(table, setup),
@@ -312,7 +312,7 @@ def _misses(table: ResultTable, setup: Setup) -> str:
 def _from_k_means(table: ResultTable) -> str:
     """Describe EM from k-means, a start that is not part of the thesis' comparison."""
     values, at_optimum = _values(table, Setup("none", K_MEANS))
-    return f"; EM from k-means does {at_optimum.sum()} of {len(values)} times" if len(values) else ""
+    return f"; EM from k-means reaches it {at_optimum.sum()} of {len(values)} times" if len(values) else ""
 
 
 def _higher_on_average(table: ResultTable, setup: Setup) -> Finding | None:
@@ -321,7 +321,7 @@ def _higher_on_average(table: ResultTable, setup: Setup) -> Finding | None:
         return None
     below = values[values < of_em.min()]
     if len(below) and (values.sum() - below.sum()) / max(len(values) - len(below), 1) > of_em.mean():
-        why = f"{len(below)} runs end below EM's worst run; without them, EIM's mean would be higher"
+        why = f"{len(below)} runs end below EM's worst run; without them, EIM's mean would be higher than EM's"
     else:
         why = f"EIM's median is {np.median(values):.2f} nat, EM's is {np.median(of_em):.2f}; {_misses(table, setup)}"
     return judged(
@@ -338,12 +338,13 @@ def _em_is_better_there(table: ResultTable, setup: Setup) -> Finding | None:
         return None
     if not at_optimum.any() or not em_at_optimum.any():
         never = listed(name for name, reached in (("EIM", at_optimum), ("EM", em_at_optimum)) if not reached.any())
-        return Finding(f"{never} never reaches it", None)
+        return Finding(f"{never} never reaches the optimum", None)
     eim, em = values[at_optimum].mean(), of_em[em_at_optimum].mean()
     return judged(
-        f"mean of the runs that reach it: EM {em:.3f} nat, EIM {eim:.3f}",
+        f"mean of the runs that reach the optimum: EM {em:.3f} nat, EIM {eim:.3f}",
         bool(em > eim),
-        f"EM reaches it {em_at_optimum.sum()} times, and its mean is {eim - em:.3f} nat below EIM's",
+        f"EM reaches the optimum {em_at_optimum.sum()} times, and the mean of these runs is {eim - em:.3f} nat below "
+        "EIM's",
     )
 
 

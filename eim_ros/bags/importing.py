@@ -395,7 +395,7 @@ def import_pairs(
                     offsets = reached[:, :3, 3] - robot.fk(values)[:, :3, 3]
                     differences.append(np.linalg.norm(offsets, axis=1))
             if not told.n_used and not told.reason:
-                told.reason = "no pair is left"
+                told.reason = "all of its configurations are outside the limits or have no pose near them"
         if differences:
             far = np.concatenate(differences)
             report.notes.append(

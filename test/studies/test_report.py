@@ -87,13 +87,13 @@ def test_no_is_explained_where_it_is_said(tmp_path):
         for row in table.rows
     ).write(path)
     text = made(tmp_path, tmp_path / "report")
-    assert "| **no**: EIM collides with 40.0% of its samples |" in text
+    assert "| **no**: 40.0% of EIM's samples collide |" in text
     assert text.count("**no**") == 1
-    claim = "The Gaussian of highest likelihood averages over both ways, misses the point and hits the disc"
+    claim = "The Gaussian of highest likelihood averages over both routes, misses the point and hits the disc"
     conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # the text before the tables
     assert "**7 of 8 checks agree with the thesis**" in conclusion
     assert f"- Not confirmed: {claim}" in conclusion
-    assert "EIM (classifier): EIM collides with 40.0% of its samples." in conclusion
+    assert "EIM (classifier): 40.0% of EIM's samples collide." in conclusion
     assert "| [obstacle](obstacle.md) | FULL | 1 | 2 of 2 | EIM (classifier): 1 of 2;" in text
 
 
@@ -106,11 +106,11 @@ def test_quick_selected_and_changed_settings_are_said(tmp_path):
     obstacle_table(tmp_path, quick=False, n_components=3)
     text = made(tmp_path, tmp_path / "report")
     assert "**Setting: OTHER**" in text
-    assert "Unlike the full setting: n_components 3 (full: 1)." in text
+    assert "Differences from the full setting: n_components 3 (full: 1)." in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",))
     text = made(tmp_path, tmp_path / "report")
     assert "**Setting: FULL**" in text
-    assert "Unlike the full setting: ratios without" in text
+    assert "Differences from the full setting: ratios without" in text
     assert "EIM (classifier) |" not in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",), n_components=3)
     assert "**Setting: OTHER**" in made(tmp_path, tmp_path / "report")
@@ -119,7 +119,7 @@ def test_quick_selected_and_changed_settings_are_said(tmp_path):
 def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
     text = made(tmp_path / "nothing", tmp_path / "report")
     assert "| [obstacle](obstacle.md) | not run | | | |" in text
-    assert "- EIM's Gaussian takes one way and ignores the other. (figure 1.1)" in text
+    assert "- EIM's Gaussian takes one route and ignores the other. (figure 1.1)" in text
     assert "not run: adversarial" in capsys.readouterr().out
     assert main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report"), "--json"]) == 0
     assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
