@@ -59,8 +59,18 @@ class ClientNode:
         return client
 
     def call(self, server: ServerProcess, service_type: Any, name: str, request: Any, timeout: float = 30.0) -> Any:
-        future = self.client(server, service_type, name).call_async(request)
-        self.executor.spin_until_future_complete(future, timeout)
+        """Return the response. A service with the default QoS of rclpy is asked again if it does not answer.
+
+        With this QoS, rclpy lost 7 of 19,784 responses of a plain node (part `default_qos` of
+        `benchmarks.service_load`), so a run of all tests would sometimes fail.
+        """
+        client = self.client(server, service_type, name)
+        attempts = 1 if service_type in IK_SERVICES else 2
+        for _ in range(attempts):
+            future = client.call_async(request)
+            self.executor.spin_until_future_complete(future, timeout / attempts)
+            if future.done():
+                break
         assert future.done(), f"{name} did not answer within {timeout} s; log of the server:\n{server.log}"
         return future.result()
 
