@@ -11,6 +11,8 @@ Bytes = npt.NDArray[np.uint8]
 
 MOST_JOINTS: int
 MOST_LINKS: int
+LONGEST_IN_SINGLE: float  # [m], [rad]: largest reach and limits for which single precision is enough
+SIZES: tuple[int, int]  # of the structures of a call and of an arm [byte]
 FUNCTIONS: dict[str, str]  # C++ functions of the kernels by name
 
 def arm(

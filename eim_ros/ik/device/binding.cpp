@@ -131,6 +131,8 @@ PYBIND11_MODULE(_kernels, module) {
     using namespace eim::device;
     namespace py = eim::py;
     module.attr("MOST_JOINTS") = eim::kMostJoints, module.attr("MOST_LINKS") = eim::kMostLinks;
+    module.attr("LONGEST_IN_SINGLE") = eim::kLongestInSingle;
+    module.attr("SIZES") = py::make_tuple(sizeof(Request), sizeof(Arm));
     py::dict functions;
     for (const Kernel& kernel : kKernels) functions[kernel.name] = kernel.function;
     module.attr("FUNCTIONS") = functions;

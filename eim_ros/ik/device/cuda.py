@@ -82,6 +82,8 @@ def compiled(name: str, architecture: str, effort: str = EFFORT) -> bytes:
                 ("EIM_NAME", name),
                 ("EIM_FUNCTION", _kernels.FUNCTIONS[name]),
                 ("EIM_THREADS", str(THREADS)),
+                ("EIM_REQUEST_SIZE", str(_kernels.SIZES[0])),
+                ("EIM_ARM_SIZE", str(_kernels.SIZES[1])),
                 ("__extension__", ""),
             ],
             diag_suppress=[161, 1097],  # unknown pragmas and attributes
@@ -151,7 +153,7 @@ class Cuda:
         self._functions: dict[str, Any] = {}
         with self._current():
             self.arm = self._uploaded(arm)
-        weakref.finalize(self, driver.cuMemFree, self.arm).atexit = False  # the driver ends first
+        weakref.finalize(self, _free, driver, self._context, self.arm).atexit = False  # the driver ends first
 
     def launch(self, name: str, request: Bytes, n: int, stream: int) -> None:
         """Start a kernel for n poses in a stream, and return before it ends."""
@@ -201,6 +203,13 @@ class Cuda:
             text = getattr(error, "name", str(error))
             raise ConfigurationError(f"the driver of NVIDIA reports {text} in {name}", text)
         return values[0] if values else None
+
+
+def _free(driver: Any, context: Any, address: Any) -> None:
+    """Free memory of a GPU, whose context need not be the current one."""
+    driver.cuCtxPushCurrent(context)
+    driver.cuMemFree(address)
+    driver.cuCtxPopCurrent()
 
 
 @functools.lru_cache(maxsize=16)

@@ -2,6 +2,9 @@
 // only one kernel, because each takes seconds to compile.
 #include "kernels.hpp"
 
+// Both compilers have to agree on the layout: these are the sizes that the compiler of the processor found.
+static_assert(sizeof(eim::device::Request) == EIM_REQUEST_SIZE && sizeof(eim::device::Arm) == EIM_ARM_SIZE);
+
 extern "C" __global__ void __launch_bounds__(EIM_THREADS) EIM_NAME(const eim::device::Request call) {
     const std::int64_t i = blockIdx.x * std::int64_t(blockDim.x) + threadIdx.x;
     if (i < call.n) eim::device::EIM_FUNCTION(call, i);

@@ -33,7 +33,6 @@ namespace eim::device {
 inline constexpr int kMostRoots = 16;
 inline constexpr double kRigid = 1e-9;         // largest error of the products of a rotation's columns, see poses.py
 inline constexpr int kBranchesOfRestart = 30;  // tries of branches that take as long as one restart, roughly
-inline constexpr double kHandedOver = 1e-4;    // [units of the arm], [rad]: error at which double precision takes over
 
 // An arm, its limits and its closed forms. Its bytes can be copied to a GPU, because it contains no pointers.
 struct Arm {
@@ -75,8 +74,6 @@ struct Request {
 };
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
-// Both compilers have to agree on the layout.
-static_assert(sizeof(Request) == 224 && sizeof(Arm) == 12944 && sizeof(ClosedForm) == 632);
 
 // Random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
 inline Random random_of(std::uint64_t seed) {
@@ -371,8 +368,8 @@ inline void restart(Answer& answer, const Random& random, int patience) {
     const Arm& arm = answer.arm;
     StepOptions effort = Restarts<N, double>::effort_of(arm.task);
     if (answer.call.in_single) {
-        effort.position_tolerance = std::max(effort.position_tolerance, kHandedOver * arm.chain[0].unit);
-        effort.orientation_tolerance = std::max(effort.orientation_tolerance, kHandedOver);
+        effort.position_tolerance = std::max(effort.position_tolerance, kHandOver * arm.chain[0].unit);
+        effort.orientation_tolerance = std::max(effort.orientation_tolerance, kHandOver);
         Restarts<N, float> restarts{answer, random, patience};
         run_attempts<N, float>(arm.chain[0], arm.task, effort, restarts);
     } else {

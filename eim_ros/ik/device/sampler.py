@@ -35,7 +35,6 @@ except ModuleNotFoundError as error:
 SEVEN_JOINTS = 7
 MOST_SOLUTIONS = 16  # of a pose without revolutions
 MOST_ROWS = 10_000  # of a pose that are compared with each other
-LONGEST_IN_SINGLE = 50.0  # [m], [rad]: as in solver/chain/refine.hpp
 # Tries without a new row after which a pose is given up
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
 BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
@@ -133,7 +132,7 @@ class DeviceSampler:
         self._has_roots = has_roots and fits
         self._has_branches = is_plain and fits_parameterised and not is_fixed.any()
         widest = max(float(np.abs([setup.lower, setup.upper]).max()), self._robot.reach)
-        self._in_single = setup.tolerances is None and widest <= LONGEST_IN_SINGLE
+        self._in_single = setup.tolerances is None and widest <= _kernels.LONGEST_IN_SINGLE
         self._cuda: Cuda | None = None
         self._backend: Backend = Twin(arm)
         if name == "cuda":

@@ -18,6 +18,10 @@ inline constexpr S kDamping = S(3e-2);
 template <class S>
 inline constexpr S kDampingFloor = std::is_same_v<S, double> ? S(1e-10) : S(1e-7);
 inline constexpr double kStallRatio = 0.5;
+// [units of the arm], [rad]: error at which attempts in single precision continue in double precision
+inline constexpr double kHandOver = 1e-4;
+// [m], [rad]: largest reach and limits for which single precision is enough
+inline constexpr double kLongestInSingle = 50.0;
 
 struct StepOptions {
     double position_tolerance, orientation_tolerance;  // [m], [rad]

@@ -8,10 +8,6 @@
 
 namespace eim {
 
-inline constexpr double kHandOver = 1e-4;  // [units of the arm], [rad]
-// [m], [rad]: largest reach and limits for which single precision is enough
-inline constexpr double kLongestInSingle = 50.0;
-
 struct Configurations {
     int n_joints;
     std::vector<double> positions = {};  // (n, n_joints)

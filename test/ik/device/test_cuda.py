@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import re
 import struct
 import sys
@@ -139,6 +140,7 @@ class Driver(types.ModuleType):
         return 0, ctypes.addressof(buffer)
 
     def cuMemFree(self, address: int) -> tuple[int]:
+        assert self.contexts
         return (0,) if self.memory.pop(address, None) else (1,)
 
     def cuMemcpyHtoD(self, to: int, source: int, size: int) -> tuple[int]:
@@ -193,6 +195,10 @@ def test_launches_give_the_rows_of_the_processor_and_free_their_memory(robot: st
     assert list(driver.memory) == [device._cuda.arm] and not driver.contexts
     ((function, *shape),) = driver.launches
     assert function in NAMES and shape == [2, 1, 1, cuda.THREADS, 1, 1, 0]
+    cuda.on_gpu.cache_clear()
+    del device
+    gc.collect()
+    assert not driver.memory and not driver.contexts
 
 
 def test_pose_that_is_not_rigid_is_empty_and_named_when_it_is_read(driver: Driver) -> None:
