@@ -115,13 +115,22 @@ def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, 
         return code, f"{reason}all {n_outside} configurations found are in other branches{rest}"
     known = f"no solution found{tried}"
     if is_proven:
-        known = f"there is no solution, {OUT_OF_REACH if not problem.is_within_reach else 'as a closed form shows'}"
+        known = f"there is no solution, {_proof(problem) if problem.is_within_reach else OUT_OF_REACH}"
     best = kept.best()
     if not len(best):
         return code, f"{reason}{known}; no configuration was tried"
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
     far = too_far(problem.setup.robot, best.position_error[0])
     return code, f"{reason}{known}; the best attempt is off by {error}{far}"
+
+
+def _proof(problem: Problem) -> str:
+    """Return how it is known that a pose within reach has no solution."""
+    robot = problem.setup.robot
+    has_form = (
+        robot.parameterised_form is not None if robot.closed_form is None else robot.closed_form.kind != "general"
+    )
+    return "as a closed form shows" if has_form else "as a proof shows"
 
 
 def too_far(robot: Robot, distance: float) -> str:
