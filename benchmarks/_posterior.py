@@ -1,4 +1,4 @@
-"""A posterior as a target of variational inference, and the densities from which models are built."""
+"""A posterior as a target of variational inference, and the densities that models are built from."""
 
 from __future__ import annotations
 

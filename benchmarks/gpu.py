@@ -127,7 +127,7 @@ def on_gpu(name: str, n: int, seed: int) -> str:
 
 
 def lines(n: int, n_timed: int, seed: int) -> Iterator[str]:
-    """Yield both tables, or what is missing for the second one."""
+    """Yield both tables. Without a GPU, the second one is a line that names the missing part."""
     head = "undecided  empty  differ  claims      rows  wrong     error"
     yield f"{'arm':10s} {'method':26s} {'poses':8s}{head}"
     for name in ALL:

