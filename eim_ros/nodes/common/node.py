@@ -272,14 +272,15 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
             return True
         return started(self) if self._transitions is None else self._transitions.start()
 
-    def close(self) -> bool:
-        """End all work and destroy the node; return False if a thread is still busy."""
+    def close(self, has_ended: Callable[[], object] = lambda: None) -> bool:
+        """End all work, call `has_ended`, and destroy the node; return False if a thread is still busy."""
         self._closing.set()
         end = time.monotonic() + _LONGEST_JOIN
         idle = self.end(_LONGEST_JOIN)
         if self._transitions is not None:
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
         DELIVERIES.finish(_LONGEST_DELIVERY, _READING)
+        has_ended()
         self.destroy_node()
         self._state_machine.destroy_when_not_in_use()  # otherwise other nodes still see this node
         return idle

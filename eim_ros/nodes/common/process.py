@@ -42,6 +42,7 @@ from eim_ros.nodes.common.service import reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_END = 120  # [s] maximum time for a node to end its work
+_LONGEST_DESTRUCTION = 10.0  # [s] maximum time for the middleware to destroy a node; it can hang on its own locks
 _LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to announce that the node has left
 ROS_ARGUMENTS = "--ros-args"
 WIDTH = 100
@@ -61,8 +62,8 @@ class Startable(Protocol):
         on another thread. It then returns a future of the result immediately, so that it can respond in the meantime.
         """
 
-    def close(self) -> bool:
-        """End all work and destroy the node; return False if a thread is still busy."""
+    def close(self, has_ended: Callable[[], object]) -> bool:
+        """End all work, call `has_ended`, and destroy the node; return False if a thread is still busy."""
 
 
 def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
@@ -152,13 +153,16 @@ def _close(node: Startable | None, status: int) -> NoReturn:
     it uses. It also skips the interpreter's shutdown, which takes seconds with torch on a busy processor. That shutdown
     is not needed, because all files are written, and the other nodes know that this node has left.
     """
+
+    def exit_after(seconds: float) -> None:
+        threading.Timer(seconds, os._exit, (status,)).start()
+
     signal.alarm(_LONGEST_END)  # kills the process if the shutdown hangs
     if node is None:
         gc.collect()  # destroys a node whose constructor has failed
     else:
-        node.close()
-    # all work is done, and Fast DDS can hang in the following calls
-    threading.Timer(_LONGEST_GOODBYE, os._exit, (status,)).start()
+        node.close(lambda: exit_after(_LONGEST_DESTRUCTION))  # Fast DDS can hang while it destroys the node
+    exit_after(_LONGEST_GOODBYE)  # it can also hang in the following calls
     rclpy.try_shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader may have closed the pipe

@@ -117,7 +117,7 @@ class Counter(Node):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()  # comes while the executor waits
         return True
 
-    def close(self):
+    def close(self, has_ended):
         print(sum(isinstance(each, Executor) for each in gc.get_objects()), "executors")
         return True
 
@@ -134,12 +134,29 @@ class Late(Node):
         self.create_timer(0.01, lambda: rclpy.try_shutdown())  # as rclpy does on a signal
         return True
 
-    def close(self):
+    def close(self, has_ended):
         os.kill(os.getpid(), signal.SIGTERM)
         print("closed")
         return True
 
 run_node("late", lambda: Late("late"))
+"""
+# Fast DDS was seen to wait for its own lock for ever while a publisher was destroyed.
+_MIDDLEWARE_HANGS = """
+import os, signal, threading
+from eim_ros.nodes.__main__ import main
+from eim_ros.nodes.common import process
+from eim_ros.nodes.common.node import ManagedNode
+
+start = ManagedNode.start
+
+def start_and_interrupt(self):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return start(self)
+
+process._LONGEST_DESTRUCTION = 0.5
+ManagedNode.start, ManagedNode.destroy_node = start_and_interrupt, lambda self: threading.Event().wait()
+main(["planar_simulator"])
 """
 
 
@@ -151,6 +168,11 @@ run_node("late", lambda: Late("late"))
 def test_end_is_complete(program: str, printed: str) -> None:
     ended = run("-c", program)
     assert (ended.returncode, ended.stdout) == (0, printed), ended.stderr
+
+
+def test_node_ends_although_the_middleware_hangs() -> None:
+    ended = run("-c", _MIDDLEWARE_HANGS)
+    assert ended.returncode == 0, ended.stderr
 
 
 FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 0.2}
