@@ -369,7 +369,7 @@ FIGURES = [
     ),
     Figure(
         "docs/benchmarks/learners.md",
-        "With 200 components truncated EM is {} times as fast as EM, with 1000 components {} times",
+        "Truncated EM is {} times as fast as EM with 200 components, and {} times as fast with 1000",
         [f"em_steps.txt: K = {n} >> {row}" for n in (200, 1000) for row in ("full {}", "truncated, partial {}")],
         lambda v: [v[0] / v[1], v[2] / v[3]],
     ),
@@ -378,7 +378,7 @@ FIGURES = [
         "finds ten of ten modes in {} of {} runs",
         ["posteriors.txt: gmm20: all ten modes in {} of {} runs"],
     ),
-    Figure("docs/benchmarks/learners.md", "Its evidence is within {} nat except for one target", [], largest_gap),
+    Figure("docs/benchmarks/learners.md", "Its estimate of the evidence is within {} nat, except for one target", [], largest_gap),
     Figure(
         "docs/benchmarks/solvers.md",
         "`Sampler.solve` is the fastest call that solves every pose, in {} to {} ms; on the UR5, EAIK is faster.",
@@ -402,7 +402,7 @@ FIGURES = [
     ),
     Figure(
         "docs/benchmarks/solvers.md",
-        "This takes {} to {} times as long.",
+        "A guarantee takes {} to {} times as long.",
         [many(arm, way, "{}") for way in (COMPLETE, DEFAULT_200) for arm in OF_SEVEN],
         lambda v: ends([v[i] / v[i + 3] for i in range(3)]),
     ),
@@ -422,7 +422,7 @@ FIGURES = [
     Figure(
         "docs/benchmarks/solvers.md",
         "For random poses, ssik finds no root that we lack. For singular configurations it finds a few, "
-        "but no such answer claims completeness",
+        "but there our answers do not claim completeness",
         [],
         only_special_roots_are_lost,
     ),
@@ -447,7 +447,7 @@ FIGURES = [
     ),
     *constants(
         "docs/explanation/completeness.md",
-        ("to which fewer than one restart in {} leads", 1.0 / Completeness().missed_share),
+        ("if fewer than one restart in {} leads to it", 1.0 / Completeness().missed_share),
     ),
     Figure(
         "docs/explanation/completeness.md",
@@ -486,7 +486,7 @@ FIGURES = [
     ),
     Figure(
         "docs/explanation/density_ratios.md",
-        "falls from {} to {} nat",
+        "reduce the KL of the result from {} to {} nat",
         [ratio("mixture (20, 10)", name) for name in ("network, thesis", "network, products")],
     ),
     Figure(
