@@ -9,7 +9,7 @@ plug-in density, both together ("residual"), or the true ratio ("known"). VIPS a
 has the default settings of the package, including its start. For adversarial methods, it is a "discriminator", a
 "critic", or the "ratio" itself. For methods without a ratio, such as EM, it is "none".
 
-EM and VIPS appear in the second figure for reference. EM maximises the likelihood, and VIPS knows the target density.
+EM and VIPS appear in the second figure for reference. EM maximises the likelihood, and VIPS uses the target density.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class AdversarialComparisonConfig(Settings):
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
     """Return the cells method by method, the most expensive last.
 
-    If a run is interrupted, it has then compared some methods at all sizes.
+    An interrupted run has then compared some methods at all sizes.
     """
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
@@ -161,7 +161,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL, as lines."""
+    """Return lines with mean figures, and with the numbers of pairs (same target and seed) where EIM has a lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         if method not in OF_EIM:
@@ -296,7 +296,7 @@ def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
 
 SIZE = ("n_dims", "n_components")
 NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
-LOCAL_OPTIMUM = 0.1  # [nat]; a method that knows the density is in a local optimum if it ends with a larger KL
+LOCAL_OPTIMUM = 0.1  # [nat]; a method that uses the known density is in a local optimum if it ends with a larger KL
 NO_MATTER = 1.5  # largest ratio of two means that count as equal
 
 
@@ -411,7 +411,7 @@ CLAIMS = (
     ),
     Claim("6.1, figure 6.2", "EIM is better than all its variants.", _best_of_variants),
     Claim("6.1, figure 6.2d", "Without the structure, the KL term does not matter.", _kl_term_without_structure),
-    Claim("6.1, figure 6.2", "VIPS, which knows the density, is better than EIM.", _behind_vips),
+    Claim("6.1, figure 6.2", "VIPS, which uses the known density, is better than EIM.", _behind_vips),
 )
 
 

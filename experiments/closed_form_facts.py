@@ -10,7 +10,7 @@ of EM, on a grid weighted by p. Multivariate families are built from univariate 
   coordinate ascent), or the marginal of p (M).
 
 For two modes, the start decides which minimum the I-projection reaches. Near the border between two basins, step size
-and noise matter too. `without_noise` therefore repeats the learner's step with quadrature instead of samples.
+and noise also matter. `without_noise` therefore repeats the learner's step with quadrature instead of samples.
 """
 
 from __future__ import annotations

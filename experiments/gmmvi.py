@@ -2,8 +2,9 @@
 
 The experiment estimates -ELBO of each fitted mixture from new samples and compares it with the paper's value. It also
 compares the paper's second measure of each problem: the MMD to samples of the target, the number of modes found, the
-accuracy of predictions, or their mean squared error. The seed determines the target, the start and the algorithm. A row
-therefore equals the result of `python -m experiments vi` with the same target, algorithm, budget and seed.
+accuracy of predictions, or their mean squared error. The seed determines the target, the start and the random numbers
+of the algorithm. A row therefore equals the result of `python -m experiments vi` with the same target, algorithm,
+budget and seed.
 
 On one problem, all algorithms may evaluate the target equally often. A short run has a share of the evaluations of a
 long run; the shares are chosen such that all rows take about half an hour on one core. Three algorithms also have long
@@ -146,7 +147,7 @@ WORDS_OF_TABLE_4 = tuple(word for _, word, _ in TABLE_4)
 
 
 def _merged(*words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of several tables, each one once."""
+    """Return the words of several tables, without duplicates."""
     return tuple(dict.fromkeys(itertools.chain(*words)))
 
 
@@ -386,7 +387,7 @@ def _second_measures(problem: Problem, target: Any, sample: Tensor) -> dict[str,
 
 
 def learning_curve(evaluations: Sequence[float], elbo: Sequence[float]) -> list[list[float]]:
-    """Return pairs (number of evaluations, -ELBO [nat]), in which the numbers grow about geometrically.
+    """Return pairs (number of evaluations, -ELBO [nat]) with about geometrically growing numbers of evaluations.
 
     Parameters
     ----------

@@ -272,7 +272,8 @@ MISSED = (
 REASONS = {
     "breast-cancer": "The start is 10^5 nat away, so fixed steps of iBLR must be small and need about 10^6 "
     "evaluations. MORE needs more samples than Stein's estimate.",
-    "breast-cancer-mb": "As for BreastCancer; the noise of the batches also has an effect, above all for MORE.",
+    "breast-cancer-mb": "The reasons are those of BreastCancer. The noise of the batches also has an effect, above all "
+    "for MORE.",
     "planar4": "Our runs are short and start with 100 components, not 300. The lowest possible value is 10.61 nat.",
     "gmm20": MISSED,
     "gmm100": MISSED,

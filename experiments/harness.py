@@ -2,9 +2,9 @@
 
 An experiment consists of settings, cells, and a function that measures one cell with one seed. A cell is one
 combination of the varied quantities, such as a method and a number of components. Each cell and seed give one row of
-the result table (`experiments.table`). A row depends only on settings, cell and seed, so rows can be computed in any
-order and in any process of a machine, with equal digits. Other processors and other versions of the code round
-differently. Long runs of EIM amplify rounding, so single rows may change visibly.
+the result table (`experiments.table`). A row depends only on settings, cell and seed. Rows can therefore be computed in
+any order and in any process of a machine, and have the same digits. Other processors and other versions of the code
+round differently. Long runs of EIM amplify rounding, so single rows may change visibly.
 
 `run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
 therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.
@@ -379,7 +379,7 @@ def _check_versions(row: Row, header: Header) -> None:
     different = {name: row[name] for name, version in header.versions.items() if row[name] != version}
     if different:
         raise ConfigurationError(
-            f"the versions of a worker, {different}, differ from {header.versions} of this process; install the same",
+            f"a worker has the versions {different}, but this process has {header.versions}; install the same versions",
             different,
         )
 

@@ -6,8 +6,8 @@ position. The experiment measures the tip's position error for raw samples, and 
 should be used, so H(E q(z|y)) should be high. Each expert should be responsible for few positions, so E H(q(z|y))
 should be low.
 
-The data lie exactly on the manifold FK(q) = y, so p has no density. The better the classifier, the less meaningful is
-its ratio. The contexts of both classes are therefore blurred: y + sigma n, with decreasing sigma. In addition to the
+The data lie exactly on the manifold FK(q) = y, so p has no density. Therefore, the ratio of a better classifier is less
+meaningful. The contexts of both classes are therefore blurred: y + sigma n, with decreasing sigma. In addition to the
 thesis' classifier and the plug-in density, the estimator "known" uses the kinematics in the ratio (`KinematicInputs`)
 and no network.
 """
@@ -43,7 +43,7 @@ from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, THESIS, meth
 from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, n_seeds, paired_means
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
-KNOWN = "known"  # the estimator that knows the kinematics
+KNOWN = "known"  # the estimator that uses the known kinematics
 THESIS_ROBOT = "iiwa14"  # the arm of the thesis, and the only one that is fitted with the settings of the thesis
 CURVES = {
     "rmse_position": "curve_rmse",

@@ -243,7 +243,7 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
 
 
 def _why_not_closer(pairs: Pairs, failing: list[int], other: str) -> str:
-    """Explain the numbers of components that fail: either the other method is near, too, or this one is farther."""
+    """Explain the numbers of components that fail: both methods are near the line, or this one is farther away."""
     if not failing:
         return ""
     farther = [count for count in failing if pairs[count,][0] >= pairs[count,][1]]

@@ -112,7 +112,7 @@ class LineStudy:
     def __init__(self, table: ResultTable) -> None:
         if table.header.experiment != EXPERIMENT.name:
             raise DataError(
-                f"expected results of {EXPERIMENT.name}, but the table is of {table.header.experiment}",
+                f"expected results of {EXPERIMENT.name}, but the table contains results of {table.header.experiment}",
                 table.header.experiment,
             )
         self.arm: PlanarArm

@@ -520,7 +520,7 @@ def _expert(row: Row) -> GaussianMixture:
 
 
 def _draw_density(axes: Axes, model: GaussianMixture, limit: float, colour: str) -> None:
-    """Shade the density relative to its maximum at each context, so that wide densities are visible too."""
+    """Shade the density relative to its maximum at each context, so that wide densities are also visible."""
     height = torch.linspace(-limit, limit, N_HEIGHTS, dtype=torch.float64)
     density = model.log_prob(height[:, None, None].expand(-1, N_DRAWN, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])

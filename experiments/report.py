@@ -97,7 +97,9 @@ class Finding:
 
     def __post_init__(self) -> None:
         if (self.agrees is False) != bool(self.why):
-            raise ValueError(f"a finding is explained if and only if it disagrees: {self.measured!r}, {self.why!r}")
+            raise ValueError(
+                f"a finding needs a reason if and only if it disagrees, got {self.measured!r}, {self.why!r}"
+            )
 
 
 def judged(measured: str, agrees: bool, why: str) -> Finding:
@@ -182,13 +184,13 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 *Plug-in* fits a density to the data by EM and divides it by the density of the model. *Plug-in + network* corrects this
 ratio with a classifier. *Known* has no network: it uses the density of the target, or the kinematics.
 
-*EIM, thesis* follows the thesis to the letter. It always uses the classifier and fits quadratic surrogates to its
-values. It uses importance weights, fits the gating again in each iteration, has the bounds of tables B.1 and B.2, and
-returns the last model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same
-bounds and networks, but it uses gradients of the classifier, updates the gating directly, checks whether the classifier
-helps, and returns the best model. If there is a plug-in density, EIM starts from it. Such a start may already be most
-of the result, so a table on each page shows start and result. The tables list all other differences. A seed counts if
-all of its rows are measured.
+*EIM, thesis* follows the thesis exactly. It always uses the classifier and fits quadratic surrogates to its values. It
+uses importance weights, fits the gating again in each iteration, has the bounds of tables B.1 and B.2, and returns the
+last model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same bounds and
+networks, but it uses gradients of the classifier, updates the gating directly, checks whether the classifier helps, and
+returns the best model. If there is a plug-in density, EIM starts from it. Such a start may already be almost as good as
+the result, so a table on each page shows start and result. The tables list all other differences. A seed counts if all
+of its rows are measured.
 """
 SOURCES = """## Sources
 
@@ -245,13 +247,14 @@ def counted_rows(
     """
     if table.header.experiment != experiment.name:
         raise ConfigurationError(
-            f"{path} holds results of {table.header.experiment}, not of {experiment.name}", str(path)
+            f"{path} contains results of {table.header.experiment}, not of {experiment.name}", str(path)
         )
     try:
         cells = experiment.cells(experiment.settings_type.from_mapping(table.settings))
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"{path} holds results of another version ({error}): run `python -m experiments {experiment.name}` again",
+            f"{path} contains results of another version ({error}); run `python -m experiments {experiment.name}` "
+            "again",
             str(path),
         ) from error
     names = list(cells[0])
@@ -334,7 +337,7 @@ def _versions(table: ResultTable) -> str:
 
 def _overview(sections: Sequence[Section]) -> str:
     lines = [
-        "Number of claims that the measurements confirm, of all claims that the tables decide:",
+        "The table counts the claims that the measurements confirm, out of all claims that the results decide:",
         "",
         "| experiment | setting | seeds | with the thesis' settings | other rows |",
         "|---|---|---|---|---|",
@@ -361,7 +364,7 @@ THESIS_SETUP = Setup("network", THESIS)
 def _iterations(sections: Sequence[Section]) -> str:
     """Return a table that shows what the iterations of EIM change, by the first figure of each experiment."""
     lines = [
-        "What the iterations of EIM change: start → result, each the median over the problems of an experiment.",
+        "The next table shows what the iterations of EIM change: start → result, each a median over the problems.",
         "",
         "| experiment | figure | EM | rows of EIM |",
         "|---|---|---|---|",

@@ -88,7 +88,7 @@ class RoadMap:
         """
         if not len(positions) or not len(others):
             raise DataError(
-                "a road map needs positions of test vehicles and of other vehicles, but one of both sets is empty",
+                "a road map needs positions of test vehicles and of other vehicles, but one of the two sets is empty",
                 (len(positions), len(others)),
             )
         cell = bandwidth / BINS_PER_BANDWIDTH

@@ -81,7 +81,8 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
         stride = round(step / period)
         if stride < 1 or abs(stride * period - step) > LARGEST_JITTER * period:
             raise DataError(
-                f"positions of vehicle {track.vehicle} are {period:g} s apart; {step:g} s must be a multiple of it",
+                f"positions of vehicle {track.vehicle} are {period:g} s apart; the step of {step:g} s must be a "
+                f"multiple of {period:g} s",
                 period,
             )
         first = np.arange(0, max(len(track.times) - n_steps * stride, 0), stride)
@@ -108,9 +109,8 @@ def split_by_vehicle(
     vehicles = np.array(sorted({track.vehicle for track in tracks}))
     if len(vehicles) < len(shares):
         raise DataError(
-            f"{len(shares)} parts need at least as many vehicles, because no vehicle may be in two parts, got "
-            f"{len(vehicles)}; give a "
-            "recording of more vehicles",
+            f"{len(shares)} parts need at least {len(shares)} vehicles, because no vehicle may be in two parts, got "
+            f"{len(vehicles)}; give a recording of more vehicles",
             len(vehicles),
         )
     order = generator.permutation(vehicles)
@@ -329,7 +329,8 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     if moved.any():
         row = int(moved.argmax())
         raise DataError(
-            f"{path}: vehicle {vehicle[row]} is in two places at {1000.0 * time[row]:.0f} ms; give a file of one place",
+            f"{path}: vehicle {vehicle[row]} is in two places at {1000.0 * time[row]:.0f} ms; give a file of one "
+            "location",
             int(vehicle[row]),
         )
     kept = np.concatenate([[True], ~same])

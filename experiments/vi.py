@@ -98,7 +98,7 @@ class FitMixture:
             {"--urdf": self.urdf},
         )
         if self.picture is not None:
-            from eim_ros.view.style import check_picture_name  # imported here because matplotlib takes a second
+            from eim_ros.view.style import check_picture_name  # here, because matplotlib takes a second to import
 
             check_picture_name(self.picture)
         generator = torch.Generator().manual_seed(self.seed)
@@ -203,7 +203,7 @@ def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torc
 
 def _draw(target: PlanarRobot | HumanoidPosterior, model: GaussianMixture, path: str) -> None:
     if isinstance(target, PlanarRobot):
-        from experiments.targets.planar import draw_planar_posterior  # imported here: matplotlib takes a second
+        from experiments.targets.planar import draw_planar_posterior  # here, for the same reason
 
         draw_planar_posterior(target, model, path)
     else:

@@ -1,7 +1,7 @@
 """Gaussian mixtures fitted by gradients.
 
 `MixtureDensityNetwork` (Bishop 1994) maps a context to a Gaussian mixture and maximises the likelihood by gradient
-steps. Without contexts, it is a single mixture that follows the gradient, while EM uses closed forms.
+steps. Without contexts, it is a single mixture that is fitted by gradient steps, while EM uses closed forms.
 
 `MixtureParameters` are the unconstrained parameters of a mixture for adversarial training: logits, means, and Cholesky
 factors with positive diagonals.

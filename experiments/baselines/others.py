@@ -69,7 +69,7 @@ class GumbelSoftmax:
 
 
 class MutualInformation:
-    """Sampling of the component by the current weights, which learn only from the mutual information.
+    """Sampling of the component by the current weights, which get gradients only from the mutual information.
 
     Parameters
     ----------

@@ -324,7 +324,9 @@ def kinematic_start(
     KinematicStart
     """
     if n_components < 1 or n_steps < 1:
-        raise DistributionError(f"a start needs components and steps, got {n_components}, {n_steps}", n_components)
+        raise DistributionError(
+            f"a start needs at least one component and one step, got {n_components} and {n_steps}", n_components
+        )
     noise = target.prior_scale * torch.randn(n_components, target.n_dims, generator=generator, dtype=torch.float64)
     goals = torch.arange(n_components) % target.n_goals
     near = target.prior_mean + SHRINKAGE * noise
@@ -355,12 +357,12 @@ def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: i
     """
     if means.dim() != 2 or means.shape[1] != target.n_dims or goals.shape != means.shape[:1] or len(means) == 0:
         raise DistributionError(
-            f"expected means (n_components, {target.n_dims}) and a goal of each, got {tuple(means.shape)} and "
+            f"expected means (n_components, {target.n_dims}) and one goal for each, got {tuple(means.shape)} and "
             f"{tuple(goals.shape)}",
             tuple(means.shape),
         )
     if n_steps < 1 or not bool(((goals >= 0) & (goals < target.n_goals)).all()):
-        raise DistributionError(f"expected a step, and goals from 0 to {target.n_goals - 1}", goals)
+        raise DistributionError(f"expected at least one step, and goals from 0 to {target.n_goals - 1}", goals)
     means = means.to(torch.float64)
     return _reached(target, means, means, goals, n_steps)
 

@@ -242,8 +242,8 @@ def _levels(urdf: UrdfTree, tips: Sequence[str], base: str) -> list[list[UrdfJoi
         for depth, joint in enumerate(moving):
             if joint.mimic is not None:
                 raise RobotError(
-                    f"joint {joint.name!r} follows {joint.mimic.joint!r}; a tree supports only independent joints; "
-                    "choose tips above it",
+                    f"joint {joint.name!r} follows {joint.mimic.joint!r}, but a tree supports only independent joints; "
+                    f"choose tips above {joint.name!r}",
                     joint.name,
                 )
             levels += [[]] if depth == len(levels) else []
@@ -290,7 +290,7 @@ def _lumped(text: str | bytes, mounts: dict[str, _Mount], n_frames: int) -> tupl
             mass, centre = float(element.get("value", "")), np.array([float(word) for word in place.split()])
             moments[mount.frame] += mass * (mount.transform[:3, :3] @ centre + mount.transform[:3, 3])
         except ValueError as error:
-            raise RobotError(f"the inertia of link {link.get('name')!r} is not made of numbers: {error}") from error
+            raise RobotError(f"the inertia of link {link.get('name')!r} must contain numbers: {error}") from error
         masses[mount.frame] += mass
     if not masses.sum() > 0.0:
         raise RobotError("no link of the robot has a mass: its URDF lacks <inertial> elements")

@@ -110,7 +110,7 @@ def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_p
 
 def test_more_experts_than_windows_and_one_vehicle_are_refused(tmp_path):
     path = write(tmp_path / "a.csv", drive(1, 200))
-    with pytest.raises(DataError, match="3 parts need at least as many vehicles, .*, got 1"):
+    with pytest.raises(DataError, match="3 parts need at least 3 vehicles, .*, got 1"):
         traffic_data(TrafficConfig(ngsim=str(path)), 0)
     few = write(tmp_path / "b.csv", [line for vehicle in (1, 2, 3) for line in drive(vehicle, 200)])
     config = TrafficConfig(ngsim=str(few), n_components=(5,), ratios=())

@@ -128,7 +128,7 @@ def test_window_is_a_position_and_those_at_the_next_steps(period):
 
 
 def test_step_that_the_interval_does_not_divide_is_refused():
-    with pytest.raises(DataError, match="0.7 s apart; 2.5 s must be a multiple of it"):
+    with pytest.raises(DataError, match="0.7 s apart; the step of 2.5 s must be a multiple of 0.7 s"):
         track_windows([track(1, 100, 0.7)])
 
 
@@ -152,5 +152,5 @@ def test_parts_share_no_vehicle_and_have_about_their_shares():
 def test_each_part_has_a_vehicle_and_one_vehicle_is_refused():
     parts = split_by_vehicle([track(vehicle, 5) for vehicle in range(3)], (100.0, 1.0, 1.0), np.random.default_rng(0))
     assert list(map(len, parts)) == [1, 1, 1]
-    with pytest.raises(DataError, match="3 parts need at least as many vehicles, .*, got 1"):
+    with pytest.raises(DataError, match="3 parts need at least 3 vehicles, .*, got 1"):
         split_by_vehicle([track(7, 5), track(7, 9)], (1.0, 1.0, 1.0), np.random.default_rng(0))
