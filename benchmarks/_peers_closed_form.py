@@ -133,7 +133,7 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
         try:
             charts = arm.self_motion(pose).charts
         except NotImplementedError as error:
-            raise Unsupported("has no charts of this kind of arm") from error
+            raise Unsupported("has no charts for this kind of arm") from error
         pieces = [qs for chart in charts for _, qs in chart.sample(n_samples, limits=True)]
         return case.wrapped(np.concatenate(pieces)) if pieces else np.empty((0, case.robot.dof))
 
@@ -141,7 +141,7 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
 
 
 def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """Return EAIK's solver, or None if EAIK does not know a decomposition of the arm.
+    """Return EAIK's solver, or None if EAIK has no decomposition for the arm.
 
     The solver returns the solutions (n, 6) of a pose and whether each is marked as a least-squares solution.
     """
@@ -165,10 +165,10 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
     """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
     if case.robot.dof != 6:
-        raise Unsupported("six joints only, or one of seven held")
+        raise Unsupported("solves only six joints, or seven with one fixed")
     solve = eaik_solver(case.robot)
     if solve is None:
-        raise Unsupported("knows no decomposition of this arm")
+        raise Unsupported("has no decomposition for this arm")
 
     def solutions(pose: np.ndarray) -> np.ndarray:
         found, is_least_squares = solve(pose)
@@ -197,7 +197,7 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
     frankik solves for the flange, but its `fk` returns the pose of the hand's tip.
     """
     if case.robot.name != "panda":
-        raise Unsupported("the Franka arms only")
+        raise Unsupported("solves only Franka arms")
     import frankik as package
 
     q = case.robot.random(1, np.random.default_rng(0))[0]

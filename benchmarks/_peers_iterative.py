@@ -19,7 +19,7 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix
 
 __all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboplan", "roboticstoolbox", "trac_ik"]
 
-TIMEOUT = 0.1  # limit on wall time [s]: optik's default, which is long enough on a busy machine, too
+TIMEOUT = 0.1  # limit on wall time [s]: optik's default, which is also long enough on a busy machine
 MOST_RESTARTS = 100  # maximum number of restarts for solvers that do not restart themselves
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, which is not published as a wheel
 
@@ -110,7 +110,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
-    """Return KDL's Levenberg-Marquardt solver with default settings. It ignores limits, so restart until they hold."""
+    """Return KDL's Levenberg-Marquardt solver with default settings, restarted until a solution meets the limits."""
     package, robot = _debian_kdl(), case.robot
 
     def frame(transform: np.ndarray) -> Any:
@@ -242,5 +242,5 @@ def _debian_kdl() -> ModuleType:
     spec = importlib.machinery.PathFinder.find_spec("PyKDL", [DEBIAN_PACKAGES])
     if spec is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise ImportError(f"no PyKDL for Python {version} (Debian, Ubuntu: apt install python3-pykdl)")
+        raise ImportError(f"PyKDL is missing for Python {version}; on Debian or Ubuntu, install python3-pykdl")
     return loaded(spec)

@@ -115,7 +115,7 @@ def markdown_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str
 
 
 def _notes(one: dict[str, dict[str, Singles]]) -> list[str]:
-    """Return a sentence for each solver without figures that says why."""
+    """Return a sentence with the reason for each solver without figures."""
     robots: dict[tuple[str, str], list[str]] = {}
     for robot, found in one.items():
         for name in PEERS:

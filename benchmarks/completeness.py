@@ -9,16 +9,15 @@ at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (m
 at least 3 members.
 
 1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
-wrong if some solution of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same search.
-The
-   table also lists the share of poses with every component found, and the coverage. Coverage is the share of the truth
-   within 0.3 rad of an answer, averaged over components.
+   wrong if some solution of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same
+   search. The table also lists the share of poses for which every component was found, and the coverage. Coverage is
+   the share of the truth within 0.3 rad of an answer, averaged over components.
 2. Calibration: the share of claims that were wrong, for confidences and shares that are loose enough to fail. At
-confidence 0.9, 10 % of the claims may be wrong if all missed components are as small as the share. 3. Coverage and time
-of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds only, 100 seeds and
-`Robot.spread` without a model, and `diversity=0.85`, the earlier default. 4. `solve(pose, near)`: share of answers that
-are the nearest solution of the truth to within 1e-4 rad. `near` is
-   uniform within the limits, or a solution with noise of 0.05 rad.
+   confidence 0.9, 10 % of the claims may be wrong if all missed components are as small as the share.
+3. Coverage and time of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds only,
+   100 seeds and `Robot.spread` without a model, and `diversity=0.85`, the earlier default.
+4. Nearest solution by `solve(pose, near)`: share of answers that are the nearest solution of the truth to within
+   1e-4 rad. `near` is uniform within the limits, or a solution with noise of 0.05 rad.
 
 With --certified, the components of `solve_all(pose, 0.3, "certified")` are compared with a search that restarts until
 missed_share 5e-4 at 99 % and traces curves. They agree if their number is equal and their sorted lengths differ by at
@@ -202,7 +201,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
 
 def of_ur5(n_poses: int, seed: int) -> str:
-    """Measure, for comparison, an arm with a closed form, which is complete by construction."""
+    """Measure an arm with a closed form, which is complete by construction, for comparison."""
     sampler = Sampler("ur5")
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []

@@ -5,16 +5,16 @@
 
 Each run uses one thread, 10000 training points, and 10000 samples of the model for the KL. Some targets are random
 mixtures (means uniform in [-1, 1]^d, covariances A'A + I/50) with as many components as the model. The other targets
-cannot be represented by the model (see _targets.py). Networks without a plug-in density are slow. They only run with
-the first seeds, and their variants only on mixtures. Estimators:
+cannot be represented by the model (see _targets.py). Networks without a plug-in density are slow. They run only with
+the first seeds, and their variants run only on mixtures. Estimators:
 
     plug-in           density fitted once to the data, no network
     residual          the same density and a network
     network           a network only
     network, kliep    a network only, with another objective of the Bregman family; the same for lsif
     network, thesis   settings of the thesis: 3 x 50 units, dropout 0.1, bounds of 0.005 nat (table B.1), k-means start
-    network, products the same start and bounds; one layer of 100 units that sees products of coordinates, too; no data
-                      are held out, as in thesis 6.1
+    network, products the same start and bounds; one layer of 100 units, with products of coordinates as further
+                      inputs; no data are held out, as in thesis 6.1
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
 EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of

@@ -10,7 +10,7 @@ Positions
    along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov test. The
    p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is not
    traced from end to end. Such poses do not have charts. They are skipped and counted.
-2. Model: `Sampler.draw(pose, 2000, "model")` with the shipped model, for a tenth of the poses. The reference is 1e5
+2. Model: `Sampler.draw(pose, 2000, "model")` with the included model, for a tenth of the poses. The reference is 1e5
    uniform draws weighted by the model's density. The errors of the mean log-density and of each share above 1 % of a
    component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
 3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density

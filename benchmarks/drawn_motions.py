@@ -17,8 +17,8 @@ does not refuse, and "touching" is the share that touches the obstacle. The dist
 end of a motion [m].
 
 The second table compares EM with EIM for few experts, in the task of `motion_scores`: 1000 motions that pass a disc on
-two ways. Each prior draws one motion for each of 200 new contexts. "above" is the share that passes above the disc. The
-log density is the mean over 200 new demonstrations [nat]. The last column is the status of the training.
+either side. Each prior draws one motion for each of 200 new contexts. "above" is the share that passes above the disc.
+The log density is the mean over 200 new demonstrations [nat]. The last column is the status of the training.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _timed_steps(
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Run the parts of the steps of `EIMIteration` one by one.
 
-    Return the CPU seconds of each part, and the error delta, of each iteration. If `stops`, end like a fit does.
+    Return the CPU seconds of each part, and the error delta, of each iteration. If `stops` is true, end as a fit does.
     """
     assert fitting.inputs is not None
     m_step, generator, history = fitting.config.resolved_m_step, state.generator, History()

@@ -26,9 +26,9 @@ Columns:
   -         number of our roots that ssik lacks (0.01 rad), for both
   EAIK      the same for EAIK
 
-Singular roots do not count.
-Times are CPU times on one thread. Solvers take turns of 100 poses. A dash marks arms that a peer does not solve: EAIK
-decomposes few arms, and ssik derives a solver for several minutes if it does not ship one (`--build`).
+Singular roots do not count. Times are CPU times on one thread. Solvers take turns of 100 poses. A dash marks arms that
+a peer does not solve: EAIK decomposes few arms, and ssik needs several minutes to derive a solver that it does not ship
+(`--build`).
 """
 
 from __future__ import annotations
@@ -138,9 +138,10 @@ class Arm:
         return n_missing, n_false
 
     def compared(self, peer: Peer, poses: FloatArray) -> tuple[int, int, int, int]:
-        """Return how many roots of the peer our call lacks, `solve_all` lacks, and it lacks although reported complete.
+        """Return the numbers of the peer's roots that are missing, and the number of our roots that the peer lacks.
 
-        The last number counts our roots that the peer lacks.
+        The first three numbers count roots that our call lacks, that `solve_all` lacks, and that `solve_all` lacks
+        although its answer is reported complete.
         """
         sampler, counts = Sampler(self.robot), np.zeros(4, dtype=int)
         for pose in poses:

@@ -13,8 +13,8 @@ with round angles, small offsets from them, and joints at limits. Columns:
   wrong      rows that miss the pose by more than 1e-6 m or rad, or a limit, as pinocchio's kinematics judge
   error      largest error of a row [m, rad]
 
-Then the same calls run on a GPU, on random poses that are already there, without waiting between start and end. Without
-a GPU, the benchmark says what is missing.
+Then the same calls run on a GPU, without waiting between start and end, for random poses that are already on the GPU.
+Without a GPU, the benchmark names the missing part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ N_ROWS, JUDGED, AT_ONCE = 20, 20_000, 10_000
 
 
 def answered(sampler: Sampler, device: str, poses: np.ndarray, seed: int) -> DeviceSolutions:
-    """Return all solutions of arms with a closed form of six joints, else some."""
+    """Return all solutions of an arm with a closed form of six joints, or some solutions of another arm."""
     kernels = sampler.on(device)
     if kernels.method == "closed form":
         return kernels.solve_all_batch(poses)
@@ -48,7 +48,7 @@ def answered(sampler: Sampler, device: str, poses: np.ndarray, seed: int) -> Dev
 
 
 def differing(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tuple[int, int]:
-    """Return the numbers of complete sets that differ from the solver's, and that it does not call complete."""
+    """Return the numbers of complete sets that differ from the solver's, and that the solver does not call complete."""
     undecided, n_differing, n_claims = set(found.undecided.tolist()), 0, 0
     answers = (
         each for block in sampler.stream(poses, Sampler.solve_all, seed=0, timeout=1e4) for each in block.by_pose()
@@ -99,7 +99,7 @@ def compared(name: str, n: int, seed: int) -> Iterator[str]:
 
 
 def timed(call: Callable[[], object], wait: Callable[[], object], n: int = 5) -> float:
-    """Return the median time of a call [s], after one that compiles."""
+    """Return the median time of a call [s], after a first call that compiles the kernel."""
     call(), wait()
     times = []
     for _ in range(n):

@@ -4,11 +4,11 @@
         [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
 The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The frames of the calibrated UR5
-are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations that no solver knows.
-Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the pose (1e-6 m
-and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all threads for one call
-from Python, including failures. Solvers take turns. ssik gets 5 minutes of CPU time to build a solver for an arm that
-it does not ship.
+are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which are not given to
+the solvers. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the
+pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all threads
+for one call from Python, including failures. Solvers take turns. ssik gets 5 minutes of CPU time to build a solver for
+an arm that it does not ship.
 
 Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
 self-motion components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a
@@ -94,7 +94,7 @@ Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
-    """Return a solver after a trial on a pose, or why there is none. Errors of our solvers are raised."""
+    """Return a solver after a trial on a pose, or the reason why there is none. Errors of our solvers are raised."""
     try:
         made = make()
         tried = made(pose)

@@ -146,7 +146,8 @@ class OfWeights:
 
 def ours(learner: EMConfig | EIMConfig, motions: FloatArray, seed: int) -> OfWeights:
     names = list(representation(motions.shape[2]).joint_names)
-    about = {"task": "motion", "joint_names": names, "n_points": N_POINTS, "limits_source": "robot"}  # which are none
+    # "robot" without joint limits: the motions are not truncated to the range of the recording
+    about = {"task": "motion", "joint_names": names, "n_points": N_POINTS, "limits_source": "robot"}
     data = DataSet(np.zeros((len(motions), 0)), motions.reshape(len(motions), -1), about)
     return OfWeights(MotionTraining(learner=learner, seed=seed).run(data).model.condition())
 

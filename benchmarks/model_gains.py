@@ -3,10 +3,10 @@
     python -m benchmarks.model_gains [--cases "UR5e" ...] [--poses 12] [--models FOLDER] [--no-service]
         [--output benchmarks/results/model_gains.txt]
 
-Cases without an included model get one of EIM and one of EM from 20,000 pairs, by the presets of `eim train` with the
-settings below. They are stored in FOLDER and used again. The pairs are those of `eim collect`. For narrow limits and
-for the shelf, the pairs are uniform configurations within the limits and without collisions, so these models count as
-preferences.
+Cases without an included model get a model by EIM and a model by EM, trained on 20,000 pairs with the presets of `eim
+train` and the settings below. These models are stored in FOLDER and used again. The pairs are those of `eim collect`.
+For narrow limits and for the shelf, the pairs are uniform configurations within the limits and without collisions, so
+these models count as preferences.
 
 Each rival answers each pose six times, in random order, and the shortest CPU time counts. A ratio is the median over
 poses of the time divided by the time without a model. "cover" is the share of 300 uniform draws from the set of
@@ -158,7 +158,7 @@ def pairs(case: Case, seed: int) -> DataSet:
 
 
 def trained(name: str, case: Case, folder: Path, seed: int) -> dict[str, IKModel]:
-    """Return the models of a case; those that are not stored in the folder are trained."""
+    """Return the models of a case, and train those that are not stored in the folder."""
     eim = EIMConfig.kinematic(n_components=N_EXPERTS).replace(**EIM_SETTINGS)
     trainings = {"em": Training(EMConfig(n_components=N_EXPERTS), seed)}
     if case.included is None:

@@ -82,7 +82,9 @@ def demonstrations(n: int, seed: int) -> Motions:
         positions = positions + noise(deviation) * torch.sin(number * torch.pi * phase)
     rows = (clearance(positions) > 0.0).nonzero().flatten()[:n]
     if len(rows) < n:
-        raise SystemExit(f"only {len(rows)} of {n_candidates} motions are free of contact")
+        raise SystemExit(
+            f"only {len(rows)} of {n_candidates} motions do not touch the disc, but {n} are needed; increase CANDIDATES"
+        )
     return Motions(positions[rows], ARM.tip(last[rows])[:, 1:])
 
 

@@ -1,7 +1,7 @@
 """Motion priors of recorded bags with default settings, next to ProMPs, movement_primitives and gmr.
 
     python -m experiments.table_demonstrations FOLDER --motions 250 --seed 0   # the bag FOLDER/panda_table
-    eim demo-planar --output FOLDER/planar                                     # the bag FOLDER/planar/demonstrations
+    eim demo --planar --output FOLDER/planar                                   # the bag FOLDER/planar/demonstrations
     pip install -r requirements/bench.txt                                      # missing peers are left out
     python -m benchmarks.recorded_motions FOLDER/panda_table FOLDER/planar/demonstrations
         [--output benchmarks/results/recorded_motions.txt]

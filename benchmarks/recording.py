@@ -81,7 +81,7 @@ class Recorder:
         import rclpy
 
         if not client.wait_for_service(PATIENCE):
-            raise SystemExit(f"{client.srv_name} did not appear")
+            raise SystemExit(f"the service {client.srv_name} did not appear within {PATIENCE:g} s")
         future = client.call_async(request)
         rclpy.spin_until_future_complete(self._node, future, timeout_sec=PATIENCE)
         return future.result()
@@ -105,7 +105,7 @@ class Robot:
         end = time.monotonic() + PATIENCE
         while not self._publisher.get_subscription_count():
             if time.monotonic() > end:
-                raise SystemExit("the recorder did not subscribe")
+                raise SystemExit(f"the recorder did not subscribe within {PATIENCE:g} s")
             time.sleep(0.01)
 
     def destroy(self) -> None:

@@ -69,7 +69,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
     solved = node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)
     for client in (empty, unsolved, solved):
         if not client.wait_for_service(READY_WITHIN):
-            raise SystemExit(f"{client.srv_name} did not appear")
+            raise SystemExit(f"the service {client.srv_name} did not appear within {READY_WITHIN:g} s")
     wait_until_active(node, "/ik_server", READY_WITHIN, executor=executor)
 
     def timed(client: Any, asked: Any) -> tuple[float, Any]:

@@ -44,7 +44,7 @@ ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
 READY_WITHIN = 120.0  # time limit for the start [s]
 LOST = 40.0  # time after which a missing answer counts as lost [s]
-# Time limit for a process that sends one request [s]: Fast DDS 3.2 can block for ever at its exit if another client
+# Time limit for a process that sends one request [s]: Fast DDS 3.2 can block forever when it exits if another client
 # leaves at that moment.
 ONE_SHOT = READY_WITHIN + LOST + 20.0
 PAUSE = 0.02  # time between an answer and the next request of a good client [s]
@@ -113,7 +113,7 @@ class Asker:
         self._service, self._profile = service, {} if is_default else {"qos_profile": SERVICE_QOS}
         self.renew()
         if not self.client.wait_for_service(READY_WITHIN):
-            raise SystemExit(f"{service} did not appear")
+            raise SystemExit(f"the service {service} did not appear within {READY_WITHIN:g} s")
 
     def renew(self) -> None:
         """Replace the client by a new one."""

@@ -4,15 +4,15 @@
     python -m benchmarks.table_ways --picture docs/pictures/table_ways.png
 
 The data are config/demonstrations/panda_table.npz. The last 50 of 250 motions are held out. Both learners have their
-default settings. "start" is the start of EIM, without any iteration. "EIM net" only has the classifier of the thesis,
+default settings. "start" is the start of EIM, without any iteration. "EIM net" has only the classifier of the thesis,
 so it starts from the fit by EM. "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The
 seed is the seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
 
 "collide" is the share of draws that touch post, table or the arm itself. "solved" is the same share after
-`Sampler.sample`, which does not know the obstacles, has moved the draws to up to 20 solutions per pose. A draw counts
-as "left" or "right" if its joints are all within 0.5 rad of a demonstration on that side. "distance" is the median
-distance of the flange to its pose [m]. "log-lik" is the mean log density of held-out demonstrations [nat]. Times are
-CPU seconds on one thread.
+`Sampler.sample`, which gets no obstacles, has moved the draws to up to 20 solutions per pose. A draw counts as "left"
+or "right" if its joints are all within 0.5 rad of a demonstration on that side. "distance" is the median distance of
+the flange to its pose [m]. "log-lik" is the mean log density of held-out demonstrations [nat]. Times are CPU seconds on
+one thread.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Speed: SAMTRON on one thread. Both implementations use the same target, start and settings. They stop before an
 iteration that could exceed the number of evaluations in `SPEED`, because one more iteration can matter: at 200,000
-evaluations, planar4 gains up to 2 nats per iteration. The seconds exclude the first three iterations, in which
+evaluations, planar4 gains up to 2 nat per iteration. The seconds exclude the first three iterations, in which
 TensorFlow traces its graphs. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate
 environment). Without it, the columns of gmmvi are empty.
 

@@ -147,9 +147,9 @@ def test_each_no_is_explained_in_one_sentence(name):
 
 
 def test_finding_without_an_explanation_is_refused():
-    with pytest.raises(ValueError, match="explained if and only if it disagrees"):
+    with pytest.raises(ValueError, match="needs a reason if and only if it disagrees"):
         Finding("measured", False)
-    with pytest.raises(ValueError, match="explained if and only if it disagrees"):
+    with pytest.raises(ValueError, match="needs a reason if and only if it disagrees"):
         Finding("measured", True, "because")
 
 

@@ -108,7 +108,7 @@ def test_results_of_another_version_are_refused(tmp_path):
 
 def test_worker_of_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.harness.versions", iter([{"a": "1"}, {"a": "2"}]).__next__)
-    with pytest.raises(ConfigurationError, match="the versions of a worker"):
+    with pytest.raises(ConfigurationError, match="a worker has the versions"):
         run_experiment(TOY, SETTINGS, SEEDS, tmp_path)
 
 

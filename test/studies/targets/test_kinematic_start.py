@@ -114,10 +114,10 @@ def test_mixture_follows_goals_that_move_and_keeps_all_of_them():
 
 def test_nothing_cannot_be_started():
     for n_components, n_steps in ((0, 3), (3, 0)):
-        with pytest.raises(DistributionError, match="components and steps"):
+        with pytest.raises(DistributionError, match="one component and one step"):
             kinematic_start(planar_robot(), n_components, seeded(), n_steps)
     for means, goals in ((normals(3, 9), torch.zeros(3)), (normals(3, 10), torch.zeros(2)), (normals(0, 10), [])):
-        with pytest.raises(DistributionError, match="a goal of each"):
+        with pytest.raises(DistributionError, match="one goal for each"):
             moved_start(planar_robot(), means, torch.as_tensor(goals))
     for goals in (torch.tensor([0, 4]), torch.tensor([-1, 0])):
         with pytest.raises(DistributionError, match="goals from 0 to 3"):
