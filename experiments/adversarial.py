@@ -320,7 +320,7 @@ def _below_adversarial(table: ResultTable, setup: Setup) -> Finding | None:
     shown = ", ".join(f"{name} {pairs}" for name, pairs in of_methods.items() if pairs.n_pairs)
     better = [name for name, pairs in of_methods.items() if pairs.n_below < NEEDED * pairs.n_pairs]
     return judged(
-        f"EIM is below in {total} pairs with the same target and seed: {shown}",
+        f"EIM has the lower KL in {total} pairs with the same target and seed: {shown}",
         total.n_below >= NEEDED * total.n_pairs,
         f"{listed(better)} had the lower KL in more than {1.0 - NEEDED:.0%} of the pairs",
     )
@@ -378,8 +378,8 @@ def _behind_vips(table: ResultTable, setup: Setup) -> Finding | None:
         else f"both are near zero: VIPS is higher by at most {pairs[size][0] - pairs[size][1]:.4f} nat"
     )
     return judged(
-        f"VIPS is below EIM at {len(pairs) - len(failing)} of {len(pairs)} sizes; at the largest {vips:.3f} against "
-        f"{eim:.3f} nat",
+        f"VIPS has the lower KL at {len(pairs) - len(failing)} of {len(pairs)} sizes; at the largest size, VIPS has "
+        f"{vips:.3f} nat and EIM {eim:.3f}",
         not failing,
         why,
     )

@@ -275,7 +275,7 @@ def _below_em(table: ResultTable, setup: Setup) -> Finding | None:
     failing = [key for key, (first, second) in pairs.items() if first >= second]
     ends = dict.fromkeys(end for robot, _ in pairs for end in _ends(robot, pairs))
     shown = "; ".join(
-        f"{robot}, K = {count}: {pairs[robot, count][0]:.3f} m (EM {pairs[robot, count][1]:.3f})"
+        f"{pairs[robot, count][0]:.3f} m for {robot}, K = {count} (EM {pairs[robot, count][1]:.3f})"
         for robot, count in ends
     )
     why = ""
@@ -286,7 +286,9 @@ def _below_em(table: ResultTable, setup: Setup) -> Finding | None:
         why = f"at {listed(f'{robot}, K = {count}' for robot, count in failing)}, the error is above EM's"
         if curves and all(curve[-1] < max(curve) for curve in curves):
             why += ", but it is below its highest value when the run ends"
-    return judged(f"EIM is below in {len(pairs) - len(failing)} of {len(pairs)} cases: {shown}", not failing, why)
+    return judged(
+        f"EIM's error is smaller in {len(pairs) - len(failing)} of {len(pairs)} cases: {shown}", not failing, why
+    )
 
 
 def _all_are_used(table: ResultTable, setup: Setup) -> Finding | None:
@@ -314,13 +316,13 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
     worst = max(pairs, key=lambda key: pairs[key][0] / pairs[key][1])
     first, second = pairs[worst]
     if n_falling < len(curves):
-        why = f"E H(q(z|y)) rises in {len(curves) - n_falling} of {len(curves)} runs"
+        why = f"the entropy rises in {len(curves) - n_falling} of {len(curves)} runs"
     else:
         where = listed(f"{robot}, K = {count}" for robot, count in close)
-        why = f"it falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"
+        why = f"the entropy falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"
     return judged(
-        f"it falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in {len(pairs) - len(close)} of "
-        f"{len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
+        f"the entropy falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in "
+        f"{len(pairs) - len(close)} of {len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
         n_falling == len(curves) and not close,
         why,
     )

@@ -225,7 +225,7 @@ def _closer_with_tip(table: ResultTable, setup: Setup) -> Finding | None:
     if "EIM + tip" not in setup.others:
         return None
     tip, plain = ({"method": method, "estimator": setup.estimator} for method in ("EIM + tip", "EIM"))
-    return _closer(paired_means(table, "distance", BY, tip, plain), "without", 1.0)
+    return _closer(paired_means(table, "distance", BY, tip, plain), "without the tip", 1.0)
 
 
 def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
@@ -234,11 +234,13 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
         return None
     failing = [key[0] for key, (first, second) in pairs.items() if first >= factor * second]
     shown = "; ".join(
-        f"k = {key[0]} {pairs[key][0]:.3f} m ({other} {pairs[key][1]:.3f})"
+        f"{pairs[key][0]:.3f} m with k = {key[0]} ({other} {pairs[key][1]:.3f})"
         for key in dict.fromkeys((min(pairs), max(pairs)))
     )
-    words = "closer" if factor == 1.0 else "at most half as far away"
-    measured = f"{words} at {len(pairs) - len(failing)} of {len(pairs)} numbers k of components: {shown}"
+    words = "smaller" if factor == 1.0 else "at most half as large"
+    measured = (
+        f"the distance is {words} for {len(pairs) - len(failing)} of {len(pairs)} numbers k of components: {shown}"
+    )
     return judged(measured, not failing, _why_not_closer(pairs, failing, other))
 
 
@@ -250,7 +252,7 @@ def _why_not_closer(pairs: Pairs, failing: list[int], other: str) -> str:
     if farther:
         key = max(((count,) for count in farther), key=lambda key: pairs[key][0] - pairs[key][1])
         return (
-            f"with k = {listed(farther)}, it is not closer at all; the worst distance is {pairs[key][0]:.3f} m "
+            f"with k = {listed(farther)}, the distance is not smaller; the worst distance is {pairs[key][0]:.3f} m "
             f"({other} {pairs[key][1]:.3f})"
         )
     nearest = max(pairs[count,][1] for count in failing)

@@ -143,8 +143,8 @@ def _solves_the_task(table: ResultTable, setup: Setup) -> Finding | None:
         f"EM is within {em_distance:.2f} m of the point": em_distance <= MOST_OFF,
     }
     return judged(
-        f"EIM: {collisions:.1%} of the samples collide, mean distance to the point {distance:.2f} m; EM: "
-        f"{em_collisions:.1%}, {em_distance:.2f} m",
+        f"{collisions:.1%} of EIM's samples collide, and their mean distance to the point is {distance:.2f} m "
+        f"(EM {em_collisions:.1%}, {em_distance:.2f} m)",
         not any(reasons.values()),
         listed(reason for reason, applies in reasons.items() if applies),
     )
@@ -157,7 +157,7 @@ def _keeps_to_one_way(table: ResultTable, setup: Setup) -> Finding | None:
     shares = [max(row["above"], 1.0 - row["above"]) for row in rows]
     n_both = sum(share <= LEAST_ON_ONE_SIDE for share in shares)
     return judged(
-        f"with each seed, {min(shares):.1%} or more of the samples are on one side of the disc",
+        f"with each seed, at least {min(shares):.1%} of the samples are on one side of the disc",
         n_both == 0,
         f"for {n_both} of {len(shares)} seeds, the Gaussian spans both routes",
     )

@@ -323,11 +323,11 @@ def _more_plausible(table: ResultTable, setup: Setup) -> Finding | None:
     pairs = paired_means(table, "off_road", ("n_components",), setup.key, {"method": "EM"})
     if not pairs:
         return None
-    shown = "; ".join(f"k = {n} {eim:.1%} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())
+    shown = "; ".join(f"{eim:.1%} with k = {n} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())
     data = "synthetic traffic" if SYNTHETIC in table.distinct("data") else "NGSIM"
     failing = {n: (eim, em) for (n,), (eim, em) in pairs.items() if eim > MOST_OF_EM * em}
     return judged(
-        f"{data}, positions off the road with k components: {shown}; at most half as many as EM with "
+        f"{data}, positions off the road with k components: {shown}; EIM has at most half of EM's share for "
         f"{len(pairs) - len(failing)} of {len(pairs)} numbers of components",
         not failing,
         _why_not_fewer({n: em for (n,), (_, em) in pairs.items()}, failing),

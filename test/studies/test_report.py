@@ -61,7 +61,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert f"| [obstacle](obstacle.md) | FULL | 2 | 2 of 2 | {others} |" in text
     assert "**Setting: FULL**, seeds 0, 1: [20 rows](../tables/obstacle/table.csv), 2.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
-    measured = "EIM: 1.0% of the samples collide, mean distance to the point 0.02 m; EM: 70.0%, 2.00 m"
+    measured = "1.0% of EIM's samples collide, and their mean distance to the point is 0.02 m (EM 70.0%, 2.00 m)"
     assert "| EIM, thesis (classifier) | all settings (thesis: not given) | 2 |" in text
     assert "| share of samples that collide: start → result |" in text
     assert "| EM | 0.7 |" in text
