@@ -322,7 +322,8 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
         why = f"the entropy falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"
     return judged(
         f"the entropy falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in "
-        f"{len(pairs) - len(close)} of {len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} (EM {second:.2f})",
+        f"{len(pairs) - len(close)} of {len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} "
+        f"(EM {second:.2f})",
         n_falling == len(curves) and not close,
         why,
     )
