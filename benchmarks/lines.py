@@ -12,7 +12,7 @@ forward kinematics, limits and steps.
 Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses with a timeout of 1 s. The complete call
 may exceed the timeout by at most 10 % and 50 ms. Times are CPU times of one thread, unless stated otherwise.
 
-The last lines have three poses with steps of at most 0.8 rad, and a sphere where the tip of a Panda would pass half-way
+The last lines have three poses with steps of at most 0.8 rad, and a sphere where the tip of a Panda would pass halfway
 between the first two. For each refusal without a proof, ten other seeds are tried. The case can be solved if one of
 them finds a path.
 """

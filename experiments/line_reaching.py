@@ -2,7 +2,7 @@
 
 The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
 manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
-the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also sees the tip's coordinate
+the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also gets the tip's coordinate
 normal to the line. "EIM" and "EIM + tip" use the bounds and networks of the thesis, and "EIM, defaults" uses the
 defaults of the package.
 

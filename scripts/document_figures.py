@@ -676,7 +676,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
     "explains the code of the tutorial": [
         "differ by at most 0.3 rad in each joint",
         "an elbow angle of -2 rad",
-        "reaches the pose to 1e-6 m",
+        "reaches the pose within 1e-6 m",
         "collects 10,000 pairs",
         "a model with 50 experts",
         "with 20 motions for each way",
