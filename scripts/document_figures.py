@@ -378,7 +378,12 @@ FIGURES = [
         "finds ten of ten modes in {} of {} runs",
         ["posteriors.txt: gmm20: all ten modes in {} of {} runs"],
     ),
-    Figure("docs/benchmarks/learners.md", "Its estimate of the evidence is within {} nat, except for one target", [], largest_gap),
+    Figure(
+        "docs/benchmarks/learners.md",
+        "Its estimate of the evidence is within {} nat, except for one target",
+        [],
+        largest_gap,
+    ),
     Figure(
         "docs/benchmarks/solvers.md",
         "`Sampler.solve` is the fastest call that solves every pose, in {} to {} ms; on the UR5, EAIK is faster.",
