@@ -545,7 +545,7 @@ FIGURES = [
     ),
     Figure(
         "docs/explanation/projections.md",
-        "With variances 1 and 100 these are {} and {}.",
+        "With variances 1 and 100, these are {} and {}.",
         [f'{FACTS}[""isotropic, variances 1, 100, {kind}-projection"",""variance"",~,{{}}]' for kind in "IM"],
     ),
     Figure("docs/explanation/random_draws.md", "over {} poses are in", ["distribution.txt: ...solutions, {} poses"]),
