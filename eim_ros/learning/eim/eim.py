@@ -8,9 +8,9 @@ EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iterat
    gating (4.2.1).
 3. Update the experts: fit a quadratic surrogate of phi around each expert, then compute a trust-region I-projection in
    closed form (4.2.2).
-4. Keep the new model if, according to the same phi, it is closer to p than the best model so far. 5. If requested,
-adapt the number of components: delete useless components, and add new ones where the density of held-out data exceeds
-that of the model (7.1.4).
+4. Keep the new model if, according to the same phi, it is closer to p than the best model so far.
+5. If requested, adapt the number of components: delete useless components, and add new ones where the density of
+   held-out data exceeds that of the model (7.1.4).
 
 If the density of p is known up to a constant, the log ratio is exact and the other steps stay the same (thesis 5.5;
 VIPS):

@@ -6,9 +6,9 @@ phi = log p/q_old, whether it is exact or estimated from samples.
 Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4.2.3, A.4.3):
 
 1. Resample contexts for each expert, draw samples of the old expert at these contexts, and evaluate phi at the samples.
-2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`). 3. Fit the
-networks to the weighted samples. 4. Check the bounds for the new parameters, and shorten the step if it violates them
-(`shorten_step`).
+2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`).
+3. Fit the networks to the weighted samples.
+4. Check the bounds for the new parameters, and shorten the step if it violates them (`shorten_step`).
 
 `update_by_gradients` is an M-step that ignores the structure of the model (ablation EIM-US, thesis 6.1). Adam updates
 all parameters of the gating and the experts together to maximise
