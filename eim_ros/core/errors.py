@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eim_ros.core.synonyms import by_form, plain, synonyms
+
 EXTRAS = {
     "torch": "learning",
     "cuda": "cuda",
@@ -185,10 +187,11 @@ def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
     """Return the end of an error message that suggests known words for one or several unknown words.
 
     Case, "_" versus "-" and the leading dashes of a flag are ignored. A word may be only the last part or the group of
-    a dotted name, such as "patience" or "ratio" in "ratio.patience". The result is empty if no known word is similar.
+    a dotted name, such as "patience" or "ratio" in "ratio.patience". Names of other libraries are known, see
+    `synonyms`. The result is empty if no known word is similar.
     """
     choices = list(known)
-    near = dict.fromkeys(n for word in ([words] if isinstance(words, str) else words) for n in _similar(word, choices))
+    near = dict.fromkeys(n for word in ([words] if isinstance(words, str) else words) for n in similar(word, choices))
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -216,21 +219,19 @@ class Hinting:
             return object.__getattribute__(self, name)  # raises the usual error
 
 
-def _similar(word: str, known: list[str]) -> list[str]:
-    """Return up to two known words that are similar to an unknown word."""
-    plain, by_form = _plain(word), {_plain(name): name for name in known}
-    if plain in by_form:
-        return [by_form[plain]]
-    near = [form for form in by_form if form.rpartition(".")[2] == plain][:2]  # a setting inside a group
-    near = near or [form for form in by_form if form.startswith(f"{plain}.")][:2]  # a group
-    near = near or difflib.get_close_matches(plain, by_form, n=2, cutoff=0.65)
+def similar(word: str, known: list[str]) -> list[str]:
+    """Return up to two known words that mean the same as an unknown word, or are similar to it."""
+    wanted, forms = plain(word), by_form(known)
+    if wanted in forms:
+        return [forms[wanted]]
+    if same := synonyms(word, known):
+        return same[:2]
+    near = [form for form in forms if form.rpartition(".")[2] == wanted][:2]  # a setting inside a group
+    near = near or [form for form in forms if form.startswith(f"{wanted}.")][:2]  # a group
+    near = near or difflib.get_close_matches(wanted, forms, n=2, cutoff=0.65)
     if not near:
-        by_last = {form.rpartition(".")[2]: form for form in reversed(by_form)}
-        near = [by_last[last] for last in difflib.get_close_matches(plain, by_last, n=2, cutoff=0.65)]
+        by_last = {form.rpartition(".")[2]: form for form in reversed(forms)}
+        near = [by_last[last] for last in difflib.get_close_matches(wanted, by_last, n=2, cutoff=0.65)]
     if not near:  # the word may be a part of a longer name
-        near = [form for form in by_form if len(plain) > 2 and plain in form][:2]
-    return [by_form[form] for form in near]
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("_", "-").lstrip("-")
+        near = [form for form in forms if len(wanted) > 2 and wanted in form][:2]
+    return [forms[form] for form in near]

@@ -28,7 +28,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import LARGEST, as_number, checked_path, expect, expect_mapping, number_from_zero, numbers_of
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    checked_path,
+    expect,
+    expect_mapping,
+    number_from_zero,
+    numbers_of,
+    with_hints,
+)
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
@@ -51,6 +60,7 @@ HEADER = "survey.json"
 Progress = Callable[[int, int], None]
 
 
+@with_hints
 @dataclass(frozen=True)
 class CapabilityGrid:
     """Poses of a capability map, and the number of random seeds for each pose.
@@ -218,6 +228,7 @@ class Capability:
     rotation: FloatArray | None
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class CapabilityMap:
     """Results for all poses of a grid. Each array has the shape (n_x, n_y, n_z, n_orientations).

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import as_number
+from eim_ros.core.checks import as_number, with_hints
 from eim_ros.core.errors import ConfigurationError
 
 
+@with_hints
 @dataclass(frozen=True)
 class Completeness:
     """Bound on missing solutions. A search may stop as soon as it is reached.

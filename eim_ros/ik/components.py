@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eim_ros.core.arrays import FloatArray, IntArray
-from eim_ros.core.checks import checked_whole, expect, positive_number
+from eim_ros.core.checks import checked_whole, expect, positive_number, with_hints
 from eim_ros.core.errors import RobotError
 from eim_ros.ik.order import distinct_rows, nearest
 from eim_ros.kinematics import Robot
@@ -56,6 +56,7 @@ class Component:
         return len(self.positions)
 
 
+@with_hints
 def self_motion_components(
     robot: Robot,
     solutions: npt.ArrayLike,

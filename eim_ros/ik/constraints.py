@@ -20,7 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import BoolArray, FloatArray
-from eim_ros.core.checks import LARGEST, as_number, checked_flag, expect, expect_mapping, is_number, numbers_of
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    checked_flag,
+    expect,
+    expect_mapping,
+    is_number,
+    numbers_of,
+    with_hints,
+)
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
 from eim_ros.kinematics import Obstacle, Robot, Shape
@@ -35,6 +44,7 @@ MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # largest number of conditions in a r
 AT_ONCE = 256  # number of configurations between two checks of the deadline
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class LinkPosition:
     """Condition that a point of a link lies inside a region.
@@ -90,6 +100,7 @@ class LinkPosition:
         return np.asarray(np.any([inside(shape, points) for shape in self.region], axis=0), dtype=np.bool_)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
     """Condition that the rotation of a link is close to a given rotation.
@@ -265,6 +276,7 @@ def _is_empty(value: object) -> bool:
     return type(value) in (dict, tuple) and not value
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Conditions on all configurations of an answer. By default only the robot's limits apply.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.checks import checked_whole, expect, with_hints
 from eim_ros.core.data_set import DataSet, JointMatcher
 from eim_ros.core.errors import DataError, ModelFileError
 from eim_ros.core.parallel import tell
@@ -25,6 +25,7 @@ MOST_SOLUTIONS = 1000
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 
+@with_hints
 def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Draw configurations and compute the contexts that they reach.
 

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from eim_ros.core.arrays import FloatArray, IntArray
-from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.checks import checked_whole, expect, with_hints
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.ik.data import context_kind_of, robot_of
@@ -32,6 +32,7 @@ LEAST_MEMBERS = 10  # smallest component; smaller groups arise by chance, or are
 RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 
+@with_hints
 def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, float]:
     """Draw one sample of the model for each test context, and measure it by forward kinematics.
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
-from eim_ros.core.checks import is_number, numbers_of
+from eim_ros.core.checks import is_number, numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
@@ -28,6 +28,7 @@ GRID = 8  # number of intervals between two configurations in which toppra check
 SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum, so that equal rows stay apart
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class JointPath:
     """One configuration for each pose of a path.

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import eim_ros.solver as solver
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number
+from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number, with_hints
 from eim_ros.core.deadlines import Effort
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.ik.candidates import Candidates
@@ -124,6 +124,7 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     return np.asarray(away, dtype=np.float64), np.asarray(index, dtype=np.int64)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Posture:
     """Preferred values of some joints.

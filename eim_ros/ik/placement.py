@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, IntArray
-from eim_ros.core.checks import checked_whole, expect, numbers_of
+from eim_ros.core.checks import checked_whole, expect, numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import Solutions
@@ -37,6 +37,7 @@ AT_ONCE = 4096  # number of poses between two reports of progress
 N_HALVINGS, MOST_ROUNDS = 5, 30  # how often the compass search halves its step, and its maximum number of rounds
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class BasePlacements:
     """Bases and what an arm reaches from each of them, best first.
@@ -119,6 +120,7 @@ class BasePlacements:
         return self.n_reached.astype(np.float64), self.worst(criterion), self.worst("manipulability")
 
 
+@with_hints
 def base_grid(
     x: tuple[float, float], y: tuple[float, float], spacing: float = 0.1, *, n_yaws: int = 1, z: float = 0.0
 ) -> FloatArray:
@@ -164,6 +166,7 @@ def base_grid(
     return np.stack(np.meshgrid(*axes, [level], yaws, indexing="ij"), axis=-1).reshape(-1, 4)
 
 
+@with_hints
 def place_base(
     sampler: Sampler,
     poses: npt.ArrayLike,

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import checked_path, expect
+from eim_ros.core.checks import checked_path, expect, with_hints
 from eim_ros.core.errors import ModelFileError, RobotError, did_you_mean
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose, share_path
@@ -47,6 +47,7 @@ NO_CONTEXT = np.empty((1, 0))
 FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class IKModel:
     """Conditional density q(configuration | context) of one robot.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy.typing as npt
 
-from eim_ros.core.checks import check_keywords, expect
+from eim_ros.core.checks import check_keywords, expect, with_hints
 from eim_ros.core.errors import ConfigurationError, Hinting, PoseError, RobotError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.engine import Engine, Poses
@@ -60,6 +60,7 @@ MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the
 MOST_CONSTRAINED = 16  # number of constraints with a cached sampler
 
 
+@with_hints
 class Sampler(Hinting):
     """Computes configurations that reach a pose.
 
@@ -111,12 +112,22 @@ class Sampler(Hinting):
         "_with_tools",
     )
     _ELSEWHERE: ClassVar = {
-        **dict.fromkeys(("compute_ik", "get_ik", "ik", "inverse", "inverse_kinematics", "ikine"), "solve(pose)"),
+        **dict.fromkeys(
+            ("IK", "compute_ik", "get_ik", "ik", "ikine", "ikine_LM", "inverse", "inverse_kinematics"), "solve(pose)"
+        ),
         **dict.fromkeys(("all_solutions", "get_all_ik", "solve_ik_all"), "solve_all(pose)"),
         **dict.fromkeys(("fk", "forward", "forward_kinematics", "fkine"), "robot.fk(q)"),
         **{name: f"robot.{name}" for name in ("dof", "jacobian", "joint_names", "limits", "lower", "random", "upper")},
         **dict.fromkeys(("batch", "solve_many"), "solve_batch(poses)"),
         "certify": 'solve_all(pose, guarantee="certified")',
+    }
+    _KEYWORDS: ClassVar = {
+        **{entry.name: f"with_constraints({entry.name}=...)" for entry in fields(Constraints)},
+        "degrees": "angles in radians",
+        "device": 'on("cuda")',
+        "return_all": "solve_all(pose)",
+        "tip": "with_tip(link)",
+        "tool": "with_tool(pose)",
     }
 
     def __init__(
@@ -287,7 +298,7 @@ class Sampler(Hinting):
         """
         base = self._constraints if constraints is None else expect(constraints, Constraints, "constraints")
         if changes:
-            check_keywords(changes, {entry.name for entry in fields(Constraints)}, "Sampler.with_constraints")
+            check_keywords(changes, [entry.name for entry in fields(Constraints)], "Sampler.with_constraints")
             return self._replace(constraints=replace(base, **changes))
         kept = self._constrained.get(id(base))
         if kept is None or kept._constraints is not base:

@@ -107,7 +107,7 @@ class Solutions(Hinting):
     )
     _ELSEWHERE: ClassVar = {
         **dict.fromkeys(("success", "found", "is_valid"), "bool(solutions), or `valid` for each row"),
-        **dict.fromkeys(("configurations", "joints", "positions", "solutions", "values"), "q"),
+        **dict.fromkeys(("configurations", "joint_positions", "joints", "positions", "solutions", "values"), "q"),
         **dict.fromkeys(("to_dataframe", "to_pandas"), "pandas.DataFrame(solutions.to_dict())"),
         **dict.fromkeys(("certified", "is_complete"), "completeness.certified"),
         **dict.fromkeys(("plot", "show", "draw"), "eim_ros.view.draw_solutions"),

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.checks import checked_whole, expect, with_hints
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.core.parallel import tell, torch_threads
@@ -83,6 +83,7 @@ def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], ki
     return np.concatenate([linear, *columns], axis=1)
 
 
+@with_hints
 @dataclass(frozen=True)
 class SmoothingConfig(Settings):
     """Settings of the smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma.
@@ -248,6 +249,7 @@ class TrainingRun:
         return self.result.status
 
 
+@with_hints
 @dataclass(frozen=True)
 class Training:
     """Training of an inverse kinematics model.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.core.checks import whole_number
+from eim_ros.core.checks import whole_number, with_hints
 from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
@@ -18,6 +18,7 @@ THINNED = 10  # clouds with a resolution may have this many times as many points
 MOST_SURFACES = 500  # maximum number of exact meshes, because pinocchio prepares each pair with a link
 
 
+@with_hints
 @dataclass(frozen=True)
 class CollisionOptions:
     """Options for the collision check of a robot; by default, meshes are used as they are.

@@ -18,7 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, is_number, numbers_of
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    checked_flag,
+    checked_path,
+    expect,
+    is_number,
+    numbers_of,
+    with_hints,
+)
 from eim_ros.core.errors import ConstraintError, MeshError
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
@@ -52,6 +61,7 @@ def _placed(shape: ShapeT) -> ShapeT:
 
 
 @_placed
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Box:
     """Box with its centre at the origin of `pose` (4, 4) and edges of lengths `size` (3,) [m] along its axes.
@@ -81,6 +91,7 @@ class Box:
 
 
 @_placed
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Sphere:
     """Ball around `centre` (3,) [m] with radius `radius` [m].
@@ -106,6 +117,7 @@ class Sphere:
 
 
 @_placed
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Cylinder:
     """Cylinder along the z axis of `pose` (4, 4), with its centre at the origin of `pose`.
@@ -130,6 +142,7 @@ class Cylinder:
 
 
 @_placed
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Capsule:
     """Set of all points within `radius` of a segment of `length` along the z axis of `pose` (4, 4).
@@ -205,6 +218,7 @@ def _put(shape: Shape, name: str, value: object) -> None:
     object.__setattr__(shape, name, value)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """Solid enclosed by a surface of triangles.
@@ -297,6 +311,7 @@ class Mesh:
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class PointCloud:
     """Union of balls around the points of a cloud.

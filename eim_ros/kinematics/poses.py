@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, length, product
-from eim_ros.core.checks import as_numbers
+from eim_ros.core.checks import as_numbers, with_hints
 from eim_ros.core.errors import PoseError
 from eim_ros.solver import atan2, cos, first_not_rigid, rigid_copy, sin
 
@@ -163,6 +163,7 @@ def _matrix(pose: Any) -> Any:
         raise PoseError(f"a pose must be {FORMS}; the method {method} of the object failed: {error}", pose) from error
 
 
+@with_hints
 def pose_from(
     position: npt.ArrayLike, quaternion_xyzw: npt.ArrayLike | None = None, *, rpy: npt.ArrayLike | None = None
 ) -> FloatArray:

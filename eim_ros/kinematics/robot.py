@@ -28,6 +28,7 @@ from eim_ros.core.checks import (
     number_from_zero,
     numbers_of,
     whole_number,
+    with_hints,
 )
 from eim_ros.core.errors import Hinting, PoseError, RobotError, RobotWarning, warn_caller
 from eim_ros.kinematics.branches import Branches
@@ -57,6 +58,7 @@ LEAST_SINE = 1e-3  # slides whose axes have a smaller least singular value count
 FULL_POSE = 6  # number of joints that a pose determines
 
 
+@with_hints
 @dataclass(frozen=True, eq=False, init=False)
 class Robot(Hinting):
     """Serial chain of revolute, continuous, prismatic and mimic joints.
@@ -146,9 +148,11 @@ class Robot(Hinting):
     _ELSEWHERE: ClassVar = {
         **dict.fromkeys(("fkine", "forward", "forward_kinematics"), "fk(q)"),
         **dict.fromkeys(("n", "n_joints", "ndof", "nq", "num_joints"), "dof"),
-        **dict.fromkeys(("inverse", "ik", "ikine", "solve"), "Sampler(robot).solve(pose)"),
+        **dict.fromkeys(
+            ("inverse", "inverse_kinematics", "ik", "ikine", "ikine_LM", "ik_LM", "solve"), "Sampler(robot).solve(pose)"
+        ),
         **dict.fromkeys(("jacob0", "jacobe"), "jacobian(q)"),
-        **dict.fromkeys(("random_configuration", "random_configurations", "sample"), "random(n, rng)"),
+        **dict.fromkeys(("random_configuration", "random_configurations", "sample"), "random(n, seed)"),
         **dict.fromkeys(("joint_limits", "qlim"), "lower and upper"),
     }
 

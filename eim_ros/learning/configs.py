@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.settings import Settings, field_types, option
 from eim_ros.learning.adaptation import AdaptationConfig
 from eim_ros.learning.models.evaluator import PreparedMixture
@@ -95,6 +96,7 @@ class ReferenceConfig(Settings):
     iterations: int = option(100, "number of EM iterations", minimum=1)
 
 
+@with_hints
 @dataclass(frozen=True)
 class RatioConfig(Settings):
     """Settings of the density ratio estimator.
@@ -285,6 +287,7 @@ class ExactConfig(Settings):
     )
 
 
+@with_hints
 @dataclass(frozen=True)
 class EIMConfig(FamilyConfig):
     """Settings of `EIM`.
@@ -428,6 +431,7 @@ class EIMConfig(FamilyConfig):
         return self.m_step.replace("gating.gradient", "natural" if self.adaptation.add_every > 0 else "plain")
 
 
+@with_hints
 @dataclass(frozen=True)
 class EMConfig(FamilyConfig):
     """Settings of `EM`.
@@ -472,6 +476,7 @@ class EMConfig(FamilyConfig):
     hard: bool = option(False, "whether each point is assigned to its most probable expert only")
 
 
+@with_hints
 @dataclass(frozen=True)
 class TruncatedEMConfig(Settings):
     """Settings of `TruncatedEM`.

@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.learning.models.gaussian import all_finite
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 
+@with_hints
 @dataclass(frozen=True)
 class Pairs:
     """Samples with their contexts, in the form that learners use. Files contain a `DataSet` instead.

@@ -20,10 +20,11 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import expect, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
+from eim_ros.core.synonyms import synonyms
 from eim_ros.learning.data import Pairs, checked_data, weighted
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
@@ -36,24 +37,16 @@ StateT = TypeVar("StateT", bound=ExpertsState)
 CPU = torch.device("cpu")
 VALIDATION = "validation_log_likelihood"  # name in the history
 VALIDATED = "validated."  # prefix of the tensors of the best model in a checkpoint
-NAMES_ELSEWHERE = {
-    "covariance_type": "covariance",
-    "max_iter": "n_iterations",
-    "n_clusters": "n_components",
-    **dict.fromkeys(("n_experts", "num_experts", "experts", "num_components", "n_gaussians", "k"), "n_components"),
-    "iterations": "n_iterations",
-    "n_init": "n_starts",
-    "random_state": "seed",
-    "reg_covar": "covariance_floor",
-    "tol": "tolerance",
-}
-START, RUN = "fit(data, start=...)", "fit(data, run=RunOptions({}))"
+START = "fit(data, start=...)"
 STARTS = ("means_init", "weights_init", "precisions_init", "warm_start", "init_params", "init", "x0", "initial_mean")
+RUN_OPTIONS = {
+    **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
+    **{word: f"run=RunOptions({word}=...)" for word in ("checkpoint", "checkpoint_every", "resume")},
+    "verbose": "run=RunOptions(verbose=True)",
+}
 GIVEN_TO_FIT = {
     **dict.fromkeys(STARTS, START),
-    **dict.fromkeys(("callback", "callbacks"), RUN.format("callbacks=[...]")),
-    **{word: RUN.format(f"{word}=...") for word in ("checkpoint", "checkpoint_every", "resume")},
-    "verbose": RUN.format("verbose=True"),
+    **{word: f"fit(data, {option})" for word, option in RUN_OPTIONS.items()},
     "device": "fit(data, generator=torch.Generator(device))",
     "sample_weight": "fit(data, sample_weight=...)",
     "validation_data": "fit(data, validation_data=...)",
@@ -79,15 +72,13 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
             config,
         )
     known = set(field_types(kind))
-    for name in settings:
-        if name not in known and NAMES_ELSEWHERE.get(name) in known | {"seed"}:
-            raise ConfigurationError(
-                f"unknown setting {name}; in this package it is called {NAMES_ELSEWHERE[name]}", name
-            )
-        if name not in known and name in GIVEN_TO_FIT:
+    for name in (name for name in settings if name not in known):
+        if name in GIVEN_TO_FIT:
             raise ConfigurationError(
                 f"unknown setting {name}; give it to fit instead, as in {GIVEN_TO_FIT[name]}", name
             )
+        if same := synonyms(name, known | {"seed"}):
+            raise ConfigurationError(f"unknown setting {name}; in this package it is called {' or '.join(same)}", name)
     if config is None:
         config = kind()
     return config.replace(**settings) if settings else config
@@ -187,6 +178,7 @@ class Prepared(Generic[StateT]):
         return Prepared(algorithm, state, self.n_iterations, self.data, self.start, self.exhausted, validation=data)
 
 
+@with_hints
 class Learner(ABC, Generic[ConfigT, StateT]):
     """Base class of the learners of mixtures.
 
@@ -208,6 +200,8 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         "sample_weight": "draw rows of the data in proportion to their weights",
         "validation_data": "compare the scores of several fits",
     }
+
+    _KEYWORDS: ClassVar = {**RUN_OPTIONS, "seed": "a seed of the learner, as in EM(seed=3)"}
 
     def __init__(self, config: ConfigT | None = None, *, seed: int = 0, **settings: Any) -> None:
         self.config: ConfigT = configuration(cast(type[ConfigT], self.Config), config, settings)

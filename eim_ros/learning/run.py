@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expect
+from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expect, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError, ModelFileError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.core.parallel import torch_threads
@@ -69,6 +69,7 @@ class Status(str, Enum):
     UNCHANGED = "unchanged"
 
 
+@with_hints
 @dataclass(frozen=True)
 class FittedModel:
     """Fitted Gaussian mixture or mixture of experts, with methods for prediction, scoring and sampling.
@@ -410,6 +411,7 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
         }
 
 
+@with_hints
 @dataclass(frozen=True)
 class RunOptions:
     """Options of a run that do not change its iterations: callbacks, printed progress and checkpoints.
@@ -515,6 +517,7 @@ def _with_axes_in_memory(value: Tensor, axes: list[int]) -> Tensor:
     return value.permute(axes).contiguous().permute(back)
 
 
+@with_hints
 @torch_threads()
 def run_loop(
     algorithm: Algorithm[StateT],

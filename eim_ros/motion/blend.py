@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import is_number
+from eim_ros.core.checks import is_number, with_hints
 from eim_ros.core.errors import DataError, DistributionError, JointStateError
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import triangular_factor
@@ -34,6 +34,7 @@ class Factor(Protocol):
     def log_prob(self, sample: Tensor) -> Tensor: ...
 
 
+@with_hints
 @dataclass(frozen=True)
 class ProductTarget:
     """Product of densities, log p(q) = sum_i w_i log p_i(q), as a target of `EIM(target=...)`.
@@ -96,6 +97,7 @@ class WeighedConfigurations:
     order: npt.NDArray[np.int64]
 
 
+@with_hints
 def weigh(
     distribution: MotionDistribution,
     phase: float,
@@ -162,6 +164,7 @@ def weigh(
     return WeighedConfigurations(log_prob.numpy(), log_weights.numpy(), order.numpy())
 
 
+@with_hints
 def blended(
     first: MotionDistribution,
     second: MotionDistribution,

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import expect, with_hints
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.motion.distribution import LIMITS_SOURCES, RECORDING, ROBOT
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Demonstrations:
     """Motions with equal numbers of points, equally spaced in time.

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import checked_whole, expect, is_number
+from eim_ros.core.checks import checked_whole, expect, is_number, with_hints
 from eim_ros.core.errors import DataError, DistributionError, JointStateError, did_you_mean
 from eim_ros.learning.models import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, triangular_factor
@@ -68,6 +68,7 @@ class MotionSamples:
         return len(self.positions)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class TaskPoint:
     """Task at a phase of a motion, such as that the tip is on a line at the end.
@@ -118,6 +119,7 @@ class TaskPoint:
         return np.asarray(distances <= self.tolerance)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class MotionDistribution:
     """Gaussian mixture of motions for one context, truncated to joint limits and tasks.
@@ -380,6 +382,7 @@ class MotionDistribution:
         return np.linspace(0.0, 1.0, checked_whole(n_points, 0, "the number of points"))
 
 
+@with_hints
 @dataclass(frozen=True)
 class ViaPoint:
     """Desired positions of some joints at a phase.

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.arrays import FloatArray
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.kinematics import Robot
@@ -160,6 +161,7 @@ class MotionScores:
     residual: FloatArray
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class MotionPrior:
     """Distribution q(motion | context).

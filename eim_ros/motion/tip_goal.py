@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import is_number
+from eim_ros.core.checks import is_number, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError, RobotError, did_you_mean
 from eim_ros.kinematics import Robot
 from eim_ros.motion.demonstrations import Demonstrations
@@ -25,6 +25,7 @@ AXES = "xyz"
 DEFAULT_TOLERANCE = 0.05  # [m]
 
 
+@with_hints
 @dataclass(frozen=True)
 class TipGoal:
     """Plane in which the tip lies at a phase of a motion.

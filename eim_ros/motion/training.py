@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.checks import checked_whole, expect, with_hints
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.core.parallel import torch_threads
@@ -99,6 +99,7 @@ def _finished(result: FitResult[Any]) -> MixtureOfExperts:
     return result.mixture_of_experts
 
 
+@with_hints
 @dataclass(frozen=True)
 class MotionConfig(Settings):
     """Settings of the representation of motions.
@@ -153,6 +154,7 @@ class MotionTrainingRun:
         return self.result.message
 
 
+@with_hints
 @dataclass(frozen=True)
 class MotionTraining:
     """Training of a motion prior.

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DataError, RobotError
 from eim_ros.core.settings import Settings, option
 
@@ -24,6 +25,7 @@ Array = npt.NDArray[np.float64]
 DAMPING = 0.1  # [m]
 
 
+@with_hints
 @dataclass(frozen=True)
 class PlanarArm(Settings):
     """Geometry and limits of a planar arm; all links and all joints are equal.

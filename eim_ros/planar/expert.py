@@ -20,6 +20,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, option
 from eim_ros.planar.arm import PlanarArm, wrapped
@@ -263,6 +264,7 @@ class Chains:
         return q
 
 
+@with_hints
 @dataclass(frozen=True)
 class ExpertConfig(Settings):
     """Preferences of the expert, and settings of its sampler.
@@ -291,6 +293,7 @@ class ExpertConfig(Settings):
     final_moves: int = option(150, "number of Metropolis moves of each kind at the posterior", minimum=1)
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class Expert:
     """Posterior over configurations that fulfil a task.

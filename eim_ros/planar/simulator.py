@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.planar.arm import PlanarArm
@@ -75,6 +76,7 @@ def folded(arm: PlanarArm) -> Array:
     return np.clip(q, -arm.joint_limit, arm.joint_limit)
 
 
+@with_hints
 class PlanarSimulator:
     """Simulation of a robot with a task.
 

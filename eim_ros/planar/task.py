@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import ConfigurationError
 
 
+@with_hints
 @dataclass(frozen=True, eq=False)
 class PlanarTask:
     """Goal and obstacles in the plane of the arm.
@@ -119,6 +121,7 @@ class PlanarTask:
         }
 
 
+@with_hints
 def line_task(
     start: Sequence[float], end: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1
 ) -> PlanarTask:
@@ -141,6 +144,7 @@ def line_task(
     return task
 
 
+@with_hints
 def point_task(goal: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1) -> PlanarTask:
     """Create the task of reaching a point; see `line_task` for the arguments.
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from eim_ros.core.checks import numbers_of
+from eim_ros.core.checks import numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.view.style import GROUP_COLOURS, MUTED, new_figure, write_figure
 
@@ -27,6 +27,7 @@ DEVIATIONS = 4.0  # limits of a component, in standard deviations from its mean
 DATA, MODEL, SKIPPED = MUTED, GROUP_COLOURS[0], GROUP_COLOURS[1]
 
 
+@with_hints
 def draw_fit(fit: Any, path: str | Path, data: npt.ArrayLike | None = None) -> None:
     """Draw the density of a fitted mixture and the history of its fit, and write the picture as PNG or SVG.
 

@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from eim_ros.core.arrays import FloatArray
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot, check_pose
 from eim_ros.view.groups import group_arms, group_components
@@ -230,6 +231,7 @@ def _circle(radius: float) -> FloatArray:
     return radius * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=-1)
 
 
+@with_hints
 def draw_solutions(
     robot: Robot, positions: npt.ArrayLike, pose: npt.ArrayLike, path: str | Path, *, title: str | None = None
 ) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch.distributions import Distribution, Gamma, Independent, MultivariateNormal, Normal
 
 from eim_ros.core.errors import EimError
-from eim_ros.learning import EIM, EM, GMMVI, FittedModel, RunOptions, random_start
+from eim_ros.learning import EIM, EM, GMMVI, EMConfig, FittedModel, RunOptions, random_start
 from eim_ros.learning.models import Gaussian, GaussianMixture, entropy, kl_divergence
 
 KINDS = {"full": "full", "diag": "diagonal", "tied": "tied", "spherical": "spherical"}
@@ -103,11 +103,14 @@ GUESSES = [
     ("GMMVI(bowl, random_state=3)", "unknown setting random_state; in this package it is called seed"),
     ("EM(n_components=2, verbose=True)", r"run=RunOptions\(verbose=True\)"),
     ("EM(n_components=2, means_init=data[:2])", r"fit\(data, start=\.\.\.\)"),
-    ("EM(n_components=2).fit(data, callback=print)", "unexpected keyword argument 'callback'"),
+    ("EM(n_components=2).fit(data, callback=print)", r"'callback'.*did you mean run=RunOptions\(callbacks=\[...\]\)"),
     ("EIM(n_components=2).fit(data, sample_weight=data[:, 0])", "rows of the data in proportion to their weights"),
     ("EIM(n_components=2).fit(data, validation_data=data)", r"ratio\.validation_share"),
     ("EM(n_components=2).fit()", "no data were given"),
-    ("EM(n_components=2).fit(data, seed=3)", "unexpected keyword argument 'seed'"),
+    ("EM(n_components=2).fit(data, seed=3)", "'seed', only .*; did you mean a seed of the learner"),
+    ("EM(n_components=2).fit(data).sample(num_samples=3)", "'num_samples', only n, generator; did you mean n?"),
+    ("EMConfig(n_experts=3)", "EMConfig has no keyword 'n_experts', .* did you mean n_components?"),
+    ("example_mixture().log_prob(value=data)", "'value', only sample; did you mean sample?"),
     ("EM(n_components=2).predict(data)", "'EM' object has no attribute 'predict'"),
     ("EM(num_components=3, lr=2)", "n_components"),
     ("EM(2)", "as in n_components=10, or an object of EMConfig"),
@@ -146,7 +149,13 @@ class Unnamed:
 
 @pytest.mark.parametrize(("guess", "hint"), GUESSES, ids=[guess for guess, _ in GUESSES])
 def test_guess_runs_or_is_refused_with_the_remedy(guess, hint):
-    names = {"copy": copy, "EIM": EIM, "data": two_groups(), "start": random_start(n_dims=2, n_components=2)}
+    names = {
+        "copy": copy,
+        "EIM": EIM,
+        "EMConfig": EMConfig,
+        "data": two_groups(),
+        "start": random_start(n_dims=2, n_components=2),
+    }
     names["bowl"] = lambda x: -x.square().sum(-1)
     if hint is None:
         eval(guess, globals() | names)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import as_number
+from eim_ros.core.checks import as_number, with_hints
 from eim_ros.core.errors import ConfigurationError, NotBuiltError, PoseError
 from eim_ros.core.parallel import random_bits
 from eim_ros.ik.device.solutions import DeviceSolutions
@@ -77,6 +77,7 @@ class Call(NamedTuple):
     lists_all: bool = False
 
 
+@with_hints
 class DeviceSampler:
     """Answers many poses on a device, see `Sampler.on`.
 

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
@@ -160,6 +161,7 @@ def _keys(states: Tensor) -> Tensor:
     return (states.to(torch.int64) * code).sum(-1)
 
 
+@with_hints
 @dataclass(frozen=True)
 class MultipleCauseEMConfig(Settings):
     """Settings of `MultipleCauseEM`.
@@ -218,6 +220,7 @@ class MultipleCauseState(Generic[ModelT]):
         return {**self.model.tensors(), "states": self.states, "generator": self.generator.get_state()}
 
 
+@with_hints
 class MultipleCauseEM:
     """Truncated variational EM for models with binary causes.
 

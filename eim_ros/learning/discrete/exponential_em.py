@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import expect, with_hints
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
@@ -32,6 +32,7 @@ from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 from eim_ros.learning.starts import k_means
 
 
+@with_hints
 @dataclass(frozen=True)
 class ExponentialEMConfig(Settings):
     """Settings of `ExponentialEM`.
@@ -77,6 +78,7 @@ class ExponentialEMState:
         return self.model.tensors()
 
 
+@with_hints
 class ExponentialEM:
     """EM for a mixture of an exponential family.
 

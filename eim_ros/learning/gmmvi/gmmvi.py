@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_whole, expect
+from eim_ros.core.checks import checked_whole, expect, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning.data import Pairs, checked_contexts
 from eim_ros.learning.gmmvi.adaptation import ComponentRecords, Mixture
@@ -217,6 +217,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         )
 
 
+@with_hints
 def random_start(
     n_dims: int,
     n_components: int = N_COMPONENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import expect, with_hints
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, flattened, option
 from eim_ros.learning.target import OUTSIDE_PENALTY
@@ -143,6 +143,7 @@ class ComponentAdaptationConfig(Settings):
         return self.rule == "adaptive" and self.add_every > 0
 
 
+@with_hints
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`. The defaults are those of SAMTRON. Settings of options that are not chosen have no effect.

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
@@ -36,6 +37,7 @@ class Estimate:
     standard_error: float
 
 
+@with_hints
 def kl_divergence(
     model: Model,
     other: Model,
@@ -69,6 +71,7 @@ def kl_divergence(
     return _estimate(_log_prob(model, chosen, sample) - _log_prob(other, chosen, sample))
 
 
+@with_hints
 def entropy(
     model: Model, n_samples: int = N_SAMPLES, generator: torch.Generator | None = None, context: Tensor | None = None
 ) -> Estimate:

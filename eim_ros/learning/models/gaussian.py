@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, MultivariateNormal, constraints, register_kl
 
-from eim_ros.core.checks import as_numbers
+from eim_ros.core.checks import as_numbers, with_hints
 from eim_ros.core.errors import DistributionError
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
@@ -81,6 +81,7 @@ def checked_generator(generator: torch.Generator | None) -> torch.Generator | No
     return generator
 
 
+@with_hints
 @dataclass(frozen=True, slots=True)  # slots, so that the attribute `mean` hides the property of the base class
 class Gaussian(Distribution):
     """Batch of multivariate normal distributions, which is a `torch.distributions.Distribution`.
@@ -150,6 +151,7 @@ class Gaussian(Distribution):
         shape = (*batch_shape, self.n_dims)
         return Gaussian(self.mean.expand(shape), self.scale_tril.expand(*shape, self.n_dims))
 
+    @with_hints
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log density [nat], (...), of samples (..., n_dims)."""
         log_prob: Tensor = -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from eim_ros.core.checks import expect
+from eim_ros.core.checks import expect, with_hints
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import (
     Gaussian,
@@ -30,6 +30,7 @@ MODE_ITERATIONS = 1000
 MODE_TOLERANCE = 1e-9  # maximum move in the last iteration, in standard deviations of the narrowest component
 
 
+@with_hints
 @dataclass(frozen=True)
 class GaussianMixture(Distribution):
     """Batch of Gaussian mixtures, which is a `torch.distributions.Distribution`.
@@ -184,6 +185,7 @@ class GaussianMixture(Distribution):
         """Return log w_k + log N(x; mu_k, Sigma_k), (..., n_components), at samples (..., n_dims)."""
         return self.log_weights + self.components.log_prob(checked_values(sample, self.n_dims).unsqueeze(-2))
 
+    @with_hints
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log density [nat], (...), of samples (..., n_dims)."""
         return torch.logsumexp(self.log_joint(sample), -1)

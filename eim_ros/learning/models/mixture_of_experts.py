@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import with_hints
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.custom import CustomExperts
 from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values, tensors_of
@@ -92,6 +93,7 @@ class Experts(Protocol):
         """Return the parameters by name."""
 
 
+@with_hints
 @dataclass(frozen=True)
 class MixtureOfExperts:
     """Conditional mixture. Calling it with contexts returns a batch of Gaussian mixtures.
