@@ -1,4 +1,5 @@
-// Detects the instruction sets of this processor. Modules are built for each of them, see core/native.py.
+// Detects which instruction sets this processor has. Modules are compiled once per instruction set (see
+// core/native.py).
 #pragma once
 
 #include <string>

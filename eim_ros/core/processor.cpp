@@ -1,5 +1,5 @@
-// The instruction sets of this processor as a Python module. It is compiled without any of them, so that it runs on
-// every processor. Python asks it before it loads a module that could end the process with an illegal instruction.
+// Python module that reports the instruction sets of this processor. The module itself uses only the baseline, so that
+// it runs on every processor. Python calls it before loading a module whose instructions could be illegal here.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

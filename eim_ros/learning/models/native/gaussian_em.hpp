@@ -3,7 +3,7 @@
 // A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). Its log joint density is
 // log w - log|L| - d/2 log 2 pi - |z|^2/2. The mean u and the covariance C C' of z, weighted by responsibilities, give
 // the new component: its mean is m + L u and its factor is L C. These moments are of order one for any position and
-// scale of the component, so no digits are lost by cancellation.
+// scale of the component, so cancellation loses no digits.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace eim {
 
-inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; far below rounding errors
-inline constexpr double kNoise = 1e-13;           // a variance below this share of the second moment is rounding error
+inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; negligible share
+inline constexpr double kNoise = 1e-13;           // a variance below this share of the second moment is noise
 
 // Points in columns (n_dims, n), with their weights or nullptr.
 struct Columns {
@@ -27,7 +27,7 @@ struct Columns {
     Index n, n_dims;
 };
 
-// One number for each point of a block. The entries behind the last point are zero.
+// One number for each point of a block. The entries after the last point are zero.
 struct Block {
     static constexpr Index kPacks = 4, kPoints = kPacks * kLanes<Pack>;
     Pack packs[kPacks]{};
@@ -46,7 +46,7 @@ struct Gaussians {
 };
 
 // Replaces the lower triangle of a matrix (d, d) by its Cholesky factor. Returns whether all pivots exceed `least`. If
-// `singular` is true, pivots that do not exceed it become zero instead.
+// `singular` is true, pivots that do not exceed `least` become zero instead.
 inline bool factorise(double* matrix, Index d, double least, bool singular = false) {
     for (Index a = 0; a < d; ++a) {
         for (Index b = 0; b <= a; ++b) {
@@ -85,7 +85,7 @@ class GaussianEM {
         }
     }
 
-    // Fills the updated mixture and returns the mean log-likelihood of the old mixture. Returns nothing if a component
+    // Fills the updated mixture and returns the mean log-likelihood of the old mixture. Returns no value if a component
     // has no weight or is singular, or if its smallest variance is below `floor` after division of each coordinate by
     // its unit. If `floor` is negative, any variance is accepted, even zero.
     std::optional<double> run(const double* units, double floor, const Gaussians<double>& updated) {
@@ -166,7 +166,7 @@ class GaussianEM {
         }
     }
 
-    // Fills the mean and the factor of a component. Instead of the log weight, it fills the weight.
+    // Fills the mean and the factor of a component, and stores the weight in place of the log weight.
     bool update(Index c, const double* units, double floor, const Gaussians<double>& updated) const {
         const Pack* sum_of = sums_.data() + c * n_sums();
         const double count = sum(*sum_of++), *old = old_.factors + c * d_ * d_;

@@ -9,7 +9,7 @@ class KMeans {
    public:
     KMeans(const Columns& points, Index k) : points_(points), k_(k), d_(points.n_dims), centers_(k * d_) {}
 
-    // Draws points as first centers, one after the other. The probability of a point is proportional to its weight
+    // Draws points as initial centers, one after the other. The probability of a point is proportional to its weight
     // times the squared distance to the nearest center so far. `uniform` (k,) contains a number from [0, 1) for each
     // draw.
     void seed(const double* uniform) {
@@ -31,7 +31,7 @@ class KMeans {
         }
     }
 
-    // Fills the clusters of the points (n,), after at most `n_iterations` updates of the centers.
+    // Fills the cluster of each point (n,) after at most `n_iterations` updates of the centers.
     void run(Index n_iterations, std::int64_t* labels) {
         std::fill_n(labels, points_.n, -1);
         for (Index i = 0; assign(labels) && i < n_iterations; ++i) move_centers(labels);

@@ -2,9 +2,9 @@
 //
 // The candidates of a point n are the states in K(n), the neighbour lists g_c of these states, and a few random
 // components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities are the
-// weights of the expected products for the M-step. Points are visited in the order of their first state c, so that
-// shared data stays in the cache. The new g_c contains the components with the greatest log joint density relative to
-// c, averaged over the points of c at which they were evaluated.
+// weights of the expected products for the M-step. Points are visited in the order of their first state c, so that the
+// data of c stays in the cache. The new g_c contains the components with the greatest log joint density relative to c,
+// averaged over the points of c at which they were evaluated.
 #pragma once
 
 #include "numerics/portable.hpp"
@@ -37,7 +37,7 @@ struct SearchInput {
 struct SearchResult {
     std::int64_t *states, *neighbours;  // shapes as in the input; neighbours initially contains the old lists
     double* products;                   // (n_components, n_products), expected products
-    double free_energy = 0.0;           // sum over the points n of the log of the sum over K(n) of joint densities
+    double free_energy = 0.0;           // sum over points n of the log of the joint densities summed over K(n)
     std::int64_t n_evaluations = 0;     // number of evaluated joint densities
 };
 
@@ -72,7 +72,7 @@ class NeighbourhoodSearch {
 
     struct Met {                                   // statistics of a candidate
         Index point = kNone, first_state = kNone;  // point and first state for which it was last a candidate
-        double deficit = 0.0, count = 0.0;         // over points of this state: sum of log joint minus the state's
+        double deficit = 0.0, count = 0.0;         // sum of its log joint minus the state's, over these points
     };
 
     // Sorts the points by their first state. The points of c are order[begins[c]:begins[c + 1]].
@@ -85,7 +85,7 @@ class NeighbourhoodSearch {
         for (Index i = 0; i < states.n_rows; ++i) order[next[*states.row(i)]++] = i;
     }
 
-    // Lists K(n) first, in the same order, and then each other candidate once. Returns the number of candidates.
+    // Lists K(n) first, in the same order, then each other candidate once. Returns the number of candidates.
     Index list_candidates(Index i) {
         const Lists &states = input_.states, &neighbours = input_.neighbours, &random = input_.random;
         const std::int64_t* own = states.row(i);

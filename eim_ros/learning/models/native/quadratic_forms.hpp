@@ -21,10 +21,10 @@ namespace eim {
 
 using Pack = WideDouble;
 
-inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are ignored; far below rounding errors
+inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are ignored as rounding errors
 inline constexpr double kDistant = 46.0;      // [nat], -log(kLeastShare)
 
-// Rows of numbers in packs. Each row is padded with zeros, so loops over it need no remainder.
+// Rows of numbers in packs. Each row is padded with zeros to full packs, so loops over it need no scalar remainder.
 struct PackedRows {
     Index n_packs;
     std::vector<Pack> packs;
@@ -98,7 +98,7 @@ inline double narrow_value(const Forms& forms, Index narrow, const double* joint
     return value;
 }
 
-// Evaluates M components at a time. Their sums are independent, so the processor can compute them in parallel.
+// Evaluates M components at a time, because the processor can compute independent sums in parallel.
 template <int M>
 inline void wide_values(const Forms& forms, const Point& point, const std::int64_t* components, double* values) {
     const Pack *products = point.products.row(0), *rows[M];
@@ -179,7 +179,7 @@ inline void add_score(const Forms& forms, const double* coefficient, const doubl
 // Fills scores (n, n_dims) with the gradients of the forms in index (n, G) with respect to x, averaged with shares
 // (n, G).
 //
-// The averaged coefficients define a form, so only one gradient is computed per point.
+// The averaged coefficients define a single form, so only one gradient is computed per point.
 inline void selected_scores(const Forms& forms, const double* joint, const Lists& index, const double* shares,
                             double* scores) {
     PackedRows average(1, forms.n_products);

@@ -12,7 +12,7 @@
 
 namespace eim {
 
-inline constexpr double kLeastLog = -700.0;  // [nat], minimum log probability, whose exp is still a normal number
+inline constexpr double kLeastLog = -700.0;  // [nat], least log probability; its exp is still a normal number
 
 // Logits of a row, their softmax, and the log of the sum of their exponentials.
 struct SoftmaxRow {
@@ -78,7 +78,7 @@ inline double softmax_lagrangian(const double* design, Index n, Index p, const d
 
 // Means over the rows of a tilted table q ~ exp(value) with value = (a old + reward) / s.
 struct TiltedMoments {
-    double entropy = 0.0, cross_entropy = 0.0;                          // of q, and -E_q[old] [nat]
+    double entropy = 0.0, cross_entropy = 0.0;                          // entropy of q, and -E_q[old] [nat]
     double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old, under q
 };
 
