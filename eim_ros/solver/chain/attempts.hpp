@@ -2,9 +2,9 @@
 //
 // The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it starts at 1, is multiplied by 4 after each step
 // that increased the error, and is halved after every other step. Without this factor, attempts at an unreachable pose
-// circle instead of converging. An attempt is abandoned if the squared error does not halve within `patience` steps. A
-// lane whose attempt has ended takes the next seed. Lengths are in the unit of the arm. Otherwise one metre would count
-// as much as one radian even for a millimetre-sized arm.
+// oscillate instead of converging. An attempt is abandoned if the squared error does not halve within `patience` steps.
+// A lane whose attempt has ended takes the next seed. Lengths are in the unit of the arm. In metres, the lengths of a
+// millimetre-sized arm would hardly count compared with angles.
 #pragma once
 
 #include <optional>
@@ -36,16 +36,15 @@ struct Attempt {
     S q[kJoints<N>];    // best configuration of the attempt
 };
 
-// Runs attempts until there are no more. If a limit would cut a step, careful attempts solve for the step again without
-// the joints at this limit.
+// Runs attempts until `jobs` has no more seeds. If a limit would cut a step, careful attempts compute the step again
+// without the joints at this limit.
 // `jobs` has three methods:
-//    bool next(lane, S* seed, Frame<V>& targets, int& taken)  the next seed, its target if not the task's, steps taken
+//    bool next(lane, S* seed, Frame<V>& targets, int& taken)  next seed, target if not the task's, steps already taken
 //    void ended(lane, const Attempt<S, N>&)
 //    bool is_wanted(lane)                                     false: the attempt is no longer needed
 //
-// This is one long function on purpose, because the compiler decides for each function which products and sums it
-// fuses. If arithmetic moved to other functions, rounding errors would change, and a seed could lead to another
-// solution.
+// This function is long on purpose, because the compiler decides for each function which products and sums it fuses.
+// Moving arithmetic to other functions would change rounding errors, and a seed could lead to another solution.
 template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& arm, const Task& given, const StepOptions& effort, Jobs& jobs) {
     using S = Scalar<V>;

@@ -39,7 +39,7 @@ inline py::tuple tuple_of(const Rows& rows) {
                           errors_of(rows));
 }
 
-inline constexpr Index kFewRows = 64;  // rows that take less than 1 ms
+inline constexpr Index kFewRows = 64;  // number of rows that take less than 1 ms
 
 // Calls function<N>() without the interpreter's lock (see `Unlocked`).
 template <class Function>

@@ -1,4 +1,4 @@
-// A serial chain, whose kinematics is in `chain/kinematics.hpp`.
+// A serial chain; its kinematics is in `chain/kinematics.hpp`.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Chain {
     int kind;            // N of the templates
     double reach = 0.0;  // upper bound of the distance from base to tip without sliding joints [m]
     // Length [m] that counts as much as 1 rad in errors. For arms without sliding joints it is the reach divided by the
-    // usual reach, rounded to a power of two, because multiplication by a power of two is exact.
+    // usual reach, rounded to a power of two. Multiplication by a power of two is exact.
     double unit = 1.0;
     std::vector<Link<double>> links;  // n_links + 1; the last one has P_m only
     std::vector<Link<float>> single;

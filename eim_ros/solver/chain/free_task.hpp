@@ -1,4 +1,4 @@
-// A task without limits of rotating joints, for which self-motions are traced.
+// A task without limits of rotating joints. Self-motions are traced for such a task.
 #pragma once
 
 #include "chain/task.hpp"
@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Fills the period of each joint: the change that moves no link (one revolution), or 0 if there is none.
+// Fills the period of each joint: one revolution if it returns all links to their poses, otherwise 0.
 inline void find_periods(const Chain& chain, double* period) {
     std::fill_n(period, chain.n_joints, kTwoPi);
     for (int i = 0; i < chain.n_links; ++i) {

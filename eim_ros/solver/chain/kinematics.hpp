@@ -5,7 +5,7 @@
 //    T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
 //
 // (see eim_ros/kinematics/urdf.py). N is the number of joints if all rotate and none follows another, or 0 for any
-// chain. Include this header by `chain/chain.hpp`, which defines Chain. Kernels of GPUs have another one, of fixed
+// chain. Include this header by `chain/chain.hpp`, which defines Chain. Kernels for GPUs have their own chain, of fixed
 // size.
 #pragma once
 

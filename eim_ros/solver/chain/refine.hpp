@@ -47,8 +47,8 @@ inline std::vector<Index> numbers_where(Index n, Condition holds) {
     return numbers;
 }
 
-// Attempts that start from some of the rows. Each row may have its own target. Steps are added to the steps taken
-// before.
+// Attempts that start from some of the rows. Each row may have its own target. Steps are added to earlier steps of the
+// row.
 struct RowJobs {
     Rows& rows;
     std::vector<Index> which;

@@ -3,7 +3,7 @@
 //    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
 //
 // (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). If a step would push a joint beyond its limit,
-// J has no column of this joint, so the step uses only joints that can move.
+// the column of this joint is left out of J. The step then uses only joints that can move.
 #pragma once
 
 #include "chain/task.hpp"

@@ -92,7 +92,7 @@ struct Difference {
     V axes[3][3];                  // with tolerances only: see `beyond_tolerances`
 };
 
-// The angle follows from the sine |v| and the cosine of the relative rotation, so it is exact over [0, pi].
+// The angle follows from both the sine |v| and the cosine of the relative rotation, so it is accurate over [0, pi].
 template <class V>
 inline void pose_difference(const Frame<V>& tip, const Frame<V>& target, bool position_only, Difference<V>& error) {
     using S = Scalar<V>;
@@ -126,8 +126,8 @@ inline S beyond(S value, S tolerance) {
 // In this frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
 // with the largest tolerance. The swing is the shortest rotation that moves axis k of the target to axis k of the tip.
 // Its rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and
-// swing. If the twist is free, the remaining error is exactly the angle between the two axes k, for every twist. The
-// components of a single rotation vector would not have this property.
+// swing. If the twist is free, the remaining error is the angle between the two axes k, whatever the twist is. The
+// components of a single rotation vector do not have this property.
 //
 // Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
 // along these axes, and a rotation about axis k of the tip has no component along the other two axes.

@@ -1,4 +1,4 @@
-// Tasks and limits from arrays of Python.
+// Tasks and limits built from arrays of Python.
 #pragma once
 
 #include "chain/rigid_transform.hpp"
