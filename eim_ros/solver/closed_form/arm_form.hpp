@@ -1,4 +1,4 @@
-// The closed form of an arm, of any kind, and the solutions of a pose that it gives.
+// The closed form of an arm, of whatever kind, and the solutions that it gives for a pose.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace eim {
 struct ArmForm {
     SixJoints part;
     ClosedForm form;                           // if a joint is fixed, the form at some value of this joint
-    std::shared_ptr<const General6R> general;  // for arms without a closed form, or with an approximate one
+    std::shared_ptr<const General6R> general;  // for arms that have no closed form, or only an approximate one
 };
 
 inline ArmForm make_form(const Chain& chain, int held) {
@@ -38,7 +38,8 @@ inline std::string kind_of(const ArmForm& arm) {
     return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
 }
 
-// The roots of a pose. The general form also solves poses that the form of a nearby arm leaves open.
+// The roots of a pose. If the closed form belongs only to a nearby arm and leaves a pose undecided, the general form is
+// used as well.
 inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance,
                          bool wants_proof = false) {
     const int held = arm.part.held;
@@ -72,7 +73,7 @@ inline constexpr Index kLine = 8;  // entries of a line of the table
 // [rad, m]: difference in each joint below which roots are nearly equal
 inline constexpr double kNearDuplicates = 0.01;
 
-// Adds a configuration as the only solution, if it is a solution, because no other can be nearer to it.
+// Adds a configuration as the only solution if it solves the task, because no other solution can be nearer to it.
 inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
     Rows row(Configurations{chain.n_joints, {q, q + chain.n_joints}});
     for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, row); });

@@ -2,19 +2,19 @@
 //
 // The arm rotates about six axes, and one of these conditions is met:
 //  - the last three axes meet in a point (a spherical wrist: Pieper 1968),
-//  - the second to the fourth axis are parallel (the UR series), or the first three are,
-//  - the same with the axes in reverse order.
+//  - the second to fourth axes are parallel (the UR series), or the first three axes are,
+//  - one of these conditions holds with the axes in reverse order.
 // The motion of the tip X = e_1 e_2 ... e_6 is a product of rotations
 // e_i about the axes at the zero configuration (Brockett 1984). Its inverse is the motion of the arm with the axes
 // reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
 // other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
 //
-// Every decision about a branch is counted (see `Candidates`). In these special cases, a branch does not simply have
-// one root or none:
+// Every decision about a branch is counted (see `Candidates`). In the following special cases, a branch has neither
+// exactly one root nor none:
 //
 //   case                                          what is returned
 //   two roots meet (stretched or folded elbow)    both, or one row if they are equal up to rounding
-//   aligned wrist: axes 4 and 6, or axis 6 and    a `Sweep` over the free angle; up to a sine of kFree. Beyond it, both
+//   aligned wrist: axes 4 and 6, or axis 6 and    a `Sweep` over the free angle up to a sine of kFree; beyond it, both
 //     the parallel axes                           roots, which `turns_to` keeps exact
 //   wrist centre on axis 1 or 2                   a `Sweep` over joint 1 or 2
 //   folded elbow of equal links                   a `Sweep` over the first of the parallel axes
@@ -22,7 +22,7 @@
 //     a free angle of a calibrated arm
 //   an angle of an arm with offsets in wrist or   the roots; the set is undecided, because roots that meet are not
 //     shoulder whose direction is below kNear       exact
-//   a joint closer to its limit than its error    the roots; the set is undecided, see `is_between`
+//   a joint closer to its limit than its error    the roots; the set is undecided (see `is_between`)
 #pragma once
 
 #include <algorithm>
@@ -36,22 +36,22 @@ namespace eim {
 
 // Axes below this sine count as parallel, and axes below this relative distance as intersecting.
 inline constexpr double kAlike = 1e-7;
-// like kAlike, for calibrated arms: the roots of a slightly different arm are found first, and polished afterwards
+// like kAlike, for calibrated arms, where roots of a slightly different arm are found first and then polished
 inline constexpr double kNearly = 2e-3;
 inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
-// Relative length below which a vector counts as having no direction, so that an angle is free. Errors of poses are
-// then below the default tolerances, 1e-6. Angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
+// Relative length below which the direction of a vector is ignored, so that an angle is free. The resulting errors of
+// poses are below the default tolerances, 1e-6. Angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
 inline constexpr double kFree = 3e-7, kLeastFree = 1e-9;
 inline constexpr double kShareOfTolerance = 0.3;  // largest kFree, as a share of the tolerances [1 / m, 1]
 // relative length below which a direction is not exact if it depends on a root that nearly meets another root
 inline constexpr double kNear = 1e-5;
-inline constexpr double kNoise = 1e-14;  // relative error of poses and equations by rounding
+inline constexpr double kNoise = 1e-14;  // relative rounding error of poses and equations
 // [rad]: largest error of an angle that Newton's method may leave, because the arm is singular in two ways
 inline constexpr double kLargestError = 5e-5;
 inline constexpr int kMostCandidates = 64, kCases = 8;
 
 // Solutions with one free angle. If `level` matters, a second angle is phase +- acos(level), so each value of the free
-// angle has two solutions. They meet where the level is 1 or -1, and do not exist beyond.
+// angle has two solutions. These solutions meet where the level is 1 or -1, and do not exist beyond these values.
 struct Sweep {
     std::function<void(double angle, double sign, double* q)> at;  // all six angles
     bool has_signs = false;
@@ -66,11 +66,11 @@ struct Sweep {
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
-    bool is_free[kMostCandidates];      // whether some joint is free, so that the candidate is one of infinitely many
-    bool is_solution[kMostCandidates];  // otherwise it is a guess next to solutions that meet or vanish
-    bool meet = false;                  // whether some candidates coincide or nearly coincide
+    bool is_free[kMostCandidates];      // whether some joint is free, so that the candidate is one of a continuum
+    bool is_solution[kMostCandidates];  // whether it is a solution; otherwise a guess where solutions meet or vanish
+    bool meet = false;                  // whether some candidates nearly coincide
     int n_decided = 0;
-    bool is_undecided = false;  // an angle is free without a sweep, a direction is inexact, or candidates are too many
+    bool is_undecided = false;  // free angle without a sweep, inexact direction, or too many candidates
     std::vector<Sweep> sweeps;
     double free_below = kFree;
 
@@ -119,7 +119,7 @@ class ClosedForm {
         }
     }
 
-    // How much the arm deviates from the arm for which the roots are exact. It is 0 if they are the same.
+    // How much the arm deviates from the arm for which the roots are exact; 0 if the two arms are the same.
     double deviation() const { return deviation_; }
 
     // Adds configurations that may reach a target pose of the tip. Directions shorter than `free_below` are arbitrary.
@@ -152,13 +152,13 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    // Relative error of the equations, due to rounding and to small offsets that are neglected.
+    // Relative error of the equations, due to rounding and to neglected small offsets.
     double noise() const { return kNoise + 2.0 * neglected_; }
     // Error of a root that nearly meets another root. Newton's method does not reduce it, because the arm is singular.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
 
-    // Adds a sweep unless it is already known. In both cases its branches are decided. Members of the sweep become
-    // candidates, too. Sweeps are exact only for arms that the form describes exactly.
+    // Adds a sweep unless it is already known, and marks its branches as decided. Members of the sweep also become
+    // candidates. Sweeps are exact only for arms that the form describes exactly.
     void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
         found.decide(n_branches);
         if (deviation_ > 0.0) found.is_undecided = true;
@@ -172,7 +172,7 @@ class ClosedForm {
         };
         sweep.at(1.0, 1.0, q);
         if (std::any_of(found.sweeps.begin(), found.sweeps.end(), is_same)) return;
-        // the angle where the two signs are farthest apart, which is closest to level 0
+        // the angle whose level is closest to 0, where the solutions of the two signs are farthest apart
         const Sinusoid& level = sweep.level;
         const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
         const double best = amplitude > 0.0 ? portable::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
@@ -207,7 +207,7 @@ class ClosedForm {
         common_ = axes_[i].direction;
         const Vector normal = across({common_.y, common_.z, common_.x}, common_);
         some_ = length(normal) > 0.1 ? normal : across({1, 0, 0}, common_);
-        for (int k = 0; k < 3; ++k) {  // they may point in opposite directions
+        for (int k = 0; k < 3; ++k) {  // the vectors may point in opposite directions
             signs_[k] = dot(common_, axes_[i + k].direction) > 0.0 ? 1.0 : -1.0;
         }
     }
@@ -241,7 +241,8 @@ class ClosedForm {
                 found.is_undecided |= any3 || (any1 && any2);
                 found.is_undecided |= !any1 && pair_.distance > 0.0 && is_close(w, h1);
                 found.is_undecided |= !any2 && is_close(u, h2);
-                // what a free angle neglects turns the other angles, and more so if the wrist is near the shoulder
+                // the length neglected by a free angle changes the other angles, more so if the wrist is near the
+                // shoulder
                 const double neglected = any1 ? length(across(w, h1)) : any2 ? length(across(u, h2)) : 0.0;
                 found.is_undecided |= neglected > kLargestError * length(u);
                 if (is_one_free) {
@@ -276,7 +277,7 @@ class ClosedForm {
         double phase = 0.0;
         const Angles q5s = turns_to(h4, h5, h6, last, slack(), phase);
         found.meet |= q5s.meet, found.is_undecided |= q5s.all;
-        const Vector fifth = across(cross(h6, h5), h6);  // its image gives q6 if the wrist is aligned
+        const Vector fifth = across(cross(h6, h5), h6);  // its rotated direction gives q6 if the wrist is aligned
         const auto aligned = [=, this](const Vector& q, double q4, double q5) {
             return angle_between(fifth, turned(turned(back(x.turn(fifth), q), h4, -q4), h5, -q5), h6);
         };
@@ -307,7 +308,7 @@ class ClosedForm {
         }
     }
 
-    // The first or second joint is free. The angle of joint 5 depends on it.
+    // The first or second joint is free. The angle of joint 5 depends on this joint.
     void sweep_shoulder(const Motion& x, Vector before, int joint, int n_branches, Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
         const Sinusoid product = turned_product(h4, h5, h6);
@@ -344,8 +345,8 @@ class ClosedForm {
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        // The last angles, given q1 and q5 and their error. If axis 6 is nearly parallel to h, `aligned` is the value
-        // of q5 at which it is parallel.
+        // The last angles, given q1 and q5 and their error. If axis 6 can be nearly parallel to h, `aligned` is the
+        // value of q5 at which it is parallel.
         const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6, found);
@@ -444,8 +445,8 @@ class ClosedForm {
         found.decide(2 * n_missing);
     }
 
-    // Three rotations about parallel axes, seen along the axes. They move the last axis to the position d relative to
-    // the first axis, and turn directions by `all`. The second angle solves |b + R r| = |d|.
+    // Three rotations about parallel axes, seen along the axes. Together, the rotations move the last axis to the
+    // position d relative to the first axis, and turn directions by `all`. The second angle solves |b + R r| = |d|.
     struct Plane {
         Vector b, r, d;
         double all;
@@ -488,7 +489,7 @@ class ClosedForm {
         found.meet |= elbows.meet, found.is_undecided |= elbows.all;
         if (elbows.all) elbows.n = 0, elbows.add(0.0, true);
         if (is_solution) found.decide(2 - elbows.n_roots);
-        // the elbow is nearly straight or folded, and the error may hide two solutions
+        // the elbow is nearly straight or folded, so the error may hide two solutions
         const double away = std::abs(1.0 - std::abs(at.level()));
         found.is_undecided |= away <= 10.0 * error && error > kLargestError * kLargestError;
         double q[6];
@@ -520,7 +521,8 @@ class ClosedForm {
         }
     }
 
-    // Adds a sweep whose elbow bends in two ways where the plane has solutions. Adds none if the plane has no solution.
+    // Adds a sweep over the values of the free angle for which the plane has solutions. The elbow then bends in two
+    // ways.
     template <class At>
     void sweep_plane(Sweep sweep, At plane_at, int n_branches, Candidates& found) const {
         sweep.has_signs = true;

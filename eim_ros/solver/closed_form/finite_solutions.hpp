@@ -10,17 +10,17 @@
 
 namespace eim {
 
-// number of random configurations tried, and how many of them a closed form has to reproduce
+// number of random configurations that are tried, and of those that a closed form must reproduce
 inline constexpr int kTried = 16, kFound = 14;
 // this factor times the deviation of the form from the arm bounds the change of roots by polishing
 inline constexpr double kMostMoved = 50.0;
 inline constexpr double kGivenBack = 1e-4;  // [rad]
 
-// Roots, each joint in [-pi, pi]. A flag is true only if a form found evidence for it.
+// Roots, each joint in [-pi, pi]. A flag is true only if the computation gave evidence for it.
 struct Roots : Configurations {
-    Index n_isolated = 0;       // the first roots; the others are members of sweeps, or perhaps of a continuum
+    Index n_isolated = 0;       // isolated roots, which come first; the others belong to sweeps or to a continuum
     bool is_singular = false;   // some roots belong to a continuum
-    bool is_complete = false;   // no root is missing, except other members of sweeps
+    bool is_complete = false;   // no root is missing, except further members of sweeps
     bool is_certified = false;  // whether completeness does not rely on a measured noise level
     bool is_swept = false;      // whether all roots of a continuum are on sweeps
 };
@@ -40,7 +40,7 @@ struct SixJoints {
     bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
     int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
 
-    // The closed form for a value of the fixed joint; of kind `none` if there is none.
+    // The closed form for a value of the fixed joint, of kind `none` if the six joints have no closed form.
     template <int N>
     ClosedForm form(const Chain& chain, double value) const {
         Kinematics<double, N> at;
@@ -68,8 +68,8 @@ struct SixJoints {
     }
 };
 
-// The closed form of a chain. Its kind is `none` unless it reproduces random configurations. If a joint is fixed, the
-// form is computed at some value of this joint.
+// The closed form of a chain. Its kind is `none` unless the form reproduces random configurations. If a joint is fixed,
+// the form is computed at some value of this joint.
 template <int N>
 inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     Random random(0.5);
@@ -165,8 +165,8 @@ inline bool has_six_joints(const Chain& chain) {
     return fits;
 }
 
-// The roots of a task's pose for any arm with six joints, as above. They may also start from configurations near some
-// roots. Each root is verified by forward kinematics.
+// The roots of a task's pose for any arm with six joints, as above. Configurations near some roots may be given. Each
+// root is verified by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
                            bool wants_proof, const Configurations& known = {6}) {
     LoopSolutions near;
@@ -199,7 +199,7 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
     return roots;
 }
 
-// share of the remaining time; the rest is for measuring the enumerated configurations
+// share of the remaining time for the enumeration; the rest is for measuring its configurations
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
@@ -212,9 +212,9 @@ struct Equivalents {
 };
 
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
-// the valid ones among the first `most`, and the numbers of all. Configurations beyond the limits by at most the
-// tolerance are clamped and solved again within them. The enumeration ends at the deadline, a time of the steady clock
-// [s], even if fewer configurations than requested are found. See `Revolutions` for the choice.
+// the valid ones among the first `most` configurations, and the numbers of all. Configurations beyond the limits by at
+// most the tolerance are clamped and solved again within them. The enumeration ends at the deadline, a time of the
+// steady clock [s], even if fewer configurations than requested are found. See `Revolutions` for the choice.
 template <int N>
 inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
                         Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {

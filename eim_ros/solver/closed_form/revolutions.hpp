@@ -1,9 +1,9 @@
 // Enumerates configurations that differ by full revolutions of joints, within the limits, in the order of their cost.
 //
 // The cost is sum_j w_j (q_j - r_j)^2, one term per joint. The revolutions of each joint are sorted by their term, so
-// the next best choice is one place further in one joint than an earlier choice. A heap holds these candidates (Lawler
-// 1972). Each candidate is reached in only one way, because a choice advances in the joint that moved last or in a
-// later joint. Memory grows with the number of returned configurations, not with the number of all.
+// the next best choice differs from an earlier one by one position in one joint. A heap contains these candidates
+// (Lawler 1972). Each candidate is reached in only one way, because a choice advances in the joint that moved last or
+// in a later joint. Memory grows with the number of returned configurations, not with the total number.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,8 @@ class Revolutions {
         }
     }
 
-    // The number of all configurations, and the number of roots within the limits. Both include roots that are not
-    // enumerated.
+    // The number of all configurations, and the number of roots within the limits. Both numbers include roots that are
+    // not enumerated.
     double total() const { return total_; }
     Index n_within() const { return n_within_; }
 
@@ -78,7 +78,7 @@ class Revolutions {
    private:
     struct Choice {
         double cost;
-        Index n_turns;  // places from the best choice of the root, summed over joints
+        Index n_turns;  // positions from the best choice of the root, summed over joints
         Index root;
         int moved;  // the joint that moved last
         std::vector<Index> places;
@@ -87,7 +87,7 @@ class Revolutions {
             if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
-        // The successors of a choice do not cost less, and have more turns.
+        // The successors of a choice cost at least as much, and are more positions away from the best choice.
         bool precedes_followers_of(const Choice& other) const {
             return cost != other.cost ? cost < other.cost : n_turns <= other.n_turns;
         }

@@ -7,7 +7,7 @@
 
 namespace eim {
 
-inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // ends at rounding errors; several steps where roots meet
+inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // down to rounding errors; more steps where roots meet
 inline constexpr double kExactRoot = 1e-9;                  // [m], [rad]: errors of exact roots, up to rounding
 // [rad]: a solution that is not exact and this close to a root counts as the root
 inline constexpr double kMerged = 0.05;
