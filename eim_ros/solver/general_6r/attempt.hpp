@@ -2,13 +2,14 @@
 // of solutions.
 //
 // For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. The twisted attempts
-// turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). They combine f at h, -h, 2h and
-// -2h by Richardson's rule,
+// turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). These attempts combine f at h, -h,
+// 2h and -2h by Richardson's rule,
 //
-//    g = (4 A(h) - A(2h) / 2^k) / 3,   A(h) the mean of f(h) and f(-h) with aligned signs.
+//    g = (4 A(h) - A(2h) / 2^k) / 3, where A(h) is the mean of f(h) and f(-h) with aligned signs.
 //
-// In the limit, the zeros of g are the solutions of the arm itself. The error of g is about 10 d^2 / amplitude, where d
-// is the difference of g and A(h). If the arm is only nearly degenerate, lower orders remain and increase the error.
+// In the limit of small h, the zeros of g are the solutions of the arm itself. The error of g is about 10 d^2 /
+// amplitude, where d is the difference of g and A(h). If the arm is only nearly degenerate, lower orders of h remain
+// and increase the error.
 #pragma once
 
 #include "general_6r/recovery.hpp"
@@ -27,7 +28,7 @@ inline constexpr int kTwists = 4;
 inline constexpr double kTwistSizes[kTwists] = {kTwist, -kTwist, 2.0 * kTwist, -2.0 * kTwist};
 inline constexpr int kMostZeros = 24;
 
-// L1 to L5, and their twisted versions.
+// The links L1 to L5, and their twisted versions.
 struct FixedLinks {
     Motion plain[5], twisted[kTwists][5];
     bool slides[6] = {};  // whether each joint is prismatic
@@ -52,7 +53,7 @@ struct FixedLinks {
             }
         }
     }
-    // The loop with the link that contains the pose.
+    // The loop of some links and `last`, which contains the pose.
     Loop loop(const Motion (&links)[5], const Motion& last) const {
         Loop loop;
         std::copy_n(slides, 6, loop.slides);
@@ -64,20 +65,20 @@ struct FixedLinks {
 
 // The outcome of an attempt.
 struct Attempted {
-    bool is_unknown = true;  // whether there is no bound
+    bool is_unknown = true;  // whether the number of solutions has no known bound
     int most = 0;            // upper bound of the number of solutions
     double amplitude = 0.0;  // of f, or of h^k g
     int order = 0;           // k of a twisted attempt
     double pivot = 1.0;      // smallest pivot of Newton's method
 };
 
-// f of a loop that is twisted by h, in the limit of small h.
+// The resultant f of a loop that is twisted by h, in the limit of small h.
 struct TwistedResultant {
     Resultant g, ahead;  // h^k g, and f(h) with its noise
     double eta = 0.0;
     int order = 1;
 
-    // Takes f for each size of the twist, and f of the loop without a twist.
+    // Takes f for each size of the twist, and a function that returns f of the loop without a twist.
     template <class Plain>
     TwistedResultant(const Resultant (&f)[kTwists], const Plain& plain) : ahead(f[0]) {
         double sign[kTwists];
@@ -134,7 +135,7 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
     const int n = std::min(isolation.n, kMostZeros);
     for (int i = 0; i < n; ++i) {
         double x = t3[i] = isolation.zeros[i];
-        for (int step = 0; is_twisted && step < 8; ++step) {  // the zero of f(h), where the matrix is singular
+        for (int step = 0; is_twisted && step < 8; ++step) {  // moves to the zero of f(h), where the matrix is singular
             const Resultant::Values v = ahead.at(x);
             const double change = std::clamp(-v.f / v.f1, -0.05, 0.05);
             x += change;

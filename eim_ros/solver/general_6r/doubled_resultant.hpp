@@ -1,20 +1,19 @@
-// The resultant of six joints with twice the precision of double, and the error that it has because the pose is
-// rounded.
+// The resultant of six joints with twice the precision of double, and its error caused by rounding of the pose.
 //
 // Errors of the elimination and of its determinants are far below this error, so statements about the zeros are
-// certain. Coefficients of degree 9 to 11 must vanish, which a test checks.
+// certain. Coefficients of degree 9 to 11 must vanish; a test checks them.
 #pragma once
 
 #include "general_6r/isolation.hpp"
 
 namespace eim {
 
-// Bounds of errors: the relative error of a sum over t in double, and the error of a determinant. The latter is
-// relative to (|M|^2 / 12)^6, with the Frobenius norm, divided by the rank ratio of the elimination.
+// Bounds of errors: the relative error of a sum over t in double, and the error of a determinant. The error of a
+// determinant is relative to (|M|^2 / 12)^6, with the Frobenius norm, divided by the rank ratio of the elimination.
 inline constexpr double kEvaluation = 60.0 * 1.2e-16, kDeterminant = 1e-27;
 inline constexpr double kFarAboveFloor = 1e6;  // least amplitude over the error of a determinant
 
-// A motion with twice the precision; Gram and Schmidt's method makes its rotation exact.
+// A motion with twice the precision. The Gram-Schmidt process makes its rotation orthonormal to that precision.
 inline MotionOf<Doubled<double>> exact(const Motion& motion) {
     using Number = Doubled<double>;
     const auto doubled = [](const Vector& v) { return VectorOf<Number>{v.x, v.y, v.z}; };
@@ -95,9 +94,9 @@ struct DoubledResultant {
 // The resultants of all poses near the given one, because the pose itself is rounded.
 //
 // Let g_i be the derivatives of f by the six coordinates of the pose. If no coordinate changes by more than delta, f(t)
-// changes by at most delta sum_i |g_i(t)|. This error depends on t. It is small where two solutions have nearly the
-// same t3 but do not meet, because f has nearly a double zero there for all these poses. The g_i are differences of f.
-// Their error is estimated by kCurved and the rank ratio. It is not bounded by interval arithmetic.
+// changes by at most delta sum_i |g_i(t)|. This error depends on t. The error is small where two solutions have nearly
+// the same t3 but do not meet, because f has nearly a double zero there for all these poses. The g_i are differences of
+// f. The error of these differences is estimated by kCurved and the rank ratio, not bounded by interval arithmetic.
 class CertainResultant {
    public:
     struct Values : Resultant::Values {
@@ -155,7 +154,7 @@ class CertainResultant {
     double error_of_extreme(const Values& v, double bend) const { return v.error + v.error1 * v.error1 / (2.0 * bend); }
 
     Values at(double angle) const {
-        // after their norm is corrected, rounded values of cosine and sine belong exactly to a nearby angle
+        // with a corrected norm, rounded values of cosine and sine belong exactly to a nearby angle
         const auto [s, c] = sine_and_cosine(angle);
         const Number excess = Number::product(c, c) + Number::product(s, s) - Number(1.0);
         const Number factor = Number(1.0) - Number(0.5) * excess, cosine = factor * Number(c),

@@ -11,7 +11,7 @@
 //  - the transverse parts of l, p, m and h, as complex numbers x + i y, are exp(-i t2) times a linear form in
 //    (1, c1, s1). One complex combination of these four parts vanishes.
 //
-// These are six equations N x = 0 for the left side x, with orthonormal rows. With the monomials
+// These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. With the monomials
 // g = (1, c4, s4) x (1, c5, s5) they read E(t3) g = 0, E(t3) = E_1 + E_c c3 + E_s s3, of size 6 x 9.
 //
 // Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions
@@ -44,7 +44,7 @@ class EliminationOf {
     using Row = LineVectorOf<T>;
     using Complex = ComplexOf<T>;
 
-    // Whether the joints of a loop can be eliminated. For this, the second, third and sixth joint must be revolute.
+    // Whether the joints of a loop can be eliminated. The second, third and sixth joints must be revolute.
     static bool suits(const LoopOf<6, T>& loop) { return !loop.slides[1] && !loop.slides[2] && !loop.slides[5]; }
 
     explicit EliminationOf(const LoopOf<6, T>& loop) : second_(loop.links[1]) {
@@ -73,7 +73,7 @@ class EliminationOf {
     }
 
     // How well the constants determine the first angle. If the value is 0, solutions may differ only in the first two
-    // angles, and then the determinant has fewer zeros than there are solutions.
+    // angles. The determinant then has fewer zeros than the loop has solutions.
     double rank_ratio() const { return rank_ratio_; }
 
     // Fills M for the angles t3 with these cosines and sines.
@@ -128,7 +128,7 @@ class EliminationOf {
         return {{{x.l.x, x.l.y}, {x.p.x, x.p.y}, {x.m.x, x.m.y}, {x.h.x, x.h.y}}};
     }
 
-    // Rows 0 to 3: combinations of the axial components of y(t1) without c1 and s1, minus their constants.
+    // Rows 0 to 3: combinations of the axial components of y(t1) in which c1 and s1 cancel, minus their constants.
     void eliminate_first(const Row (&ys)[3], Row (&rows)[6]) {
         T h[6][2], q[6][6] = {};
         for (int i = 0; i < 6; ++i) {

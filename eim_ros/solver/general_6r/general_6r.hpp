@@ -1,15 +1,15 @@
 // All real solutions of any arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness. Some
 // joints may be prismatic.
 //
-// An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
+// An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number. The bound relies on a measured noise
 // level. Each solution is a zero of the resultant. If the number of known distinct solutions is equal to the bound of
 // an attempt, there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the
 // attempts is chosen once for each arm.
 //
 // The bound is strong evidence but not a proof, because the noise is measured from a few coefficients of the resultant.
-// If the first attempts leave a pose open, they are repeated with twice the precision of double. This gives certain
-// bounds of all errors (`doubled_resultant.hpp`), and separates zeros that are close together. There is no such proof
-// for arms with only degenerate eliminations, whose resultant is 0 for all angles.
+// If the first attempts leave a pose undecided, they are repeated with twice the precision of double. The higher
+// precision gives certain bounds of all errors (`doubled_resultant.hpp`), and separates zeros that are close together.
+// This proof does not exist for arms with only degenerate eliminations, whose resultant is 0 for all angles.
 #pragma once
 
 #include <numeric>
@@ -53,7 +53,7 @@ class General6R {
         for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
         scale_ = std::ldexp(
-            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that it causes no rounding
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that scaling causes no rounding
         for (Motion& link : links) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         links_ = FixedLinks(links, slides);
@@ -89,8 +89,8 @@ class General6R {
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
     static constexpr int kTriedRegular = 4;  // poses that show whether an elimination is degenerate
     static constexpr double kCostOfTwisted = 2.5, kCostOfProof = 6.0;  // a plain attempt costs 1
-    static constexpr double kUseful = 0.5;          // share of solved poses below which the arm is left to the search
-    static constexpr double kSingularPivot = 1e-7;  // smaller pivots mean a continuum, or solutions that meet
+    static constexpr double kUseful = 0.5;          // share of solved poses below which a search is used instead
+    static constexpr double kSingularPivot = 1e-7;  // smaller pivots indicate a continuum, or solutions that meet
     static constexpr double kVanishing = 1e-13;     // amplitude relative to the amplitude for random poses
     static constexpr double kBeyondReach = 1e-9;
 
@@ -114,8 +114,8 @@ class General6R {
         return progress;
     }
 
-    // Makes some attempts until the number of known solutions equals their bound. If it is above the bound, the set is
-    // never complete.
+    // Makes some attempts until the number of known solutions equals their bound. If more solutions are known than the
+    // bound allows, the set does not count as complete.
     void attempt_in_turn(const Motion& last, std::size_t first, std::size_t end, Progress& progress) const {
         SixRevolute& found = progress.found;
         for (std::size_t i = first; i < end && !found.is_complete; ++i) {
@@ -193,8 +193,8 @@ class General6R {
         return Certain(CertainResultant(*f, shifted));
     }
 
-    // Sorts the attempts. The attempt that solves most random poses for its cost comes first. It is followed by the
-    // attempt that solves most of the remaining poses, and so on.
+    // Sorts the attempts. The attempt that solves the most random poses for its cost comes first. The next attempt is
+    // the one that solves the most of the remaining poses for its cost, and so on.
     void choose_order() {
         Random random(0.61);
         std::vector<Motion> lasts;

@@ -1,16 +1,17 @@
 // All zeros of a trigonometric polynomial with known error on the circle, and bounds of their number.
 //
-// The circle is divided into cells. They are halved until one of these statements is certain, given f, f', f'' and f'''
-// at the middle of the cell and a bound of the fourth derivative:
+// The circle is divided into cells. Cells are halved until one of these statements is certain, given f, f', f'' and
+// f''' at the middle of the cell and a bound of the fourth derivative:
 //
 //    empty     f has no zero
 //    monotone  f' has no zero
 //    convex    f'' has no zero, so that f has at most one extremum (also concave)
 //
-// A sign is certain if |f| is larger than its error. The error is the same for all angles (`NoisyResultant`), or
+// A sign is certain if |f| is larger than its error. The error either is the same for all angles (`NoisyResultant`), or
 // depends on the angle (`CertainResultant`). Edges of cells where the sign is certain divide the circle into parts.
-// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. Therefore f has the most
-// zeros if all maxima are positive and all minima are negative. Edges with uncertain signs do not matter.
+// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. Therefore f has the
+// largest number of zeros if all maxima are positive and all minima are negative. Edges with uncertain signs do not
+// matter.
 #pragma once
 
 #include "general_6r/resultant.hpp"
@@ -96,7 +97,7 @@ class IsolationOf {
     void add_zero(double angle) {
         if (n < kMost) zeros[n++] = angle;
     }
-    // Moves past an edge after which f has this sign up to rounding. Adds a zero if the sign before was different.
+    // Moves past an edge after which f has this sign up to rounding. Adds a zero if the previous sign was different.
     void pass(double edge, int sign) {
         if (sign_ && sign && sign_ != sign) add_zero(edge);
         sign_ = sign;
@@ -115,7 +116,7 @@ class IsolationOf {
         }
     }
 
-    // Adds the zero between a and b, if f has different signs.
+    // Adds the zero between a and b if f has different signs there.
     void search(double a, double b, double fa, double fb) {
         pass(a, sign(fa)), sign_ = sign(fb);
         if (sign(fa) == sign(fb)) return;
@@ -193,7 +194,7 @@ class IsolationOf {
             return;
         }
         if (!is_inside) search(a, b, va.f, vb.f);
-        if (!middle) {  // Newton's method for the loop also starts to the left and right
+        if (!middle) {  // Newton's method for the loop also starts on both sides
             const double away = std::sqrt(2.0 * std::max(std::abs(w.f), f_.error(w)) / bend);
             add_zero(x), add_zero(x - away), add_zero(x + away);
         }

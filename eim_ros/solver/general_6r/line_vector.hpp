@@ -24,7 +24,8 @@ struct LineVectorOf {
     VectorOf<T> l, p, m, h;
     T pl{}, pp{}, one{};
 
-    // The components that rotations about z do not change: five of the vector, and the scalars p.l and p.p.
+    // The components that rotations about z do not change: the z components of l, p, m and h, and the scalars p.l and
+    // p.p.
     std::array<T, 6> axial() const { return {l.z, p.z, m.z, h.z, pl, pp}; }
 
     LineVectorOf operator+(const LineVectorOf& b) const {
@@ -111,10 +112,11 @@ inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double si
     return powers;
 }
 
-// Slides as angles: with d = tan(angle / 2), the functions 1, cos and sin of the angle, divided by 1 + cos.
+// Lengths of sliding joints as angles, with d = tan(angle / 2): the functions 1, cos and sin of the angle, divided by 1
+// + cos.
 //
-// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. Therefore the elimination treats a joint
-// that slides like a joint that turns.
+// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. Therefore the elimination treats a sliding
+// joint like a rotating joint.
 template <class T>
 inline Turning<LineVectorOf<T>> as_turning(const Turning<LineVectorOf<T>>& powers) {
     return {powers.constant + powers.sine, powers.constant + powers.sine * T(-1.0), powers.cosine};

@@ -1,7 +1,7 @@
 // The closed loop of six joints and six links, Rz(t1) L1 Rz(t2) L2 ... Rz(t6) L6 = 1, and Newton's method on it.
 //
-// Joint i rotates about the z axis of its frame, or slides along it, with Tz(d) instead of Rz(t). L1 to L5 are fixed.
-// L6 leads from the tip back to the first axis, and contains the target pose. Lengths are divided by half the sum of
+// Joint i rotates about the z axis of its frame, or slides along this axis, with Tz(d) instead of Rz(t). L1 to L5 are
+// fixed. L6 connects the tip with the first axis, and contains the target pose. Lengths are divided by half the sum of
 // the lengths of L1 to L5, so that they are comparable with angles.
 #pragma once
 
@@ -20,9 +20,9 @@ struct LoopOf {
 };
 using Loop = LoopOf<6>;
 
-// A loop that is read forwards or backwards from any of its joints. Backwards, all angles are negated.
+// A loop that is read forwards or backwards from any of its joints. If it is read backwards, all angles are negated:
 //
-// Backwards, the loop reads Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
+//    Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
 template <int N>
 struct LoopView {
     static constexpr int count = 2 * N;
@@ -89,7 +89,8 @@ struct LoopState {
         r[3] = 0.5 * (y[2] - z[1]), r[4] = 0.5 * (z[0] - x[2]), r[5] = 0.5 * (x[1] - y[0]);
     }
 
-    // Fills the first six columns with the Jacobian of the residual. It is exact if the rotation is the identity.
+    // Fills the first six columns with the Jacobian of the residual. The Jacobian is exact if the rotation is the
+    // identity.
     template <int C>
     void jacobian(V (&rows)[6][C]) const {
         for (int j = 0; j < 6; ++j) {
@@ -115,13 +116,13 @@ inline constexpr int kMostLoopSteps = 14;
 template <class V>
 struct Closed {
     Mask<V> converged;
-    // Smallest diagonal entry of the triangular factor of the Jacobian in the last step. Along a continuum of
-    // solutions it is 0.
+    // Smallest diagonal entry of the triangular factor of the Jacobian in the last step. It is 0 along a continuum of
+    // solutions.
     V pivot;
 };
 
 // Moves angles onto the loop by Newton's method. A configuration counts as a solution if the last step is small. A
-// small residual is not enough, because near a double root many configurations have small residuals.
+// small residual is not a sufficient criterion, because near a double root many configurations have small residuals.
 template <class V>
 inline Closed<V> close_loop(const Loop& loop, V (&angles)[6], int most_steps = kMostLoopSteps) {
     Closed<V> closed{};

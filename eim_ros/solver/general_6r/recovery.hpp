@@ -1,8 +1,8 @@
 // Solutions of a loop from zeros of its resultant.
 //
 // At a zero t3, the null vector of M(t3) is (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5), up to a factor.
-// It is found by two inverse iterations with the triangular factor of M, and gives t4 and t5. The elimination gives t1
-// and t2, and t6 follows from the rotation of the loop. Newton's method makes these angles exact.
+// Two inverse iterations with the triangular factor of M find this vector, which gives t4 and t5. The elimination gives
+// t1 and t2, and t6 follows from the rotation of the loop. Newton's method makes these angles exact.
 #pragma once
 
 #include "general_6r/isolation.hpp"
@@ -116,7 +116,7 @@ struct Recovered {
 };
 
 // Recovers solutions from angles t3 and moves them onto a loop. The elimination belongs to the loop `near`, which may
-// differ slightly. Solutions are added with the joints of the original loop.
+// differ slightly from `loop`. Angles of solutions are stored in the order and sign of the original loop.
 inline Recovered recover_all(const Elimination& elimination, const Loop& near, const Loop& loop,
                              const LoopView<6>& view, const double* t3, int n, LoopSolutions& found) {
     using V = WideDouble;
@@ -172,7 +172,7 @@ inline double add_near(const Loop& loop, const LoopSolutions& near, LoopSolution
     return pivot;
 }
 
-// Adds the partners of solutions near a fold, where two solutions nearly meet.
+// Adds the partners of solutions near a fold, which is where two solutions nearly meet.
 //
 // Let n and u be the null directions of the Jacobian, u^T J n = sigma. Along n, u^T F is s sigma + s^2 u^T F''(n, n) /
 // 2, so the partner is near s = -2 sigma / u^T F''(n, n).

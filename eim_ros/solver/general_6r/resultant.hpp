@@ -1,7 +1,7 @@
 // The determinant of an elimination as a trigonometric polynomial of degree 8, from samples on the circle.
 //
 // The determinant is computed at 24 equidistant angles. A discrete Fourier transform gives coefficients 0 to 11.
-// Coefficients from 9 on vanish except for rounding, so their largest modulus measures the noise.
+// Coefficients 9 to 11 vanish except for rounding, so their largest modulus measures the noise.
 #pragma once
 
 #include "general_6r/elimination.hpp"

@@ -20,7 +20,7 @@ class General7R {
         for (int i = 0; i < 6; ++i) links_[i] = motion_of(chain.links[i + 1]), size += length(links_[i].translation);
         if (!(size > 0.0)) return;
         scale_ = std::ldexp(
-            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that it causes no rounding
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that scaling causes no rounding
         for (Motion& link : links_) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         choose_readings();
@@ -44,7 +44,7 @@ class General7R {
     static constexpr int kTried = 16, kAngles = 2;
     static constexpr double kNoGap = 1e-6, kLeastGap = 1e-5, kWidestGap = 0.5;  // [rad]
 
-    // Prefers readings with separate zeros. If two solutions always have the same s and t, f is a square.
+    // Prefers readings whose zeros are far apart. If solutions always share s and t in pairs, f is a square.
     void choose_readings() {
         Random random(0.61);
         std::vector<double> gaps(Reading::count, 0.0);

@@ -5,13 +5,13 @@
 //
 //    x = (cos u, sin u, cos 3u, sin 3u) x (1, c5, s5),   u = t4 / 2,
 //
-// as a 4 x 3 matrix. Such vectors are zeros of quadratic forms q: minors of order 2, and identities of the angles
+// as a 4 x 3 matrix. Such vectors are zeros of quadratic forms q: the minors of order 2, and trigonometric identities
 // within rows and columns. For vectors of length up to 1, |q(x) - q(y)| <= kRate |x - y|.
 //
 // At a solution in a cell, M x = 0 for an x of this form and length 1. Then |M0 x| <= d, where M0 is the matrix at the
 // middle and d bounds the change of M over the cell. Let N be the span of the right singular vectors of the two
-// smallest singular values of M0, and sigma the third smallest. The part of x outside N is at most rho = d / sigma, so
-// there is a vector z of length 1 in N with |x - z| <= rho + rho^2, and |q(z)| <= kRate (rho + rho^2). If there is no
+// smallest singular values of M0, and sigma the third smallest. The part of x outside N is at most rho = d / sigma. So
+// there is a vector z of length 1 in N with |x - z| <= rho + rho^2, and |q(z)| <= kRate (rho + rho^2). If N contains no
 // such z, the cell contains no solution.
 #pragma once
 

@@ -4,22 +4,22 @@
 // over a cell, from derivatives at the middle and bounds for the highest order. A cell is
 //
 //    empty       f is not 0
-//    monotone    f_t is not 0: at most one zero for each s
+//    monotone    f_t is not 0, so that there is at most one zero for each s
 //    turning     f_tt is not 0, so that there are at most two zeros for each s, and
 //                either f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
 //    solitary    there is no solution, although f may be 0 (`solitary.hpp`)
 //
 // Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these points are
-// in turning cells. A cluster consists of the cells around a turning cell, up to the next empty cells, if f_tt has the
-// same sign in all its turning cells. Let this sign be positive. For each s, f first falls and then rises over the
-// cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros (or one, if f is negative at one end
-// for all s). If m > 0, it has none. All turning cells of a cluster must be steep with the same sign, or all must be
-// saddles. In the first case, m' = f_s, so m changes its sign at most once. In the second case, m'' = f_ss - f_st^2 /
-// f_tt < 0, so m <= 0 is impossible on a range inside the strip with m = 0 at both ends. Therefore zeros always
-// continue to an edge of the strip, and so does X.
+// in turning cells. A cluster consists of the cells around a turning cell, up to the next empty cells. All turning
+// cells of a cluster must have the same sign of f_tt; let it be positive. For each s, f first falls and then rises over
+// the cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros (or one, if f is negative at one
+// end for all s). If m > 0, the cluster has no zero. All turning cells of a cluster must be steep with the same sign,
+// or all must be saddles. In the first case, m' = f_s, so m changes its sign at most once. In the second case, m'' =
+// f_ss - f_st^2 / f_tt < 0, so m <= 0 is impossible on a range inside the strip with m = 0 at both ends. Therefore
+// zeros always continue to an edge of the strip, and so does X.
 //
-// If several solutions have the same s and t, M has as many null vectors, so f has a multiple zero. Therefore neither
-// an isolated solution nor solutions with the same s and t are overlooked.
+// If several solutions have the same s and t, M has one null vector for each of them, so f has a multiple zero.
+// Therefore neither an isolated solution nor solutions with the same s and t are overlooked.
 #pragma once
 
 #include <vector>
@@ -32,7 +32,7 @@ namespace eim {
 
 class StripProof {
    public:
-    // The proof ends undecided after a number of bounds of cells, or at the deadline, a time of the steady clock [s].
+    // The proof ends undecided after `most_looks` bounds of cells, or at the deadline, a time of the steady clock [s].
     StripProof(const TorusPolynomial& f, long most_looks, double deadline)
         : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
 
@@ -94,7 +94,7 @@ class StripProof {
         int first = 0;
         while (first < n && cells[first].kind != Kind::empty) ++first;
         if (first == n) return false;
-        for (int i = 1; i <= n; ++i) {  // runs of cells between empty ones
+        for (int i = 1; i <= n; ++i) {  // runs of cells between empty cells
             if (cells[(first + i) % n].kind == Kind::empty) continue;
             const int begin = i;
             while (cells[(first + i) % n].kind != Kind::empty) ++i;
@@ -149,7 +149,7 @@ class StripProof {
             found.certain.push_back(Slice::zero(f, a, turn)), found.certain.push_back(Slice::zero(f, turn, b));
             return true;
         }
-        // zeros within the noise are not solutions if they are in solitary cells
+        // zeros within the noise are not solutions if their cells are solitary
         int low = 0;
         while (low + 1 < int(run.size()) && run[low].t + run[low].r < turn) ++low;
         int high = low;
@@ -172,7 +172,7 @@ class StripProof {
     // Bounds of derivatives over a cell, by Taylor's formula at its middle.
     struct Bounds {
         TorusSlices::Lanes at[kOrders];  // at the middle: lane j of at[m] is j times by s, m times by t
-        double away[3][3];               // how far they may differ over the cell, for j + m <= 2
+        double away[3][3];               // largest change of each over the cell, for j + m <= 2
 
         double d(int j, int m) const { return at[m][j]; }
         int sign(int j, int m) const { return std::abs(d(j, m)) > away[j][m] ? (d(j, m) > 0.0 ? 1 : -1) : 0; }

@@ -2,14 +2,14 @@
 // joints.
 //
 // If the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
-// polynomial of degree 8 in t. The seven links form a loop, which is read such that s has position 2, 4 or 5, and t the
-// next one of positions 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin
-// s). Therefore f has degree at most 12 in s. At position 2 it has degree 8, because on vectors of 15 numbers, the part
-// of Rz(s) with exp(i s) has rank 4, like the same part of Rz(t).
+// polynomial of degree 8 in t. The seven links form a loop. The loop is read such that s has position 2, 4 or 5
+// (counted from 0). If s has position 2, t has position 3, otherwise 2. Then s enters only the left side of the
+// elimination, and M is linear in (1, cos s, sin s). Therefore f has degree at most 12 in s. At position 2 it has
+// degree 8, because the part of Rz(s) with exp(i s) has rank 4 on vectors of 15 numbers, like the same part of Rz(t).
 //
-// Therefore values at 28 x 24 angles determine f. They are computed with twice the precision of double, so errors of
-// the elimination and of its determinants are far below the errors of evaluations of f in double. The latter are
-// bounded, so statements about f are certain. Coefficients of higher degree must vanish, which a test checks.
+// Therefore values at 28 x 24 angles determine f. These values are computed with twice the precision of double. Errors
+// of the elimination and of its determinants are therefore far below the errors of evaluating f in double. Evaluation
+// errors are bounded, so statements about f are certain. Coefficients of higher degree must vanish; a test checks them.
 #pragma once
 
 #include "general_6r/doubled_resultant.hpp"
@@ -18,7 +18,7 @@
 
 namespace eim {
 
-// A way to read the loop of seven links: a view, and the place of s in it.
+// A way to read the loop of seven links: a view, and the position of s in the view.
 struct Reading {
     static constexpr int kPlaces[] = {2, 5, 4};
     static constexpr int count = LoopView<7>::count * 3;
@@ -56,10 +56,11 @@ inline void precise_turn(double angle, long double& cosine, long double& sine) {
     if (r.quadrant & 2) sine = -sine;
 }
 
-// Relative bound of the error of a sum over s in long double, which has 64 bits on x86, and may be double elsewhere.
+// Relative error bound of a sum over s in long double, whose mantissa has 64 bits on x86, and may be that of double
+// elsewhere.
 inline constexpr double kSlicing = std::numeric_limits<long double>::digits >= 64 ? 1e-17 : 1e-14;
 
-// f and its first derivatives by s at one angle s, as functions of t; one derivative in each lane.
+// f and its first derivatives with respect to s at one angle s, as functions of t, with one derivative in each lane.
 struct TorusSlices {
     static constexpr int kOrders = 8;
     typedef double Lanes __attribute__((vector_size(kOrders * sizeof(double))));
@@ -102,7 +103,7 @@ class TorusPolynomial {
     static constexpr int kPartsInS = 2 * kDegreeInS + 1, kAllInS = kSamplesInS - 1;
     static constexpr int kOrders = TorusSlices::kOrders;  // derivatives of this order are bounded
 
-    // Takes a loop that is read such that s has this place.
+    // Takes a loop in which s has the position `place`.
     TorusPolynomial(const LoopOf<7, Number>& loop, int place) : place_(place) {
         for (int i = 0; i < 7; ++i) {
             const MotionOf<Number>& link = loop.links[i];
@@ -129,7 +130,7 @@ class TorusPolynomial {
     double amplitude() const { return amplitude_; }
     // The largest of the coefficients that must vanish.
     double beyond() const { return beyond_; }
-    // Whether f is useful: it does not vanish everywhere, and t1 follows from the other angles.
+    // Whether f is useful: f does not vanish everywhere, and t1 follows from the other angles.
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
     // The loop of the other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, portable::cos(s), portable::sin(s)); }
