@@ -1,5 +1,5 @@
-// The solver as a Python module. Each folder binds its own part. Arrays are checked there, once, and the interpreter's
-// lock is released while the solver works.
+// The solver as a Python module. Each folder binds its own part, and is the only place that checks the arrays. The
+// interpreter's lock is released while the solver works.
 //
 // The folders, lowest first. Files include only files of lower folders.
 // clang-format off

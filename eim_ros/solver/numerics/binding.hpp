@@ -95,7 +95,8 @@ inline Converted<double> gate(const Converted<double>& contexts, const Converted
     return result;
 }
 
-// For parts of the solver that are written in Python, because NumPy's functions differ between processors.
+// These functions are for parts of the solver that are written in Python, because NumPy's functions differ between
+// processors.
 inline void bind_portable(py::module_& module) {
     module.def("sin", py::vectorize(portable::sin));
     module.def("cos", py::vectorize(portable::cos));

@@ -36,7 +36,7 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     std::vector<std::thread> others;
     try {
         for (int k = 1; k < std::min<Index>(n_threads, n_chunks); ++k) others.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads are available, so the existing ones do the work
+    } catch (const std::system_error&) {  // no more threads are available, so the existing threads do the work
     }
     run();
     for (std::thread& other : others) other.join();
@@ -44,8 +44,8 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
 }
 
 // Calls work(number of the pose, deadline of the pose) for n poses. Each pose may use an equal share of the remaining
-// time. At the deadline, a time of the steady clock [s], the remaining poses except the first are skipped, by calls of
-// late(number).
+// time. After the deadline, a time of the steady clock [s], late(number) is called instead for each remaining pose
+// except the first one.
 template <class Work, class Late>
 inline void for_poses(Index n, Index size, int n_threads, double deadline, Work work, Late late) {
     for_chunks(n, size, n_threads, [&](Index, Index first, Index last) {

@@ -11,7 +11,7 @@ inline double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Receives the time whenever its thread asks whether a deadline has passed.
+// Receives the time whenever its thread checks whether a deadline has passed.
 class ClockListener {
    public:
     virtual void hear(double now) = 0;
@@ -21,7 +21,7 @@ class ClockListener {
     ~ClockListener() = default;
 };
 
-inline thread_local ClockListener* clock_listener = nullptr;  // of this thread, if any
+inline thread_local ClockListener* clock_listener = nullptr;  // listener of this thread, if any
 
 inline bool is_past(double deadline) {
     if (deadline == std::numeric_limits<double>::infinity() && !clock_listener) return false;

@@ -34,7 +34,7 @@ struct Doubled {
     Doubled(double value) : high(fill<V>(value)) {}  // NOLINT: implicit, so that plain numbers convert
     Doubled(const V& high, const V& low) : high(high), low(low) {}
 
-    // The arguments have the same order of magnitude, or the first one is larger.
+    // The sum of two numbers. The first must have at least the order of magnitude of the second.
     static Doubled joined(const V& large, const V& small) {
         const V sum = large + small;
         return {sum, small - (sum - large)};
@@ -96,7 +96,7 @@ inline Doubled<V> square_root(const Doubled<V>& a) {
     return Doubled<V>::joined(root, rest.high / (2.0 * safe));
 }
 
-// The type of a number for every lane. For plain packs, it is a plain number.
+// Returns a number as a value for all lanes. For plain packs, it stays a plain number.
 template <class V>
 inline auto spread(const double& a) {
     if constexpr (std::is_class_v<V>) {

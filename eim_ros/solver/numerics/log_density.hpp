@@ -1,9 +1,9 @@
-// Log density of samples under a mixture, summed over all components that matter. Exact up to rounding.
+// Log density of samples under a mixture, summed over all components that matter. The result is exact up to rounding.
 //
-// Only about 1 of 100 experts matters to a sample. Single precision is enough to find these experts. The log joint of a
-// component is height - |w|^2 / 2 with w = L^-1 (x - mean). Let s be the length of the error of the computed w. Then
-// the true |w|^2 is at most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. This bound can show that a
-// component is negligible compared with others. The remaining components are computed in double precision.
+// Usually only a few experts matter to a sample. Single precision is enough to find them. The log joint of a component
+// is height - |w|^2 / 2 with w = L^-1 (x - mean). Let s be the length of the error of the computed w. Then the true
+// |w|^2 is at most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. This bound shows which components are
+// negligible compared with others. The remaining components are computed in double precision.
 #pragma once
 
 #include "numerics/mixture.hpp"
@@ -11,7 +11,7 @@
 
 namespace eim {
 
-// Samples have D coordinates; D = 0 for any number of coordinates.
+// Samples have D coordinates; D = 0 means any number of coordinates.
 template <int D>
 class LogDensity {
    public:
@@ -28,7 +28,7 @@ class LogDensity {
         }
         order_.resize(heights_.size());
         std::iota(order_.begin(), order_.end(), 0);
-        // large components come first, because they show which others are negligible
+        // large components come first, because they show which other components are negligible
         const auto few = order_.begin() + std::min<std::size_t>(order_.size(), 32);
         std::partial_sort(order_.begin(), few, order_.end(), [&](int a, int b) { return heights_[a] > heights_[b]; });
     }
@@ -89,8 +89,8 @@ class LogDensity {
                 &in_precision<S>(shifts_, single_shifts_)[row]};
     }
 
-    // Sorts samples so that neighbours share a pack, because then few components matter to a pack. Recursively splits
-    // them in halves along the axis of the largest extent.
+    // Sorts samples so that neighbours share a pack, because few components then matter to a pack. The samples are
+    // split recursively into halves along the axis of the largest extent.
     void sort(const double* samples, int* begin, int* end) {
         if (end - begin <= 2 * W) return;
         int axis = 0;
@@ -137,7 +137,8 @@ class LogDensity {
                float((2 * d_ + 4) * 0x1p-24 * (experts_.norms[component % experts_.k] * extent_ + length));
     }
 
-    // Finds the components that may matter to the samples of a pack. Half of the coordinates rule out most components.
+    // Finds the components that may matter to the samples of a pack. The first half of the coordinates rules out most
+    // components.
     void find_candidates() {
         const int d = D > 0 ? D : d_, half = (d + 1) / 2, n_packs = int(least_.size());
         candidates_.assign(n_packs, {});

@@ -1,7 +1,7 @@
 // The mixture of linear Gaussian experts for one pose: gating and draws. Densities are in log_density.hpp.
 //
-// Component c is a pair of a context and an expert: context c // k and expert c modulo k. Expert e is normal with mean
-// W_e y + b_e and Cholesky factor L_e of the covariance.
+// Component c combines context c // k with expert c modulo k. Expert e is normal with mean W_e y + b_e and Cholesky
+// factor L_e of the covariance.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace eim {
 
-inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is about its rounding error
+inline constexpr double kNegligible = 36.0;  // [nat]: a share exp(-36) of a sum is about its rounding error
 
 // Experts of a model, prepared once for any number of contexts.
 struct Experts {
@@ -151,7 +151,7 @@ inline constexpr double kGoldenRatio = 0.6180339887498949;
 // proportional to exp(tempering log_weight), independently or evenly. Only experts that are drawn are evaluated.
 //
 // For even draws, the numbers that select experts are a Kronecker sequence with the golden ratio and a random start.
-// Even its first numbers are spread evenly, so the counts of experts deviate less from the weights.
+// The first numbers of this sequence are already spread evenly, so the counts of experts deviate less from the weights.
 inline void draw(const Mixture& mixture, double tempering, bool evenly, int n, Random& random, double* samples,
                  std::uint32_t* sources) {
     const Experts& experts = mixture.experts;

@@ -2,7 +2,7 @@
 //
 // A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` are written
 // the same way for numbers and packs. This header adds functions that the vector types lack. No function assumes that
-// numbers are finite. NaN stays NaN.
+// numbers are finite, and NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ namespace eim {
 
 using Index = std::ptrdiff_t;
 
-// The number of lanes is the same on every processor, so that sums over lanes are the same, too. Processors without
+// The number of lanes is the same on every processor, so that sums over lanes are also the same. Processors without
 // AVX2 emulate the packs.
 inline constexpr int kRegisterBytes = 32;
 
@@ -92,7 +92,7 @@ inline V fill(std::type_identity_t<Scalar<V>> x) {
 
 template <class M>
 inline bool get_mask(const M& mask, [[maybe_unused]] int lane) {
-    if constexpr (std::is_integral_v<M>) {  // two masks joined by & or | are an int
+    if constexpr (std::is_integral_v<M>) {  // two masks combined by & or | are an int
         return mask != 0;
     } else {
         return mask[lane] != 0;
@@ -158,7 +158,8 @@ inline V absolute(V v) {
     }
 }
 
-// A number so large that the last bit of its mantissa counts ones. Adding and subtracting it rounds to whole numbers.
+// A number so large that the last bit of its mantissa counts ones. Adding this number and subtracting it again rounds
+// to whole numbers.
 template <class S>
 inline constexpr S kRounder = std::is_same_v<S, double> ? S(6755399441055744.0) : S(12582912.0);
 

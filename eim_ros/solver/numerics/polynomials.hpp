@@ -1,9 +1,9 @@
 // Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
 //
-// A polynomial of degree 2 becomes a quartic in t = tan((x - x0) / 2). The polynomial is far from zero at x0, so no
-// root is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive roots of
-// the derivative there is at most one root. If two roots nearly meet, or have just become complex, the point between
-// them counts as one root.
+// A polynomial of degree 2 becomes a quartic in t = tan((x - x0 - pi) / 2). The polynomial is far from zero at x0,
+// where t is infinite, so no root has a large t. Roots of the derivatives isolate the real roots of the quartic:
+// between two successive roots of the derivative there is at most one root. If two roots nearly meet, or have just
+// become complex, the point between them counts as one root.
 #pragma once
 
 #include <algorithm>
@@ -61,9 +61,9 @@ inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero 
 
 // Angles, at most 8.
 struct Angles {
-    int n = 0, n_roots = 0;  // number of all values, and of values that are certainly roots, despite rounding
+    int n = 0, n_roots = 0;  // number of all values, and of values that are roots despite rounding
     double values[8];
-    bool stands_for_two[8];  // the value is not a root, but two roots meet next to it, or have just become complex
+    bool stands_for_two[8];  // the value is not a root, but next to it two roots meet, or have just become complex
     bool all = false;        // every angle is a root
     bool meet = false;       // two roots meet or nearly meet
 
@@ -73,8 +73,8 @@ struct Angles {
         values[n++] = angle;
     }
 
-    // Whether another root is so close to value i that rounding of the polynomial, even by 1e-15, changes the value
-    // much more.
+    // Whether another root is so close to value i that rounding of the polynomial by 1e-15 changes the value by much
+    // more.
     bool is_double(int i) const {
         bool found = stands_for_two[i];
         for (int k = 0; k < n; ++k) {
@@ -103,7 +103,7 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     return found;
 }
 
-// The angle of two unit vectors, accurate also where they are nearly parallel or opposite.
+// The angle between two unit vectors, which is accurate even if they are nearly parallel or opposite.
 inline double angle_of_vectors(const Vector& a, const Vector& b) {
     return portable::atan2(length(cross(a, b)), dot(a, b));
 }
@@ -203,7 +203,7 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
     }
 }
 
-// A polynomial whose coefficients sum to `vanishing` or less is 0 up to rounding.
+// A polynomial whose absolute coefficients sum to `vanishing` or less is 0 up to rounding.
 inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, double vanishing = 0.0) {
     Angles found;
     const double size = polynomial.size();

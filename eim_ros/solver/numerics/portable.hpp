@@ -1,10 +1,10 @@
 // Elementary functions that return the same bits on every processor, with errors below 2 units in the last place.
 //
 // Functions of the C library have variants with and without fused multiply-add, and differ between versions of the
-// library. With them, the solver would return other solutions for the same seed on another computer. Here, each
-// operation is an operation of IEEE 754, whose rounding is exactly defined. The compiler must not fuse operations
-// (-ffp-contract=off). Exact functions of the C library, such as sqrt, round, fma and ldexp, may be used as well.
-// Signed zeros, infinities and NaN follow the C standard.
+// library. With these functions, the solver would return other solutions for the same seed on another computer. The
+// functions below use only operations of IEEE 754, whose rounding is exactly defined. The compiler must not fuse
+// operations (-ffp-contract=off). Exact functions of the C library, such as sqrt, round, fma and ldexp, may also be
+// used. Signed zeros, infinities and NaN follow the C standard.
 #pragma once
 
 #include <bit>
@@ -69,7 +69,7 @@ struct Remainder {
     std::uint64_t high = mantissa * window(0) + std::uint64_t(middle >> 64), low = std::uint64_t(middle);
     unsigned quadrant = unsigned(high >> 62);
     high = high << 2 | low >> 62, low = low << 2 | std::uint64_t(lowest) >> 62;
-    const bool is_beyond = high >> 63;  // more than pi/4, so the next multiple is nearer
+    const bool is_beyond = high >> 63;  // the remainder exceeds pi/4, so the next multiple is nearer
     if (is_beyond) quadrant += 1, high = ~high, low = ~low;
     const int zeros = std::countl_zero(high);  // at most about 60 for a double
     if (zeros > 0) high = high << zeros | low >> (64 - zeros), low <<= zeros;
@@ -93,7 +93,7 @@ inline Remainder remainder(double x) {
     return {unsigned(std::bit_cast<std::uint64_t>(shifted)) & 3, high, ((without - high) - third) + error};
 }
 
-// Sine and cosine of the remainder by Taylor series, in Estrin's order for short chains of operations. The low part
+// Sine and cosine of the remainder by Taylor series. Estrin's order keeps chains of operations short. The low part
 // changes them by less than a rounding error.
 inline double sine_of(const Remainder& r) {
     const double x = r.high, z = x * x, z2 = z * z, z4 = z2 * z2;

@@ -1,5 +1,5 @@
-// Random numbers for one request. Seeding a large generator would take too long for a request of a fraction of a
-// millisecond.
+// Random numbers for one request. The generator is small, because seeding a large one would take too long for a request
+// of a fraction of a millisecond.
 #pragma once
 
 #include <cmath>

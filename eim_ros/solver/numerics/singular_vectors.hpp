@@ -1,5 +1,5 @@
 // Singular values and right singular vectors of small matrices, by rotations of columns (Hestenes 1958). Singular
-// values that are far below the others are accurate, too.
+// values far below the others are also accurate.
 #pragma once
 
 #include <algorithm>

@@ -81,8 +81,8 @@ template <class V>
 
 // The angle in [0, pi] with sine s >= 0 and cosine c, both up to a common factor.
 //
-// The first estimate t has an error of 1e-5 (Hastings 1955). In double precision, a correction follows from the sine of
-// the remaining angle, s cos t - c sin t.
+// The first estimate t has an error of 1e-5 (Hastings 1955). In double precision, the sine of the remaining angle, s
+// cos t - c sin t, gives a correction.
 template <class V>
 inline V angle_of(V s, V c) {
     using S = Scalar<V>;

@@ -1,4 +1,4 @@
-// Vectors, lines, rotations about lines, and rigid motions: the tools of closed forms.
+// Vectors, lines, rotations about lines, and rigid motions, as used by closed forms.
 #pragma once
 
 #include <cmath>
@@ -42,7 +42,7 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
 }
 
 // The angle about a unit axis that rotates the perpendicular component of a to the direction of the perpendicular
-// component of b. The components are computed first, because they may be short.
+// component of b. The perpendicular components are computed first, because they may be short compared with a and b.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
     return portable::atan2(dot(axis, cross(from, to)), dot(from, to));
@@ -58,7 +58,8 @@ struct Line {
     double distance(const Vector& p) const { return length(p - foot(p)); }
 };
 
-// The two ends of the common normal of two lines. For parallel lines, it is the normal through the point of the first.
+// The two ends of the common normal of two lines. For parallel lines, the normal passes through the point of the first
+// line.
 struct Normal {
     Vector first, second;
     double sine;  // sine of the angle between the lines; 0 if they count as parallel
