@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Returns the given solutions and the added ones, at most `most` in total.
+// Returns the given solutions and the added solutions, at most `most` in total.
 inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                           const Converted<double>& solutions, Index most, double seed) {
     Configurations rows = rows_of(chain, solutions);

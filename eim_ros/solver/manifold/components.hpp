@@ -1,7 +1,7 @@
 // Components of the solution set of a pose: the connected pieces of its self-motions within the limits.
 //
 // A curve on the torus of the joints is unrolled. Each of its segments is shifted by revolutions of joints into the
-// limits in all possible ways. There is at most one way if the limits are narrower than a revolution.
+// limits in all possible ways. If the limits are narrower than a revolution, at most one way exists.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
@@ -20,7 +20,7 @@ struct Curve {
     Configurations places, tangents;  // tangents: unit vectors along the curve
     std::vector<int> numbers;         // indices of the places in the graph
     bool is_closed = false;
-    bool ends_known[2] = {true, true};  // false where the curve could not be followed further
+    bool ends_known[2] = {true, true};  // false for an end at which the curve could not be followed further
 
     int n_segments() const { return int(numbers.size()) - 1; }
     Segment segment(int i) const {
@@ -37,7 +37,7 @@ struct Piece {
 
 struct Component {
     int curve;
-    // revolutions of each joint [rad]; there are several if the curve closes only after revolutions
+    // revolutions of each joint [rad]; several rows if the curve closes only after revolutions
     std::vector<std::vector<double>> turns;
     std::vector<Piece> pieces;  // in order along the curve
     double length = 0.0;
@@ -47,7 +47,7 @@ struct Component {
 
 class CurveComponents {
    public:
-    // takes the limits of the task, and the period of each joint, which is 0 for joints without a period
+    // Takes the limits of the task, and the period of each joint (0 for joints without a period).
     CurveComponents(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
@@ -63,9 +63,9 @@ class CurveComponents {
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_component(int curve) const { return has_component_[curve]; }
 
-    // Adds the new curves of the graph, and returns their number of components. Curves are complete here, so two parts
-    // of a curve never meet later. At the deadline, a time of the steady clock [s], the search within a curve ends, and
-    // no component of that curve counts as complete.
+    // Adds the new curves of the graph, and returns the number of their components. The curves of the graph are
+    // complete at this point, so two parts of a curve never meet later. At the deadline, a time of the steady clock
+    // [s], the search within a curve ends, and no component of that curve counts as complete.
     int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
         const std::size_t n_before = components_.size();
         Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
@@ -87,8 +87,8 @@ class CurveComponents {
         cut(int(curves_.size()) - 1, watch, kExactCuts);
     }
 
-    // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If it is
-    // closed, the last place equals the first.
+    // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If the
+    // component is closed, the last place equals the first.
     void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
         Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
         Component component{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
@@ -131,7 +131,7 @@ class CurveComponents {
     }
 
    private:
-    static constexpr Index kUsualPlaces = 128;  // usual number of places of a curve, for which memory is reserved
+    static constexpr Index kUsualPlaces = 128;  // memory is reserved for this usual number of places of a curve
 
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
@@ -177,7 +177,8 @@ class CurveComponents {
     void cut(int number, Watch& watch, const LimitTolerances& tolerances = {}) {
         const Curve& curve = curves_[number];
         const std::size_t first_component = components_.size();
-        // components at the start of the curve, components that continue into this segment, and into the next one
+        // components at the start of the curve, components that continue into this segment, and components that
+        // continue into the next segment
         std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = curve.segment(i);

@@ -1,14 +1,14 @@
 // Continuation along the self-motion of an arm with one joint more than the pose requires.
 //
-// A branch starts at a known solution, a root, and takes steps of equal length (predictor and corrector, Allgower and
-// Georg 1990). The predictor is the cubic through the last two places and their tangents. The corrector is Newton's
-// method. When a prediction is within kClose of the pose, one more Newton step completes the place, and the same
-// Jacobian gives the tangent there. Therefore a new solution needs only two or three evaluations.
+// A branch starts at a known solution (a root) and takes steps of equal length, by a predictor and a corrector
+// (Allgower and Georg 1990). The predictor is the cubic through the last two places and their tangents. The corrector
+// is Newton's method. When a prediction is within kClose of the pose, one more Newton step completes the place, and the
+// same Jacobian gives the tangent there. Therefore a new solution needs only two or three evaluations.
 //
-// Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits and find the
-// piece on the other side, even if it is short and few seeds lead there. Places outside the limits are remembered so
-// that no branch returns to them, but they are not solutions. A place is inside if revolutions of joints bring it
-// within the limits.
+// Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits, and find the
+// piece on the other side even if it is short and reached by few seeds. Places outside the limits are remembered so
+// that no branch returns to them, but they are not solutions. A place is inside the limits if revolutions of joints
+// bring it there.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -105,7 +105,7 @@ class Continuation {
 
     struct Group {  // one branch per lane
         V q[kJoints<N>] = {}, before[kJoints<N>] = {}, chord[kJoints<N>] = {}, tangent[kJoints<N>] = {};
-        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight, else 1
+        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch (which is straight), else 1
         int at[W], n_back[W] = {}, n_outside[W] = {};
         Group() { std::fill_n(at, W, int(Trace::kNone)); }
     };
@@ -134,7 +134,7 @@ class Continuation {
 
     void advance(Group& group) {
         Difference<V> error;
-        // the last two: 1 in lanes that predict or arrive, else 0
+        // predicting, arriving: 1 in lanes that predict or arrive, else 0
         V across[6], along[6], moved[kJoints<N>], predicting{}, arriving{};
         forward<N>(chain_, group.q, at_);
         pose_difference(at_.tip, target_, task_.position_only, error);
@@ -146,7 +146,7 @@ class Continuation {
         const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, group.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
-        for (int j = 0; j < n_; ++j) {  // J^T along removes from the chord the part that leaves the pose
+        for (int j = 0; j < n_; ++j) {  // adding J^T along removes the part of the chord that leaves the pose
             group.chord[j] += arriving * (group.q[j] - group.before[j] - group.chord[j]);
             group.before[j] += arriving * (group.q[j] - group.before[j]);
             for (int k = 0; k < 6; ++k) error.vector[k] -= group.chord[j] * at_.jacobian[j][k];
@@ -184,8 +184,8 @@ class Continuation {
     // Moves q by J^T across, towards the pose, and computes the next step of lanes that predict.
     //
     // The tangent is chord + J^T along, scaled to the length of a step, and is kept for the next step. At a root the
-    // step follows the tangent. Later it follows the cubic through the last place and this one, parameterised by arc
-    // length: the chord length plus a correction for the rotation of the tangent.
+    // step follows the tangent. Later steps follow the cubic through the last place and this one. Its parameter is the
+    // arc length: the chord length plus a correction for the rotation of the tangent.
     void predict(Group& group, const V* across, const V* along, V predicting, V* moved) {
         const double step = spread_.step;
         V square{}, chords{}, turned{};
@@ -235,8 +235,8 @@ class Continuation {
         }
     }
 
-    // Shifts the place of a branch by the revolutions that bring it closest to the limits. Returns whether it is
-    // within.
+    // Shifts the place of a branch by the revolutions that bring it closest to the middle of the limits. Returns
+    // whether the place is then within the limits.
     bool turn_inside(const Group& group, int lane, double* place) const {
         const Bounds<double>& bounds = task_.bounds;
         for (int j = 0; j < n_; ++j) {
@@ -262,7 +262,7 @@ class Continuation {
     const double radius_ = kSpacing * spread_.step;
     Trace trace_{n_};
     Places known_{task_.bounds, n_}, hidden_{task_.bounds, n_};
-    double period_[kJoints<N>], direction_[kJoints<N>];  // period: a change that moves no link, or 0
+    double period_[kJoints<N>], direction_[kJoints<N>];  // period: one revolution, or 0 if it moves links
     int n_roots_ = 0, following_ = 0, n_new_ = 0;
     Group groups_[kBranches / W];
     Kinematics<V, N> at_;

@@ -134,7 +134,7 @@ class TorusCells {
     }
 
     int joints_[3] = {}, n_ = 0;
-    std::vector<int> firsts_, nexts_;  // first place of each cell, and next one after each place; -1 for none
+    std::vector<int> firsts_, nexts_;  // first place of each cell, and next place after each place; -1 for none
 };
 
 // Position of a configuration on a curve.
@@ -145,7 +145,7 @@ struct OnCurve {
 
 class CurveGraph {
    public:
-    static constexpr int kOpen = -1;  // a side that leads to no known place yet
+    static constexpr int kOpen = -1;  // a side that does not lead to a known place yet
     static constexpr int kLost = -2;  // a side where the curve could not be followed, for example at a singularity
     static constexpr int kCut = -3;   // a side where a sliding joint is far beyond its limits
     struct Link {
@@ -214,7 +214,7 @@ class CurveGraph {
     }
 
     // The position on known curves that is closest to a configuration, within a tolerance. The search ends early at a
-    // position that is close enough.
+    // position within `enough`.
     OnCurve where(const double* q, double tolerance, double enough = kSame) const {
         double least = tolerance * tolerance;
         OnCurve best;
@@ -257,7 +257,7 @@ class CurveGraph {
     // deviation of a curve from its tangent within that distance
     static constexpr double kMostBend = 0.4;
     static_assert(kMostAway < TorusCells::kFarthest);
-    static constexpr Index kUsualPlaces = 256;  // memory is reserved for these
+    static constexpr Index kUsualPlaces = 256;  // memory is reserved for this number
 
     // Squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
     double square_to(const double* q, int i, double enough) const {

@@ -2,15 +2,15 @@
 // joints.
 //
 // Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
-// for seven rotating joints). Limits only cut these curves into pieces. Therefore limits play no role here, and curves
-// are followed through them.
+// for seven rotating joints). Limits only cut these curves into pieces. Therefore the tracer ignores limits, and
+// follows curves through them.
 //
 // The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
 // tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
-// rejected and halved if Newton's method is slow or the tangent rotates far. It is also halved if the place is far from
+// rejected and halved if Newton's method is slow or the tangent rotates far. The same applies if the place is far from
 // the prediction, because the place may be on another curve. Branches start in both directions from every root, and end
 // where they meet a place of the same curve. A branch leaves each side of each place only once, so a curve is traced
-// once, whatever the number of roots on it. A curve is known from end to end when no side is open.
+// once, however many roots are on it. A curve is known from end to end when none of its sides is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -24,19 +24,19 @@ namespace eim {
 inline constexpr double kMaybeSame = 3e-2;
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
 inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // most Newton steps until close, and until arrived
-inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: one more Newton step is then enough for a place
+inline constexpr double kCloseToPose = 8e-3;                      // [m], [rad]: one more Newton step then gives a place
 // [rad, m]: error after a Newton step, about the square of the step divided by the least singular value
 inline constexpr double kNewtonError = 5e-5;
 inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: longer corrections rotate the tangent too far
 inline constexpr double kNewtonContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
 inline constexpr double kPredicted = 5e-3;          // [rad, m]: target error of predictions, which controls the step
-inline constexpr double kStraying = 0.15;           // as a share of the step: places farther from it are rejected
+inline constexpr double kStraying = 0.15;           // share of the step; places farther from predictions are rejected
 inline constexpr double kLeastCosine = 0.9;         // least cosine of the angle between successive tangents
 inline constexpr double kWantedTurn = 0.35;         // [rad]: target rotation of the tangent per step
 inline constexpr double kLongestGrowth = 1.6;       // largest ratio of successive steps
 inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a sliding joint may exceed its limits
 inline constexpr int kMostPlacesTraced = 6000;
-inline constexpr double kLeastTracing = 0.015;  // [s]: curves may be traced for this time, even after the deadline
+inline constexpr double kLeastTracing = 0.015;  // [s]: curves may be traced for this time even after the deadline
 inline constexpr double kTraceDamping = 1e-10;
 // [m, rad per rad, m]: least singular value below which the arm counts as singular
 inline constexpr double kSingular = 3e-4;
@@ -66,7 +66,7 @@ class CurveTracer {
             advance();
         }
         for (Job& job : jobs_) {
-            // another branch may have just arrived from there, and its link must stay
+            // another branch may have just arrived from this side, and its link must be kept
             if (job.kind == Kind::branch && graph_.link(job.place, job.side).place == CurveGraph::kOpen) lose(job);
             job = {};
         }
@@ -87,7 +87,7 @@ class CurveTracer {
         int n_back = 0;
         double step = kFirstStep, least = 0.0;
         bool has_before = false;
-        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the last place, not wrapped
+        double from[kJoints<N>], predicted[kJoints<N>];                   // from: last place, not wrapped
         double chord[kJoints<N>], tangent_before[kJoints<N>], arc = 0.0;  // of the last step
     };
 
@@ -122,7 +122,7 @@ class CurveTracer {
     struct Correction {
         V damping{}, is_close{};  // is_close: 1 where the place was close to the pose before the step
         V moved{};                // square of the length of the step
-        V tangent[kJoints<N>];    // not of length 1
+        V tangent[kJoints<N>];    // not normalised
         V squares{}, scale;       // of the tangent: square of its length, and its reciprocal length
         V weakest{}, steepest{};  // estimates of 1 / s^2 and of 1 / s, of the least singular value s
     };
@@ -183,7 +183,7 @@ class CurveTracer {
     }
 
     static void estimate_least_singular_value(const Damped<V>& factor, Correction& step) {
-        // for a general vector v, (J J^T)^-1 v is about the part of v along the weakest direction, divided by s^2
+        // for almost any vector v, (J J^T)^-1 v is about the part of v along the weakest direction, divided by s^2
         const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
         V some[6], grown[6];
         for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
@@ -196,7 +196,7 @@ class CurveTracer {
     void settle(int lane, const Correction& step) {
         Job& job = jobs_[lane];
         if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
-            job.kind = Kind::none;  // another branch has arrived from there
+            job.kind = Kind::none;  // another branch has arrived from this side
             return;
         }
         if (job.n_back < 0) return retry(lane);
@@ -210,7 +210,7 @@ class CurveTracer {
             unit[j] = get(step.tangent[j], lane) * get(step.scale, lane), q[j] = get(q_[j], lane);
         }
         const bool is_singular = !(get(step.weakest, lane) * kSingular * kSingular < 1.0);
-        if (is_singular) return retry(lane);  // no curve starts or continues there, and there may be surfaces
+        if (is_singular) return retry(lane);  // here, curves may cross, or solutions may form surfaces
         if (job.kind == Kind::branch) return arrive(lane, q, unit);
         take_root(lane, q, unit, get(step.squares, lane));
     }
@@ -223,7 +223,7 @@ class CurveTracer {
             job.kind = Kind::none;
             return;
         }
-        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // correct once more, for the tangent there
+        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // correct once more, to get the tangent there
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, unit[j]);
             job.least = 1.0;
             return;
@@ -240,7 +240,7 @@ class CurveTracer {
     // cubic is inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
-        if (graph_.link(at.place, at.side).place < 0) return true;  // at a place itself
+        if (graph_.link(at.place, at.side).place < 0) return true;  // the solution is at a place
         const Segment part = graph_.segment(at.place, at.side);
         for (int j = 0; j < n_; ++j) x[j] = part.at(j, at.s);
         const auto measure_away = [&] {
@@ -311,7 +311,7 @@ class CurveTracer {
         return !(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError);
     }
 
-    // Event: the step passes a known place. The branch ends there if that side of the place is open.
+    // Event: the step passes a known place. The branch ends there if the side that it reaches is open.
     void meet(int lane, int met, const double* unit) {
         Job& job = jobs_[lane];
         double along = 0.0;

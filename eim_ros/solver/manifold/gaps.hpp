@@ -8,8 +8,8 @@ namespace eim {
 
 inline constexpr double kMargin = 1.1;  // new neighbours differ by at least this multiple of `finest`
 
-// Returns configurations within the limits that divide the steps of a trace evenly. There are at most n_wanted, and
-// neighbours differ by more than `finest` in at least one joint.
+// Returns configurations within the limits that divide the steps of a trace evenly. At most n_wanted configurations are
+// returned, and neighbours differ by more than `finest` in at least one joint.
 inline Configurations between(const Bounds<double>& bounds, Trace& trace, double finest, int n_wanted) {
     const int n_places = trace.size(), n_joints = trace.places.n_joints;
     std::vector<int> parts(n_places, 1);
@@ -18,7 +18,7 @@ inline Configurations between(const Bounds<double>& bounds, Trace& trace, double
     const auto chord = [&](int i, int j) {
         return difference(trace.place(i)[j], trace.place(trace.parents[i])[j], bounds.wraps[j]);
     };
-    double per_part = 0.0;  // seeds per additional part: steps inside count fully, steps across a limit count half
+    double per_part = 0.0;  // seeds per additional part: steps inside the limits count fully, others by half
     for (int i = 0; i < n_places; ++i) {
         const int parent = trace.parents[i];
         if (parent == Trace::kNone) continue;

@@ -15,7 +15,7 @@ struct LimitTolerances {
     double touch = 3e-4;       // distance at which an extreme of a joint may be on the limit
     double constant = 0.0;     // range of a joint that does not move
     double at_limit = 0.0;     // tolerance beyond a limit for such a joint
-    double level = 0.0;        // slope of a joint along a curve that counts as level where a segment ends
+    double level = 0.0;        // slope of a joint along a curve below which the end of a segment counts as an extreme
 };
 inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
@@ -31,7 +31,7 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
                           std::vector<double>& cuts) {
     double at[4];
     const int n = part.extremes(j, at);
-    bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
+    bool touches = false, is_before = false;  // is_before: whether the previous extreme equals the value
     for (int i = 0; i < n; ++i) {
         const bool is_at = std::abs(part.at(j, at[i]) - value) <= tolerances.touch;
         const bool is_inside = i > 0 && i + 1 < n;
@@ -52,7 +52,7 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
     return touches;
 }
 
-// Whether all joints of a segment stay farther than a distance from the limits, so that nothing is cut.
+// Whether all joints of a segment stay farther from the limits than a distance, so that no limit cuts the segment.
 inline bool is_well_within(const Bounds<double>& limits, const Segment& part, const double* shift, double distance) {
     for (int j = 0; j < part.n_joints; ++j) {
         if (limits.wraps[j]) continue;

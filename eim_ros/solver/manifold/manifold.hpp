@@ -1,7 +1,7 @@
 // Even sampling of the self-motion manifold of a redundant arm, mainly if it has more than one dimension.
 //
 // Let t be the direction of the null-space projection (I - J^+ J) d. A step h t from a solution q changes the pose only
-// by terms of order h^2. A few Newton steps lead back to a new solution at about the requested distance. The sampling
+// by terms of order h^2. A few Newton steps then lead to a new solution at about the requested distance. The sampling
 // grows from all solutions at once and keeps only points that are at least a spacing from all others. This is
 // Poisson-disk sampling (Bridson 2007) on the manifold.
 #pragma once
@@ -13,9 +13,9 @@ namespace eim {
 
 inline constexpr int kBatch = 96;                  // steps that are corrected together
 inline constexpr double kManifoldForesight = 0.7;  // like kForesight
-// share of steps that lead to new points below which almost all reachable points are known
+// if a smaller share of steps leads to new points, almost all reachable points are known
 inline constexpr double kLeastYield = 0.08;
-inline constexpr double kSpare = 1.25;  // seeds corrected per solution requested in gaps
+inline constexpr double kSpare = 1.25;  // number of seeds for each solution requested in gaps
 
 // Adds the ends of steps from a point, forward and back along random directions, that are far from all known points.
 template <int N>
@@ -73,9 +73,9 @@ inline void grow(const Chain& chain, const Task& task, const ContinuationOptions
 
 // Adds solutions to `points` by continuation, one step from each other along the self-motion, until there are `most`.
 //
-// If continuation finds fewer and `finest` is not negative, gaps are divided evenly as long as successive solutions
-// differ by more than `finest` in some joint. New solutions are kSpacing steps from the given ones, or differ by more
-// than `finest`.
+// If continuation finds fewer solutions and `finest` is not negative, gaps are divided evenly as long as successive
+// solutions differ by more than `finest` in some joint. New solutions are kSpacing steps from the given ones, or differ
+// by more than `finest`.
 template <int N>
 inline void trace(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                   Configurations& points) {
@@ -83,13 +83,13 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
     Trace places = Continuation<N>(chain, task, spread, seed).run(points, int(most - n_roots));
     Places known(task.bounds, points.n_joints);
     for (Index i = 0; i < n_roots; ++i) known.add(points.row(i));
-    const auto add = [&](Configurations seeds) {  // seeds are close to solutions, so one step is usually enough
+    const auto add = [&](Configurations seeds) {  // seeds are close to solutions, so one step usually suffices
         Rows near(std::move(seeds));
         run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 3, 3}, RowJobs::all(near));
         for (Index i = 0; i < near.size() && points.size() < most; ++i) {
             if (!near.converged[i]) continue;
             if (spread.finest >= 0.0 && known.has_duplicate(near.row(i), spread.finest))
-                continue;  // it was moved to a known place
+                continue;  // the seed converged to a known place
             points.add(near.row(i)), known.add(near.row(i));
         }
     };
@@ -103,8 +103,8 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
     add(between(task.bounds, places, spread.finest, int(kSpare * double(n_wanted)) + 1));
 }
 
-// Adds solutions to `points` along the self-motion until there are `most`. It uses continuation if the self-motion has
-// one dimension. Otherwise it grows from all points.
+// Adds solutions to `points` along the self-motion until there are `most`. A self-motion with one dimension is followed
+// by continuation. Others are sampled from all points at once.
 template <int N>
 inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
                         Index most, Configurations& points) {

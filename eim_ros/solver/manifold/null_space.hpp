@@ -9,11 +9,11 @@ namespace eim {
 inline constexpr double kProjectionDamping = 1e-9;
 inline constexpr double kLeastShare = 1e-3;  // directions with a smaller share in the null space are not followed
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
-inline constexpr double kShortestScale = 0.1;  // least scale of a step; weights are at most 1
+inline constexpr double kShortestScale = 0.1;  // least scale of a step (weights are at most 1)
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
 inline constexpr double kFlat = 3e-5;          // [rad, m]: norm of the null-space gradient at a minimum
-inline constexpr double kExact = 1e-12;  // [m], [rad]: errors after correction; larger errors would hide the descent
-// [rad, m]: joints closer to a limit count as at the limit, until a minimum is found
+inline constexpr double kExact = 1e-12;        // [m], [rad]: errors after correction; larger ones would hide a descent
+// [rad, m]: closer joints count as at the limit, until a minimum is found
 inline constexpr double kWidestMargin = 1e-2;
 inline constexpr double kNarrowing = 1e-3;
 inline constexpr double kEdge = 1e-8;  // [m], [rad]: values closer to a limit or to a tolerance count as equal to it
@@ -48,8 +48,8 @@ inline double to_null_space(const Chain& chain, const double (*jacobian)[6], boo
     return left;
 }
 
-// Fills tangent with the unit vector of the null-space part of a direction at q. Returns false if there is no such
-// part. A joint at a limit does not move further out.
+// Fills tangent with the unit vector of the null-space part of a direction at q. Returns false if the null space has no
+// part of this direction. A joint at a limit does not move further out.
 template <int N>
 inline bool project(const Chain& chain, const Task& task, const double (*jacobian)[6], const double* q,
                     const double* direction, double* tangent) {
@@ -88,12 +88,12 @@ inline double least_singular_value(const Chain& chain, const double* q, bool pos
 }
 
 inline constexpr double kNearby = 0.2;         // [rad, m]: largest distance of a solution that may end a search
-inline constexpr double kRegularShare = 0.25;  // this distance as a share of the least singular value [1 / m, 1]
+inline constexpr double kRegularShare = 0.25;  // largest such distance over the least singular value [1 / m, 1]
 
 // Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
 //
 // Within this distance of the reference, the Jacobian changes by at most about twice the distance. If the least
-// singular value is larger than this change by some factor, the solutions near the reference form a single smooth set.
+// singular value exceeds this change by some factor, the solutions near the reference form a single smooth set.
 template <int N>
 inline bool is_surely_nearest(const Chain& chain, const double* q, double distance, bool position_only) {
     return distance <= kNearby && distance <= kRegularShare * least_singular_value<N>(chain, q, position_only);
@@ -157,10 +157,10 @@ class Descent {
 
     // Fills tangent_ with the steepest descent of half the cost along the self-motion. Returns its squared length.
     //
-    // This is an active-set method. A joint at a limit may move only inwards. The same applies to an error at the end
-    // of its tolerance, whose row of the Jacobian is free at first. Joints and rows that the descent would move
-    // outwards are fixed, round by round, until there are no more. If no descent remains, the fixed joint with the
-    // largest inward pull is released.
+    // This is an active-set method. A joint at a limit may move only inwards. An error at the end of its tolerance is
+    // treated alike, with a row of the Jacobian that is free at first. Joints and rows that the descent would move
+    // outwards are fixed, round by round, until no more need to be fixed. If no descent remains, the fixed joint with
+    // the largest inward pull is released.
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);

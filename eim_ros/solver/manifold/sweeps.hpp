@@ -1,6 +1,6 @@
 // Self-motions, as curves, of arms with a closed form at poses where one angle is free (see `Sweep`).
 //
-// A value of the free angle has solutions if the level there is within [-1, 1]. Such values form the circle, or one or
+// A value of the free angle has solutions if its level is within [-1, 1]. Such values form the full circle, or one or
 // two arcs. On an arc, middle + half cos(t) for t from 0 to 2 pi leads once around a closed curve, with the first sign
 // up to pi and the second sign from there on. The curve is smooth at the ends of the arc, where both signs meet.
 #pragma once
@@ -10,10 +10,10 @@
 
 namespace eim {
 
-// Smallest difference of a level and 1 at an extreme. Closer levels may be above or below 1, and curves may cross
-// there.
+// Smallest difference between 1 and the absolute extreme of a level. Closer extremes may be above or below 1, and
+// curves may cross there.
 inline constexpr double kClearLevel = 1e-7;
-inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // parts of a curve at first, and halvings of a part
+inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // initial parts of a curve, and halvings of a part
 inline constexpr double kLongestPart = 0.3;                       // [rad]
 inline constexpr double kExactPart = 2e-7;  // [rad]: distance of the middle of a part from its cubic
 

@@ -7,7 +7,7 @@
 
 namespace eim {
 
-// places between two checks of the clock: less than a millisecond of work
+// places between two checks of the clock, which take less than a millisecond
 inline constexpr Index kPlacesBeforeLook = 4096;
 
 // A configuration and its squared distance from the reference.
@@ -53,8 +53,8 @@ class Waypoints {
         return Configurations{n_joints_};
     }
 
-    // Places along each component, from end to end in the order of travel, one component after the other. Places are at
-    // most `spacing` apart, and there are at most about `most`. `counts` returns the number of places per component.
+    // Places along each component, in order from end to end, one component after the other. Places are at most
+    // `spacing` apart, and there are at most about `most`. `counts` returns the number of places per component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
         for (const Component& component : components_.components()) total += component.length;
@@ -105,7 +105,7 @@ class Waypoints {
         return rows;
     }
 
-    // Random places on the components, on average one per `spacing` of length. This is also true for short components.
+    // Random places on the components, on average one per `spacing` of length, also on short components.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Component& component : components_.components()) {
@@ -118,7 +118,7 @@ class Waypoints {
     // The places nearest to a configuration, one on each of the `most` nearest components, nearest first.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
-        std::vector<std::pair<double, const Piece*>> order;  // a bound of the distance of each piece
+        std::vector<std::pair<double, const Piece*>> order;  // lower bound of the distance of each piece
         double nearest_square = std::numeric_limits<double>::infinity();
         for (const Component& component : components_.components()) {
             Nearby best{most == 1 ? nearest_square : std::numeric_limits<double>::infinity(), {}};
