@@ -1,9 +1,9 @@
 // Chooses one solution per pose so that the joint path moves little: the shortest path through a layered graph.
 //
 // Each pose is a layer and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
-// than the largest step. Few edges are within the largest step. To find them, both layers are sorted by one joint, and
-// only solutions within the step of this joint are compared. All edges are compared only if this cannot give a path
-// that is cheaper than the penalty. Blocked edges count as steps that are too large.
+// than the largest step. Few edges are within the largest step. To find these edges, both layers are sorted by one
+// joint, and only solutions within the step of this joint are compared. All edges are compared only if the edges within
+// the step cannot give a path that is cheaper than the penalty. Blocked edges count as steps that are too large.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace eim {
 
 // Solutions of a pose, stored joint by joint and sorted by the key joint.
 struct Layer {
-    Index n = 0, start = 0;         // start: number of rows of the input before this layer
+    Index n = 0, start = 0;         // start: number of input rows before this layer
     const double* scale = nullptr;  // (n_joints,): factors of the step to this layer
-    std::vector<Index> order;       // (n,): their indices in the input
+    std::vector<Index> order;       // (n,): indices of the solutions in the input
     std::vector<double> values;     // (n_joints, n)
     const double* joint(int j) const { return values.data() + j * n; }
 };
 
-using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, of successive layers
+using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, from successive layers
 
 class Transitions {
    public:
@@ -81,11 +81,11 @@ class Transitions {
         // (n,): whether a solution lies on a path of allowed steps from end to end
         std::vector<std::uint8_t> is_on_path;
         Index n_reached = 0;   // number of layers that such a path reaches from the first one
-        double nearest = 0.0;  // least step from there to the next layer; infinite without a solution
+        double nearest = 0.0;  // least step from the last of them to the next layer; infinite without a solution
     };
 
-    // Marks the solutions on paths of allowed steps from the first layer to the last. If there is no such path, marks
-    // the solutions on paths that start at the first layer.
+    // Marks the solutions on paths of allowed steps from the first layer to the last. If no such path exists, marks the
+    // solutions on paths that start at the first layer.
     Reach reach() const {
         Reach found;
         std::vector<std::vector<std::uint8_t>> on(layers_.size());
@@ -221,7 +221,7 @@ class Transitions {
         return least;
     }
 
-    int n_joints_, key_ = -1;  // key: the joint used for sorting, -1 if all joints wrap
+    int n_joints_, key_ = -1;  // key: the joint by which solutions are sorted; -1 if all joints wrap
     const bool* wraps_;
     double largest_;
     std::vector<Edge> blocked_;  // sorted

@@ -13,9 +13,9 @@
 
 namespace eim {
 
-inline constexpr Index kChunk = 512;      // poses that are solved together
-inline constexpr int kLargestRound = 64;  // attempts per pose
-// attempts of all poses between two checks of the clock; the attempts of the last pose may exceed it
+inline constexpr Index kChunk = 512;      // number of poses that are solved together
+inline constexpr int kLargestRound = 64;  // most attempts of a pose in a round
+// attempts of all poses between two checks of the clock; the attempts of the last pose may exceed this number
 inline constexpr Index kAtOnce = 2048;
 // solutions per attempt: optimistic and pessimistic estimates, which give the size of a round
 inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;
@@ -52,7 +52,7 @@ class ChunkOfPoses {
     }
 
     void run(BatchRows& result) {
-        bool is_late = !is_first_ && is_past(batch_.deadline);  // some poses are always begun
+        bool is_late = !is_first_ && is_past(batch_.deadline);  // the first chunk is always begun
         while (!is_late && next_round(is_late)) is_late |= is_past(batch_.deadline);
         for (Pose& pose : poses_) {
             const Index n = std::min<Index>(pose.found.size(), batch_.n_wanted);
@@ -88,7 +88,8 @@ class ChunkOfPoses {
         to.converged[at] = from.converged[i], to.iterations[at] = from.iterations[i];
     }
 
-    // Returns whether poses were left to solve. The batch is late if the deadline passed before all had their turn.
+    // Returns whether any pose still needed attempts. The batch is late if the deadline passed before the end of the
+    // round.
     bool next_round(bool& is_late) {
         bool has_worked = false;
         for (auto pose = poses_.begin(); pose != poses_.end() && !is_late;) {
@@ -99,7 +100,7 @@ class ChunkOfPoses {
         return has_worked;
     }
 
-    // Collects about kAtOnce attempts of poses, starting at one of them. The next call starts at `end`.
+    // Makes about kAtOnce attempts of successive poses, starting at `first`. The next call starts at `end`.
     bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
@@ -134,7 +135,7 @@ class ChunkOfPoses {
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
         const auto all = numbers_where(rows.size(), [](Index) { return true; });
-        if (!fits_single(chain_, task_)) {  // whatever the number of rows, so that no result depends on other poses
+        if (!fits_single(chain_, task_)) {  // for any number of rows, so that no result depends on other poses
             return refine.template operator()<WideDouble>(effort, all, false);
         }
         refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);
@@ -188,9 +189,9 @@ class ChunkOfPoses {
         pose.yield = std::max(double(n_new) / pose.n_round, kWorstYield);
     }
 
-    // Returns the best attempt, marked invalid, after more iterations if there is time.
+    // Makes the best attempt the result, marked as invalid, after more iterations if there is time.
     void unhurried(Pose& pose, bool has_time) const {
-        if (pose.best.size() == 0) pose.best.resize(1);  // all were NaN
+        if (pose.best.size() == 0) pose.best.resize(1);  // the errors of all attempts were NaN
         if (has_time) {
             StepOptions effort = batch_.effort;
             effort.patience = effort.max_iterations + 1;

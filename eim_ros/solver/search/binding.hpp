@@ -11,8 +11,8 @@ namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
 
-// Attempts without a new solution before a pose is given up. There are fewer if the pose is farther away than the arm
-// is long.
+// Number of attempts without a new solution before a pose is abandoned. The number is smaller if the pose is farther
+// away than the arm is long.
 struct Patience {
     double centre[3], farthest;
     std::int64_t within, beyond;
@@ -120,7 +120,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOpt
                           flags_of(found.outcomes), copy_of(found.attempts, {n}));
 }
 
-// Returns the given solutions (n, n_joints), and others that fill all curves through them.
+// Returns the given solutions (n, n_joints), and further solutions that fill all curves through them.
 inline Converted<double> fill_self_motions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                            const Converted<double>& solutions, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});

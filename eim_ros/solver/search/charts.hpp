@@ -10,7 +10,7 @@ namespace eim {
 inline constexpr Index kChartChunk = 64;
 
 struct Chart {
-    double n_solutions = 0.0;  // number of verified solutions, about one spacing from each other
+    double n_solutions = 0.0;  // number of verified solutions, which are about one spacing apart
     double n_components = 0.0;
     double length = 0.0;          // length of self-motions within the limits [rad, m]
     double manipulability = 0.0;  // largest product of singular values of the Jacobian

@@ -9,14 +9,14 @@ namespace eim {
 
 inline constexpr Index kMostSolutions = 1'000'000;
 inline constexpr int kMostTries = 3;           // largest number of times that near-duplicates are replaced
-inline constexpr double kDenseShare = 0.9;     // share of distinct solutions below which the curves have no more
-inline constexpr Index kMore = 4;              // factor on the number of solutions if too few satisfy the conditions
+inline constexpr double kDenseShare = 0.9;     // if a smaller share of solutions is distinct, the curves have no more
+inline constexpr Index kMore = 4;              // factor on the number of candidates if too few satisfy the conditions
 inline constexpr Index kMostChecked = 20'000;  // configurations checked to replace those that violate conditions
-inline constexpr Index kManyPlaces = 4096;     // number of places above which a coarse set is computed first
+inline constexpr Index kManyPlaces = 4096;     // for more places than this, a coarse set is computed first
 inline constexpr Index kCoarsely = 512;        // number of places of the coarse set
 inline constexpr double kPlacesForEach = 8.0;  // places for each distinct solution along a curve
 inline constexpr double kNoBound = 1.0;        // share of missing components if there is no bound
-inline constexpr int kMostNearest = 8;         // components whose nearest solution is returned, if n is above 1
+inline constexpr int kMostNearest = 8;         // number of components whose nearest solution is returned if n > 1
 
 inline void append(Rows& to, const Rows& from, Index i) {
     to.add(from.row(i));
@@ -50,7 +50,7 @@ class CurveSolutions {
         for (const Component& component : motions_.components()) length += component.length;
         return length;
     }
-    // Number of configurations that a spacing needs.
+    // Number of configurations needed for a spacing.
     double n_parts(double spacing) const {
         double n = 0.0;
         for (const Component& component : motions_.components()) n += std::ceil(component.length / spacing);
@@ -62,7 +62,7 @@ class CurveSolutions {
         return std::min(kMostSolutions, n + Index(kPlacesForEach * total_length() / kDistinct));
     }
 
-    // Solutions that divide all components. Without a spacing there are at most n.
+    // Solutions that divide all components into parts. Without a spacing, at most n solutions are returned.
     Rows divided(Index n, double spacing, double deadline, bool& in_time) {
         double tolerance = kDistinct;
         if (spacing > 0.0) {  // neighbours half a spacing apart must not count as near-duplicates
@@ -72,7 +72,7 @@ class CurveSolutions {
         }
         Rows coarse({chain_.n_joints});
         bool is_late = false;
-        // these places cover all components if time ends early; fewer places are always processed
+        // a coarse set covers all components even if the time is not enough for all places
         if (spacing > 0.0 ? n_parts(spacing) > double(kCoarsely) : n > kManyPlaces) {
             coarse = some(kCoarsely, 0.0, tolerance, deadline, is_late);
         }
@@ -81,8 +81,8 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Solutions spread evenly over all components, in random order. Returns at most n. `in_time` is whether there was
-    // time to look for n of them.
+    // Solutions spread evenly over all components, in random order. Returns at most n. `in_time` tells whether there
+    // was time to search for n solutions.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);
         Index n = n_wanted;
@@ -100,8 +100,9 @@ class CurveSolutions {
         return found;
     }
 
-    // The nearest solution to a reference on each of the `most` nearest components, the nearest first. Other solutions
-    // that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within narrowed limits.
+    // The solution nearest to a reference on each of the `most` nearest components, in the order of distance. Other
+    // solutions that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within narrowed
+    // limits.
     Rows nearest(const Configurations& equivalents, const Cost& distance, const StepOptions& effort, int most,
                  Index n_others, double deadline, bool& in_time) {
         Configurations places{chain_.n_joints};
@@ -166,11 +167,11 @@ struct CurveAnswer {
     double missed_share = 1.0;
     bool is_nearest = false;                     // the solution is surely the nearest one, and no curve was traced
     bool is_undecided = false;                   // some curve could not be traced
-    bool has_searched = false, in_time = false;  // whether there was time for the search, and for all solutions
+    bool has_searched = false, in_time = false;  // whether time was enough for the search, and for all solutions
     bool is_too_fine = false;                    // the spacing needs more than n configurations
 };
 
-// Solutions of one pose on its curves. The search ends when a missing curve is unlikely.
+// Solutions of one pose on its curves. The search for curves ends when a missing curve is unlikely.
 template <int N>
 inline CurveAnswer answer_on_curves(const Chain& chain, const Task& task, const CurveRequest& request, double seed,
                                     double deadline) {

@@ -6,9 +6,10 @@
 // lead to no solution at all.
 //
 // With a diversity above 0, seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity /
-// 2). Some seeds are always uniform, so that no component is missed. If solutions are curves, the diversity is also
-// about the share of solutions from continuation, which begins at the solutions found first. Beyond the first
-// kContinuationCutoff solutions, this share is halved. Surfaces use only restarts, which cost less there.
+// 2). Some seeds are always uniform, so that no component is missed. If solutions are curves, about this share (the
+// diversity) of solutions comes from continuation, which begins at the solutions found first. Beyond the first
+// kContinuationCutoff solutions, this share is halved. For surfaces, only restarts are used, because they cost less
+// there.
 #pragma once
 
 #include <functional>
@@ -26,9 +27,9 @@ inline constexpr double kStep = 0.45;      // step length of continuation [rad, 
 inline constexpr Index kContinuedSeeds = 1000;  // seeds after continuation without a solution far from all others
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
 inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // extra seeds if several solutions are missing, or only one
-inline constexpr Index kModelSeeds = 1000;  // samples of the model without any solution after which seeds are uniform
-// The search ends if, in the largest round, the share of new solutions among converged samples of a model is below
-// this.
+inline constexpr Index kModelSeeds = 1000;  // samples of the model without a solution before seeds become uniform
+// The search ends if the share of new solutions among converged samples of a model, in the largest round, is below this
+// value.
 inline constexpr double kLeastNew = 0.15;
 inline constexpr double kDiverseUniform = 0.25;  // share of uniform seeds for diversity 1
 inline constexpr Index kFewestRoots =
@@ -38,7 +39,7 @@ inline constexpr Index kMostContinued = 1000;  // solutions by continuation in a
 inline constexpr double kLogOf2 = 0.6931471805599453;
 inline constexpr int kFinalPatience = 100;  // iterations without progress on the best attempt
 inline constexpr Index kMostSeedsPerRound =
-    256;  // a round is not interrupted: this bounds how late a timeout is noticed
+    256;  // bounds the delay after a timeout, because a round is not interrupted
 
 struct SearchOptions {
     Index n;              // solutions to look for
@@ -47,9 +48,9 @@ struct SearchOptions {
     bool is_distinct;     // whether near-duplicates are dropped
     bool is_sampled;      // whether solutions are samples of the model
     bool until_deadline;  // whether the search for the first solution continues until the deadline
-    Index patience;       // seeds without any new solution after which the search ends
+    Index patience;       // number of seeds without a new solution after which the search ends
     int redundancy;       // dimension of the self-motion
-    double oversampling;  // if positive, number of candidates per requested solution; the farthest ones are kept
+    double oversampling;  // if positive, candidates per requested solution; the farthest are kept
     StepOptions effort;
     double deadline;          // [s] of the steady clock
     double ordering_seconds;  // factor of m log2(m + 2) for the time to order m solutions [s]
@@ -58,7 +59,7 @@ struct SearchOptions {
 struct SearchResult {
     Rows rows;  // solutions, or the best attempt, which is marked invalid
     std::vector<std::uint32_t> experts;
-    bool is_late = false;  // the deadline came before there were enough solutions
+    bool is_late = false;  // the deadline passed before there were enough solutions
     Index n_restarts = 0;
 
     explicit SearchResult(int n_joints) : rows({n_joints}) {}
@@ -78,7 +79,7 @@ struct SearchResult {
     }
 };
 
-// Clears the marks (n,) of rows, starting at `first`, that violate further conditions, for example collide.
+// Clears the marks (n,) of those rows, starting at `first`, that violate further conditions, for example collide.
 using Conditions = std::function<void(const Rows& rows, Index first, std::vector<std::uint8_t>& marks)>;
 
 // A search whose first seed is `near` (0 or 1 rows).
@@ -156,7 +157,7 @@ class Search {
                 conditions_(found.rows, n_before, marks);
                 gained = Index(std::count(marks.begin(), marks.begin() + n_seeded, 1)) - n_before;
                 found.keep(marks.data());
-            } else if (round.has_continued && is_distinct) {  // remaining solutions are between known ones
+            } else if (round.has_continued && is_distinct) {  // the remaining solutions lie between known ones
                 gained = found.n_remote;
             }
             if (can_continue && n_seeded >= round.fewest_roots) {

@@ -48,7 +48,7 @@ struct Found {
 };
 
 // Wraps the values of continuous joints with narrowed limits into the range from -pi to pi. The solver would clamp
-// values of other revolutions.
+// values outside of this range.
 template <class Positions>
 inline Positions within_limits(Positions rows, const Task& task, const bool* continuous) {
     for (int j = 0; j < rows.n_joints; ++j) {

@@ -15,7 +15,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-// The self-motions of the free angles of a pose in closed form. There are none if no angle is free.
+// The self-motions of the free angles of a pose in closed form; none if no angle is free.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
     Unlocked unlocked(true);
@@ -55,7 +55,8 @@ inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
     return py::make_tuple(found[0], found[1], !is_late);
 }
 
-// Returns verified solutions that divide all components, their errors (2, n), and whether there was time for all.
+// Returns verified solutions that divide all components, their errors (2, n), and whether there was time for all
+// solutions.
 inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
                                    double deadline) {
     Rows rows({chain.n_joints});
@@ -78,7 +79,8 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const 
     return timely_tuple(rows, !in_time);
 }
 
-// Returns verified random solutions on the components, their errors (2, n), and whether there was time for all.
+// Returns verified random solutions on the components, their errors (2, n), and whether there was time for all
+// solutions.
 inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing, double deadline) {
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
@@ -90,7 +92,7 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
 }
 
 // Returns the solutions nearest to a reference on the `most` nearest components, and n others that divide all
-// components, the nearest first. Also returns errors (2, n), and whether there was time for all.
+// components, the nearest first. Also returns their errors (2, n), and whether there was time for all solutions.
 inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, const Task& task,
                                    const StepOptions& effort, const Converted<double>& reference,
                                    const Converted<double>& equivalents, const Converted<bool>& continuous, int most,
@@ -125,9 +127,9 @@ inline constexpr Index kCurveLine = 7;  // entries of a line of the table
 // Solutions of poses (m, 4, 4) on their curves: at most n of each pose, spread evenly or nearest to a reference (see
 // answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all poses
 // (see component_table). Columns of the table are the number of rows, the number of components, the bound on the share
-// of missing components, and four flags: whether the row is surely the nearest solution, there was time for the search,
-// there was time for all solutions, and the spacing needs more than n. If there is no time for a pose, its line has a
-// NaN.
+// of missing components, and four flags: whether the row is surely the nearest solution, whether there was time for the
+// search and for all solutions, and whether the spacing needs more than n solutions. If there is no time for a pose,
+// its line contains NaN.
 inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
                                  const Converted<double>& targets, const Converted<double>& seeds, Index n,
                                  double spacing, double confidence, const py::object& reference,

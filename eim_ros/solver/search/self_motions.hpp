@@ -4,7 +4,7 @@
 // A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
 // which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
 // eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
-// eps)^r. Each run of restarts that ends with a new component is another opportunity for an error. Therefore the m-th
+// eps)^r. Each run of restarts that ends with a new component adds to the probability of an error. Therefore the m-th
 // run gets a share of the allowed error probability, and the shares sum to 1.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace eim {
 inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
 // [rad, m]: distance from a curve below which restarts in single precision count as points of the curve
 inline constexpr double kCoarselySame = 1e-2;
-inline constexpr double kEnough = 3e-3;     // [rad, m]: at this distance from a curve, no closer curve is searched
+inline constexpr double kEnough = 3e-3;     // [rad, m]: if a curve is this close, the search for a closer one ends
 inline constexpr int kMostUnseen = 0;       // the search may end with this number of curves that only one restart found
 inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which the search ends undecided
 
@@ -36,7 +36,7 @@ inline double share_of_run(int m) {
 
 struct SelfMotionSearch {
     double confidence;    // requested, in (0, 1)
-    double missed_share;  // requested bound; if 1 or more, the search ends when a missing curve is unlikely
+    double missed_share;  // requested bound; if it is 1 or more, the search ends when a missing curve is unlikely
     double deadline;      // [s] of the steady clock
     StepOptions effort;
     int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
@@ -51,7 +51,7 @@ class SelfMotions {
           random_(seed),
           graph_(free_.bounds, chain.n_joints),
           components_(task.bounds, periods(chain, task).data(), chain.n_joints) {
-        // the first numbers of small seeds are similar
+        // skip the first number, which is similar for small seeds
         random_.uniform();
     }
 
@@ -61,7 +61,7 @@ class SelfMotions {
     // whether a curve only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
-    // Upper bound, at the given confidence, of the share of restarts that lead to components that were not found.
+    // Upper bound of the share of restarts that lead to missing components, at the given confidence.
     double missed_share(double confidence) const {
         if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
@@ -91,7 +91,7 @@ class SelfMotions {
         }
     }
 
-    // Uses the curves of sweeps of a closed form. They are certain unless the set of sweeps is undecided.
+    // Uses the curves of sweeps of a closed form. These curves are certain unless the set of sweeps is undecided.
     void sweep(const Candidates& candidates, const SixJoints& part, double held) {
         const bool is_certain = add_curves(candidates, part, held, components_);
         for (const Sweep& sweep : candidates.sweeps) free_joints_.push_back(part.joint(sweep.joint));
@@ -213,13 +213,13 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
-    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
+    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof shows to be missing
+    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
     static constexpr std::size_t kReadings = 16;
     static constexpr double kLargestCorrection = 0.3;  // [rad]
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // Whether no joint differs by more than the correction of a place on a curve of a nominal arm may.
+    // Whether no joint differs by more than the largest correction of a place on a curve of a nominal arm.
     bool is_beside(const double* q, const double* other) const {
         for (int j = 0; j < n_joints_; ++j) {
             if (!(std::abs(difference(q[j], other[j], free_.bounds.wraps[j])) <= kLargestCorrection)) return false;
@@ -227,7 +227,7 @@ class SelfMotions {
         return true;
     }
 
-    // The number of the known curve on which a solution is, or -1. A solution that is only near the cubic of a curve
+    // The number of the known curve that contains a solution, or -1. A solution that is only near the cubic of a curve
     // has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.
     int known_curve(const double* q) const {
         const int place = graph_.where(q, kSame).place;
@@ -262,7 +262,7 @@ class SelfMotions {
         return false;
     }
 
-    // Adds those of some places that are valid, and not near-duplicates of known places.
+    // Adds those places that are valid, and are not near-duplicates of known places.
     template <int N>
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
@@ -292,14 +292,14 @@ class SelfMotions {
     }
 
     bool is_done(const SelfMotionSearch& wanted) const {
-        // undecided cases cannot be proven complete, however long the search is
+        // undecided cases cannot be proven complete, however long the search takes
         if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && components_.has_component(int(c));
         return n_once <= kMostUnseen || (is_undecided() && n_run_ >= kLongestRun);
     }
 
-    // Makes the restarts of a round. Restarts that lead to no known curve become roots.
+    // Makes the restarts of a round. Restarts that do not lead to a known curve become roots.
     template <int N>
     void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
         n_round_ = n_restarts_ == 0 ? wanted.first_restarts : kFewRestarts;
@@ -358,7 +358,7 @@ class SelfMotions {
     CurveComponents components_;
     std::vector<int> free_joints_;
     std::vector<int> hits_;                           // restarts per curve
-    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since the last new component, and in the last round
+    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in total, since the last new component, in the last round
     int n_runs_ = 1;
     bool is_certified_ = false, is_singular_ = false;
 };

@@ -52,7 +52,7 @@ class Places {
 
     float& at(Index i, int j) { return values_[((i / kBlock) * n_joints_ + j) * kBlock + i % kBlock]; }
 
-    // Whether the differences from some known place, combined over the joints, are at most a limit.
+    // Whether some known place differs by at most a limit, with the differences of the joints combined by `join`.
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
         for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {

@@ -14,8 +14,8 @@
 namespace eim {
 
 // Each row belongs to the chosen row nearest to it. This function replaces each chosen row by the row closest to the
-// mean of its group (a step of Lloyd 1982). Before, chosen rows lie at the rim, because each was the farthest from the
-// others.
+// mean of its group (a step of Lloyd 1982). Before this step, chosen rows lie at the rim, because each was the farthest
+// from those chosen before.
 inline void recentre(const Bounds<double>& bounds, const Configurations& rows, const std::vector<int>& owner,
                      std::vector<Index>& chosen) {
     const int n_joints = rows.n_joints;
@@ -42,8 +42,8 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
 
 // Rows in blocks of neighbours. Each row has its distance to the nearest chosen row.
 //
-// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from the new row than
-// all its rows are from rows that were chosen before.
+// A newly chosen row is far from most blocks. A block is skipped if each of its rows is nearer to a row chosen before
+// than the bounding box of the block is to the new row.
 class BlocksOfRows {
    public:
     BlocksOfRows(const Bounds<double>& bounds, const Configurations& rows)
@@ -172,7 +172,7 @@ class BlocksOfRows {
     int n_joints_;
     Index n_blocks_;
     std::vector<Index> order_;                   // the row of each slot
-    std::vector<std::pair<float, Index>> keys_;  // sort keys
+    std::vector<std::pair<float, Index>> keys_;  // keys for sorting
     std::vector<float> values_;                  // (n_blocks, n_joints, kBlock)
     std::vector<float> squares_;  // per slot: squared distance to the nearest chosen row; 0 for unused slots
     std::vector<int> owners_;
@@ -183,11 +183,11 @@ class BlocksOfRows {
 
 // Selects at most n rows that are spread over all rows: the first row, then always the row farthest from all rows
 // chosen before, with distances of continuous joints on the circle. Each chosen row is then replaced by a row in the
-// middle of the rows nearest to it. There are fewer than n if the remaining rows are duplicates. At the deadline, a
-// time of the steady clock [s], the first rows that are not chosen yet fill up the n.
+// middle of the rows nearest to it. Fewer than n rows are returned if the remaining rows are duplicates. At the
+// deadline, a time of the steady clock [s], the choice is completed with the first rows that are not chosen yet.
 //
-// The largest hole of this choice is at most twice as large as the largest hole of any other choice of n rows (Gonzalez
-// 1985, "Clustering to minimize the maximum intercluster distance").
+// Before rows are replaced, the largest hole of the choice is at most twice as large as that of any other choice of n
+// rows (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance").
 inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
                                         double deadline = std::numeric_limits<double>::infinity()) {
     if (rows.size() == 0) return {};
