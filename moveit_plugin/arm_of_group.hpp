@@ -45,7 +45,7 @@ inline void narrow(Joint& joint, const Joint& follower, double multiplier, doubl
     joint.lower = std::max(joint.lower, std::min(a, b)), joint.upper = std::min(joint.upper, std::max(a, b));
 }
 
-// Adds a row of the chain: the placement of a joint, and how it moves.
+// Adds a row of the chain: the placement of a joint, and how the joint moves.
 inline void add_row(std::vector<double>& rows, const Eigen::Isometry3d& placement, bool slides, int source,
                     double multiplier, double offset) {
     for (int r = 0; r < 3; ++r) {
@@ -74,7 +74,7 @@ inline Arm arm_of(const moveit::core::LinkModel* base, const moveit::core::LinkM
     std::vector<Joint> joints;
     Eigen::Isometry3d before = Eigen::Isometry3d::Identity();  // transform since the last moving joint
     const std::vector<const moveit::core::LinkModel*> links = links_between(base, tip);
-    for (const moveit::core::LinkModel* link : links) {  // a mimic joint may precede the joint that it copies
+    for (const moveit::core::LinkModel* link : links) {  // a mimic joint may precede the joint that it mimics
         const moveit::core::JointModel* joint = link->getParentJointModel();
         if (joint->getVariableCount() == 0 || joint->getMimic() != nullptr) continue;
         axis_of(*joint);

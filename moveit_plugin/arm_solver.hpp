@@ -1,10 +1,10 @@
-// Solves a pose by the methods of eim_ros' solver, in the same order as the Python strategies. It needs neither ROS nor
-// MoveIt.
+// Solves a pose by the methods of the solver of eim_ros, in the same order as the Python strategies. The class needs
+// neither ROS nor MoveIt.
 //
-// The solver first returns the given state, if it is a solution. Then come all solutions in closed form, and solutions
-// on self-motion curves, the nearest to the state first. The last method is restarts until the deadline. Each solution
-// is verified, and near-duplicates are removed. Consistency limits and locked joints make bounds narrower than the
-// limits of the arm.
+// The first method returns the given state if it is a solution. The next methods return all solutions in closed form
+// and solutions on self-motion curves, the nearest to the state first. The last method makes restarts until the
+// deadline. Each solution is verified, and near-duplicates are removed. Consistency limits and locked joints make
+// bounds narrower than the limits of the arm.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 inline constexpr double kTolerance = 1e-6;  // [m], [rad]
 inline constexpr int kMaxIterations = 60;
 inline constexpr int kPatience = 3, kUnhurried = 61;  // number of steps in which the squared error must halve
-inline constexpr int kFruitlessSeeds = 3000;          // a search for many ends after as many seeds without a new one
-// Maximum number of 2 pi-equivalent solutions in closed form, at first, and if the caller refuses these. Six joints
-// with limits of +-2 pi have up to 512.
+inline constexpr int kFruitlessSeeds = 3000;          // seeds without a new solution after which a search for many ends
+// Maximum number of 2 pi-equivalent solutions in closed form: at first, and after the caller has refused these. Six
+// joints with limits of +-2 pi give up to 512 equivalents.
 inline constexpr eim::Index kNearestRevolutions = 64, kMostRevolutions = 1024;
 inline constexpr eim::Index kOnCurves = 64;  // number of solutions into which all curves are divided
 inline constexpr double kConfidence = 0.99;  // confidence at which the search for curves ends
@@ -52,8 +52,8 @@ class ArmSolver {
 
     int n_joints() const { return chain_.n_joints; }
 
-    // Returns the task for a pose of the tip (3, 4), whose rows are rotation and position. `reach` limits the distance
-    // of each joint from its value in `state` [rad] or [m]. Infinity means no restriction.
+    // Returns the task for a pose of the tip (3, 4), whose columns are the rotation and the position. `reach` limits
+    // the distance of each joint from its value in `state` [rad] or [m]. Infinity means no restriction.
     eim::Task task(const double (&target)[3][4], const Configuration& state, const Configuration& reach) const {
         eim::Task task{};
         std::copy_n(&target[0][0], 12, &task.target[0][0]);
@@ -80,7 +80,7 @@ class ArmSolver {
         return true;
     }
 
-    // Returns the solution that the solver reaches from the state, or an empty vector if there is none.
+    // Returns the solution that the solver reaches from the state, or an empty vector if it reaches none.
     Configuration refined(const eim::Task& task, const Configuration& state) const {
         eim::Rows rows({n_joints(), state});
         refine(task, kUnhurried, rows);
@@ -88,9 +88,10 @@ class ArmSolver {
                                  : Configuration();
     }
 
-    // Calls take(solution) for distinct solutions until it returns true, time is up, or there are no more. Returns
+    // Calls take(solution) for distinct solutions until it returns true, time is up, or no solutions are left. Returns
     // whether take returned true. The search for one solution continues until the deadline, unless a closed form shows
-    // that there are no others. A search for `most` > 1 solutions ends when it has found this number, or finds no more.
+    // that no others exist. A search for `most` > 1 solutions ends when this number is found, or when new solutions are
+    // no longer found.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
                 int most = 1) const {
@@ -148,13 +149,13 @@ class ArmSolver {
         eim::Places known;
         bool is_taken = false;
 
-        // Offers the state itself, if it is a solution. Returns whether it was taken.
+        // Offers the state itself, if it is a solution. Returns whether the caller took it.
         bool given() {
             eim::Rows row({solver.n_joints(), state});
             eim::for_kind(solver.chain_, [&]<int N>() { eim::verify_rows<N>(solver.chain_, task, row); });
             return row.converged[0] && offer(row.row(0)) && is_taken;
         }
-        // Offers a solution. Returns whether it is a new one.
+        // Offers a solution. Returns whether it is a new solution.
         bool offer(const double* q) {
             if (is_taken || known.has_duplicate(q, eim::kDistinct)) return false;
             known.add(q);
@@ -167,8 +168,8 @@ class ArmSolver {
         }
     };
 
-    // Returns whether the search is over, because a solution was taken or there are no others. The nearest
-    // 2 pi-equivalents come first, and the others are computed only if the caller refuses these.
+    // Returns whether the search is over, because a solution was taken or no others exist. The nearest 2 pi-equivalents
+    // are offered first, and the others are computed only if the caller refuses these.
     template <int N, class Take>
     bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
         if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;
@@ -178,7 +179,7 @@ class ArmSolver {
             eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, most, end, -1.0, found);
             const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] =
                 line(found);
-            // a copy of the rows, which has marks, unlike the result
+            // a copy of the rows, because the result has no marks
             eim::Rows rows({n_joints()});
             for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
             if (is_singular) return offers.all(with_self_motions<N>(task, state, end, std::move(rows)));
@@ -188,8 +189,8 @@ class ArmSolver {
         return false;
     }
 
-    // Solutions of a pose at which the arm is singular, the nearest first: joints can turn there while the tip stays.
-    // The closed form gives only some of these solutions, which may be far from the state.
+    // Solutions of a pose at which the arm is singular, the nearest first. Joints can turn there while the tip stays
+    // fixed. The closed form gives only some of these solutions, which may be far from the state.
     template <int N>
     eim::Rows with_self_motions(const eim::Task& task, const Configuration& state, double end, eim::Rows rows) const {
         const eim::Cost distance{state.data(), ones_.data(), continuous_.get(), n_joints()};
@@ -251,7 +252,7 @@ class ArmSolver {
         const bool is_one = most == 1;
         const eim::SearchOptions options{most, 0.0, eim::kDistinct, true, false, is_one, kFruitlessSeeds,
                                          0,    0.0, kEffort,        end,  0.0};
-        // if several solutions are requested, each new one counts; otherwise only the one that is taken
+        // if several solutions are requested, each new solution counts; otherwise only the solution that is taken
         const eim::Conditions offer = [&](const eim::Rows& rows, eim::Index first, std::vector<std::uint8_t>& marks) {
             for (eim::Index i = first; i < rows.size(); ++i) {
                 if (marks[std::size_t(i)])
@@ -271,7 +272,7 @@ class ArmSolver {
         });
     }
 
-    // Returns the same solution with each continuous joint within pi of the state.
+    // Returns the solution with each continuous joint moved by revolutions to within pi of the state.
     Configuration turned(Configuration q, const Configuration& state) const {
         for (int j = 0; j < n_joints(); ++j) {
             if (joints_[j].is_continuous) q[j] += eim::kTwoPi * std::nearbyint((state[j] - q[j]) / eim::kTwoPi);

@@ -12,7 +12,7 @@ rclcpp::Logger logger() {
     return rclcpp::get_logger("eim_ros.kinematics_plugin");
 }
 
-// Reads the rows of rotation and position (3, 4). Returns false if the quaternion is not normalised.
+// Writes the rotation and the position of a pose to `target`. Returns false if the quaternion is not normalised.
 bool read(const geometry_msgs::msg::Pose& pose, double (&target)[3][4]) {
     Eigen::Quaterniond turn(pose.orientation.w, pose.orientation.x, pose.orientation.y, pose.orientation.z);
     const double norm = turn.norm();
@@ -36,7 +36,8 @@ geometry_msgs::msg::Pose message_of(const Eigen::Isometry3d& pose) {
     return message;
 }
 
-// Returns the deadline after some seconds, but at most an hour, because MoveIt may pass infinity.
+// Returns the deadline for a timeout of some seconds. The timeout is limited to an hour, because MoveIt may pass
+// infinity.
 Clock::time_point deadline_after(double seconds) {
     const std::chrono::duration<double> left(std::clamp(seconds, 0.0, 3600.0));
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);

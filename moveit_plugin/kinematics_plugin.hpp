@@ -20,7 +20,7 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
                     const std::string& group_name, const std::string& base_frame,
                     const std::vector<std::string>& tip_frames, double search_discretization) override;
 
-    // Returns the solution that the seed leads to. MoveIt requires that this function tries no other seed.
+    // Returns the solution to which the seed leads. MoveIt requires that this function does not try other seeds.
     bool getPositionIK(const Pose& pose, const Configuration& seed, Configuration& solution, ErrorCode& error_code,
                        const Options& options = Options()) const override;
 

@@ -36,12 +36,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Return the response of a service, or throw if there is none. Do not call this in a callback of the same node: the
-// node is spun here. In callbacks, pass a function to async_send_request instead.
+// Return the response of a service, or throw if none arrives. Do not call this function in a callback of the same node,
+// because it spins the node. In callbacks, pass a function to async_send_request instead.
 template <typename Service>
 typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, const std::string& name,
                                            const typename Service::Request& request) {
-    // A longer queue than the default of 10, so that no answer is lost. eim_ros.nodes.SERVICE_QOS is the same.
+    // The queue is longer than the default of 10, so that no answer is lost. eim_ros.nodes.SERVICE_QOS uses the same
+    // length.
     const auto client = node->create_client<Service>(name, rclcpp::ServicesQoS().keep_last(1000));
     if (!client->wait_for_service(10s)) {
         throw std::runtime_error(name + " does not answer; start the server first");
@@ -54,7 +55,7 @@ typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, 
     return answer.get();
 }
 
-// The services exist while the server still loads the robot, but they are refused until it is active.
+// The services exist while the server still loads the robot, but requests are refused until the server is active.
 void wait_until_active(const rclcpp::Node::SharedPtr& node, const std::string& server) {
     for (int attempt = 0; attempt < 600; ++attempt) {  // 60 s
         if (call<GetState>(node, server + "/get_state", GetState::Request())->current_state.id ==
