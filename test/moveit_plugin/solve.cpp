@@ -1,6 +1,6 @@
 // Solves poses by the plugin's ArmSolver, without ROS or MoveIt. Reads the chain, the joints, and pairs of a pose and a
-// state from standard input; test_arm_solver.py writes them. Prints a line for each pose: CPU time [us], number of
-// solutions of the search for all, then the first solution, or nothing.
+// state from standard input, which test_arm_solver.py writes. Prints a line for each pose: CPU time [us], number of
+// solutions found by the search for all, then the first solution, if any.
 #include <cstdio>
 #include <ctime>
 #include <iostream>

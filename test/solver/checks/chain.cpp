@@ -1,5 +1,5 @@
-// Kinematics, errors and steps: a single configuration agrees with a pack, and the templates for 6 and 7 joints
-// agree with the template for any number of joints.
+// Checks of kinematics, errors and steps: a single configuration agrees with a pack, and the templates for 6 and 7
+// joints agree with the template for any number of joints.
 #include "chain/step.hpp"
 #include "checks.hpp"
 
@@ -180,7 +180,7 @@ CHECK(damped_system_is_solved) {
             const Chain chain = arm(n_joints);
             for (bool position_only : {false, true}) {
                 for (double damping : {1e-4, 1e-2, 1.0}) {
-                    if (!is_double && damping < 1e-2) continue;  // condition number 1e6, which leaves no correct digits
+                    if (!is_double && damping < 1e-2) continue;  // a condition number of 1e6 leaves no correct digits
                     Random random(0.5);
                     const std::size_t n = position_only ? 3 : 6;
                     V jacobian[kMostJoints][6], e[1][6], y[6];

@@ -1,7 +1,7 @@
-// Functions that all checks of the solver's templates use: registration, comparisons, arms, tasks.
+// Functions for all checks of the solver's templates: registration, comparisons, arms, tasks.
 //
 // A check is a function that throws if its claim is false. `main.cpp` runs all checks and prints one line for each. All
-// files are compiled as one.
+// files are compiled as a single translation unit.
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,7 @@ inline void claim(bool holds, const std::string& what) {
     if (!holds) throw std::runtime_error(what);
 }
 
-// Throws if two numbers do not agree within a tolerance; NaN agrees with NaN only.
+// Throws if two numbers do not agree within a tolerance; NaN agrees only with NaN.
 inline void agree(double ours, double expected, double tolerance, const std::string& what) {
     if (std::isnan(ours) && std::isnan(expected)) return;
     if (std::abs(ours - expected) <= tolerance) return;
@@ -44,7 +44,7 @@ inline void agree(double ours, double expected, double tolerance, const std::str
     throw std::runtime_error(text.str());
 }
 
-// Rounding error of numbers from 1 to 10 after a chain of ten links: some hundred units in the last place.
+// Rounding error of numbers from 1 to 10 after a chain of ten links: a few hundred units in the last place.
 template <class V>
 inline constexpr double kRounding = std::is_same_v<eim::Scalar<V>, double> ? 1e-13 : 2e-5;
 
@@ -107,7 +107,8 @@ inline void uniform_in(const eim::Task& task, int n_joints, eim::Random& random,
     for (int j = 0; j < n_joints; ++j) q[j] = random.uniform(task.bounds.lower[j], task.bounds.upper[j]);
 }
 
-// Returns a task with a reachable pose, limits of 2 rad, and a continuous joint 0. If given, `q` receives a solution.
+// Returns a task with a reachable pose, limits of 2 rad, and a continuous joint 0. A solution is written to `q` if it
+// is not null.
 inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nullptr, bool position_only = false) {
     eim::Task task{};
     eim::Random random(seed);

@@ -1,4 +1,5 @@
-// Mixtures: densities against the direct sum, draws. Near-duplicates: against all distances.
+// Checks of mixtures (densities agree with the direct sum; draws follow the weights) and of near-duplicates (compared
+// with all distances).
 #include "checks.hpp"
 #include "numerics/log_density.hpp"
 #include "selection/distinctness.hpp"
@@ -97,7 +98,7 @@ CHECK(log_density_far_from_all_experts_is_finite) {
         agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
 }
 
-// If experts are narrow and samples near them, L^-1 (x - mean) is inaccurate in single precision.
+// If experts are narrow and samples are near them, L^-1 (x - mean) is inaccurate in single precision.
 CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
     for (const double scale : {1e-2, 1e-4, 1e-6, 1e-9}) {
         const Owned owned(2, 30, 7, scale);
@@ -115,7 +116,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
 }
 
 CHECK(log_density_far_from_all_samples_of_a_pack_is_not_lost) {
-    const Owned owned(1, 40, 7);  // the first sample is near the experts, the next ones are farther and farther away
+    const Owned owned(1, 40, 7);  // the first sample is near the experts, and each next one is farther away
     std::vector<double> samples(16 * 7, 0.0), ours(16);
     for (int i = 0; i < 16; ++i) std::fill_n(&samples[std::size_t(7 * i)], 7, i * i * 0.5);
     LogDensity<7>(owned.mixture()).run(samples.data(), 16, ours.data());
@@ -202,7 +203,7 @@ CHECK(places_agree_with_all_distances) {
                     }
                     nearest = std::min(nearest, std::sqrt(square)), least = std::min(least, most);
                 }
-                // within 1e-5 the answer is open, because known configurations are stored in single precision
+                // both answers are correct within 1e-5, because known configurations are stored in single precision
                 for (double radius : {0.01, 0.3, 1.0, 3.0}) {
                     const double off = std::abs(nearest - radius), beside = std::abs(least - radius);
                     claim(off < 1e-5 || places.has_near(place.data(), radius) == (nearest < radius), "near in length");

@@ -1,4 +1,4 @@
-// Arms of six revolute joints: the representation of motions, the resultant, its zeros, and the solutions.
+// Checks for arms of six revolute joints: the representation of motions, the resultant, its zeros, and the solutions.
 #include "general_6r/general_6r.hpp"
 
 #include "checks.hpp"

@@ -1,4 +1,5 @@
-// Arms of seven revolute joints: numbers of twice the precision, the polynomial of two joints, proofs about curves.
+// Checks for arms of seven revolute joints: numbers of twice the precision, the polynomial of two joints, proofs about
+// curves.
 #include "checks.hpp"
 #include "search/self_motions.hpp"
 
@@ -16,7 +17,7 @@ struct SevenJoints {
         : chain(arm(7, Joints::plain, std::uint64_t(seed))), task(reachable(chain, double(seed) / 89.0, q)) {}
 };
 
-// The traced curves through known solutions.
+// The curves traced through known solutions.
 struct Traced {
     Task free;
     CurveGraph graph;
@@ -123,7 +124,7 @@ CHECK(a_curve_that_is_not_known_is_found_missing) {
         const SevenJoints arm(k + 20);
         const Chain& chain = arm.chain;
         const General7R form(chain);
-        Traced traced(chain, arm.task, arm.q);  // traces one curve; there may be others
+        Traced traced(chain, arm.task, arm.q);  // traces one curve; others may exist
         bool is_decided = false;
         for (std::size_t i = 0; i < form.readings().size() && !is_decided; ++i) {
             CurveProof proof(form, motion_of(arm.task.target), form.readings()[i]);

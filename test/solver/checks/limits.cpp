@@ -1,4 +1,4 @@
-// Limits: joints stop at them, steps end within them, angles are wrapped.
+// Checks of limits: joints stop at limits, steps end within limits, angles are wrapped.
 #include "chain/step.hpp"
 #include "checks.hpp"
 

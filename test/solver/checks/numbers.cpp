@@ -1,4 +1,4 @@
-// Numbers and packs of them, trigonometry, random numbers.
+// Checks of numbers and packs, trigonometry, and random numbers.
 #include "checks.hpp"
 #include "numerics/intervals.hpp"
 #include "numerics/mixture.hpp"
@@ -6,7 +6,7 @@
 
 using namespace eim;
 
-// Sines at a different value in each lane.
+// Computes sines at a different value in each lane.
 template <class V>
 static void check_sines(double scale, double tolerance) {
     Random random(0.25);
@@ -61,7 +61,7 @@ CHECK(angle_is_exact_from_zero_to_half_a_turn) {
                     set(s, lane, Scalar<V>(size * std::sin(angle))), set(c, lane, Scalar<V>(size * std::cos(angle)));
                 }
                 const V ours = angle_of(s, c);
-                // in single precision, an estimate accurate to 1e-5 is enough
+                // in single precision, an estimate with an error of 1e-5 is used
                 for (int lane = 0; lane < kLanes<V>; ++lane) {
                     const double expected = std::atan2(double(get(s, lane)), double(get(c, lane)));
                     agree(get(ours, lane), expected, is_double ? 1e-15 : 1.5e-5, "angle");
@@ -192,7 +192,8 @@ static void check_products() {
 }
 
 // Weighted sums and sums of products have the values and slopes of separate additions up to rounding, and their bounds
-// contain all values. The bounds are not wider, except for the radii of sums of products.
+// contain all values. These bounds are not wider than those of separate additions, except for the radii of sums of
+// products.
 template <class V>
 static void check_sums() {
     Random random(0.35);

@@ -1,4 +1,5 @@
-// Self-motions as functions of one joint: the branches contain every configuration, and bounds hold over cells.
+// Checks of self-motions as functions of one joint: the branches contain every configuration, and bounds hold over
+// cells.
 #include "certify/components.hpp"
 #include "checks.hpp"
 #include "search/self_motions.hpp"
@@ -17,7 +18,7 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     return chain;
 }
 
-// The same, with links that are off by up to a distance, so that the axes only nearly meet.
+// The same arm with links that are off by up to `off`, so that the axes only nearly meet.
 Chain nearly_ball_arm(bool ball_first, std::uint64_t seed, double off) {
     const Chain chain = ball_arm(ball_first, seed);
     Random random(double(seed) / 97.0);
@@ -54,7 +55,7 @@ void for_nominal_arms(Function function) {
     }
 }
 
-// Bounds of a branch in a cell, with all that rates follow from.
+// Bounds of a branch in a cell, with everything that bounds of rates need.
 struct BoundsWithShape : BranchBounds {
     Enclosed roots[3];
     BranchShape shape;
@@ -119,7 +120,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
                     for (int i = 0; i < 3; ++i) {
                         claim(std::abs(s[i] - bounds.squares[i].value) <= bounds.squares[i].radius + 1e-14, "a square");
                     }
-                    if (!(std::min({s[0], s[1], s[2]}) > 1e-6)) break;  // near 0, doubles are inaccurate
+                    if (!(std::min({s[0], s[1], s[2]}) > 1e-6)) break;  // angles are inaccurate if a square is near 0
                     for (int i = 1; i < 7; ++i) {
                         const Enclosed& of = bounds.angles[i];
                         const double off = wrapped(point.angles[i] - of.value, kTwoPi, 1.0 / kTwoPi);
@@ -142,7 +143,7 @@ CHECK(bounds_of_a_nominal_arm_hold_for_the_arm) {
     for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
         const ParameterisedForm::AtPose pose(form, pose_at(chain, q), {}, form.gap());
         for (const double half : {1e-2, 1e-4, 0.0}) {
-            bool is_known = false;  // on a branch, up to its bounds, or on one without bounds
+            bool is_known = false;  // whether q is within the bounds of a branch, or on a branch without bounds
             for (int branch = 0; branch < kHeldBranches; ++branch) {
                 BranchBounds bounds;
                 const EnclosedTurn turn(read[0] + 0.7 * half, half);
@@ -189,7 +190,7 @@ CHECK(rates_of_gaps_are_bounded) {
                 Motion less = target, more = target;
                 less.translation = less.translation - u, more.translation = more.translation + u;
                 angles(less, x, before), angles(more, x, after), rates(before, after, by_pose);
-                for (int still = -1; still < 3; ++still) {  // the root whose joint does not move, if q_1 does
+                for (int still = -1; still < 3; ++still) {  // the root whose joint stays fixed while q_1 moves, or -1
                     const int joint = still == 0 ? 3 : still == 1 ? 2 : 5;
                     const double move = still < 0 ? 0.0 : -by_pose[joint] / along[joint];
                     double speeds[7] = {std::abs(move)}, all = std::abs(move), before_gap = 0.0, sum = 0.0;
@@ -215,7 +216,7 @@ CHECK(an_arm_has_as_many_curves_as_its_nominal_arm) {
         const Task task = reachable(chain, 0.5 + 0.1 * q[0]);
         SelfMotions long_search(chain, task, 0.3), proven(chain, task, 0.3);
         long_search.search<7>(chain, {0.999, 0.002, never, kEffort});
-        if (!proven.prove(chain, form, never)) return;  // from no curve at all
+        if (!proven.prove(chain, form, never)) return;  // the proof starts without curves
         ++n_proven;
         claim(proven.components().size() == long_search.components().size(), "a long search finds as many curves");
     });

@@ -1,4 +1,5 @@
-// Newton's method and restarts: single seeds agree with packs, and starting in single precision changes no result.
+// Checks of Newton's method and restarts: single seeds agree with packs, and starting in single precision changes no
+// result.
 #include <numeric>
 
 #include "checks.hpp"
@@ -39,7 +40,8 @@ static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     return n;
 }
 
-// At most 1 of 50 seeds may differ, because a seed near a watershed may converge elsewhere after different rounding.
+// At most 1 of 50 seeds may differ, because a seed near the boundary of a basin of attraction may converge elsewhere if
+// rounding differs.
 static void claim_alike(const Rows& a, const Rows& b, double tolerance, const std::string& what) {
     const int n = int(a.size()), alike = n_alike(a, b, tolerance);
     claim(alike >= n - std::max(1, n / 50),
@@ -62,7 +64,8 @@ static void for_tasks(Check check) {
 
 CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        // only 15 steps with tolerances: where limits and tolerances alternate, more steps would magnify the rounding
+        // only 15 steps with tolerances, because more steps that alternate between limits and tolerances magnify the
+        // rounding
         const StepOptions effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
@@ -76,7 +79,7 @@ CHECK(one_by_one_is_side_by_side_in_single_precision) {
         if (task.has_tolerances) return;  // tasks with tolerances never start in single precision
         const StepOptions effort{1e-6, 1e-6, 3, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
-        // three steps magnify a rounding of 1e-7 by up to some thousand near singularities
+        // near singularities, three steps magnify a rounding error of 1e-7 up to several thousand times
         claim_alike(attempts<float, N>(chain, task, effort, seeds), attempts<WideFloat, N>(chain, task, effort, seeds),
                     1e-3, "seeds of " + std::to_string(chain.n_joints) + " joints");
     });
@@ -112,7 +115,7 @@ CHECK(any_number_of_seeds_is_refined) {
         const Rows plain = attempts<double, 7>(chain, task, kEffort, seeds);
         Rows ours = seeds;
         refine_rows<7>(chain, task, kEffort, ours);
-        for (int i = 0; i < n; ++i) {  // rows that start in single precision may fail, but must say so
+        for (int i = 0; i < n; ++i) {  // rows that start in single precision may fail, but must be marked as failed
             const bool done = ours.distances[i] <= 1e-6 && ours.angles[i] <= 1e-6;
             claim(done == (ours.converged[i] != 0), "what converged is within the tolerances");
         }
@@ -137,7 +140,8 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
             }
             ++n_both, n_same += same;
         }
-        // seeds near a watershed may converge elsewhere in single precision: a twentieth, and three standard deviations
+        // seeds near boundaries of basins may converge elsewhere in single precision: a twentieth, and three standard
+        // deviations
         claim(std::abs(n_converged(mixed) - n_converged(plain)) <= n / 20 + 5,
               "as often: " + std::to_string(n_converged(mixed)) + " and " + std::to_string(n_converged(plain)));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));

@@ -1,10 +1,10 @@
-// Self-motions and search rounds: continuation, manifolds, descent. Everything found is a solution.
+// Checks of self-motions and search rounds: continuation, manifolds, descent. Everything that these find is a solution.
 #include "checks.hpp"
 #include "search/search_round.hpp"
 
 using namespace eim;
 
-// Checks that rows (n, n_joints) are solutions within the limits, one at a time, with the template for any chain.
+// Checks, row by row and with the template for any chain, that rows (n, n_joints) are solutions within the limits.
 static void claim_solutions(const Chain& chain, const Task& task, const double* rows, int n, const std::string& what) {
     Kinematics<double, 0> at;
     Difference<double> error;
@@ -26,7 +26,7 @@ static double apart(const Task& task, const double* a, const double* b, int n_jo
     return std::sqrt(square);
 }
 
-// Returns solutions spread over the self-motion of `q`.
+// Returns solutions that are spread over the self-motion of `q`.
 template <int N>
 static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q,
                                        const ContinuationOptions& spread, int capacity) {
