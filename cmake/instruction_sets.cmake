@@ -1,6 +1,6 @@
-# Sets `instruction_sets`, for which the solver is compiled: baseline, avx2 or both.
+# Sets `instruction_sets`, the instruction sets for which the solver is compiled: baseline, avx2 or both.
 
-# A package for other machines needs all sets. Environment variables reveal builds of Debian, RPM and conda packages.
+# A package for other machines needs all sets. Environment variables indicate builds of Debian, RPM and conda packages.
 set(default native)
 if(CMAKE_CROSSCOMPILING OR DEFINED ENV{DEB_HOST_ARCH} OR DEFINED ENV{RPM_BUILD_ROOT} OR DEFINED ENV{CONDA_BUILD})
   set(default all)

@@ -54,8 +54,8 @@ rosidl_generate_interfaces(${PROJECT_NAME}
 )
 
 # Generated sources share most of their headers, so one compiler run for ten of them costs a fraction of ten runs. Two
-# kinds must be compiled one by one. Each description of a type defines the names of the types in it, and these would
-# clash. In introspection for C++, a type must precede the types that contain it.
+# kinds of sources must be compiled one by one. Each description of a type defines the names of the types in it, and
+# these names would clash. Sources of introspection for C++ need each type before the types that contain it.
 option(EIM_UNITY_INTERFACES "Compile generated sources of interfaces ten at a time" ON)
 if(EIM_UNITY_INTERFACES)
   foreach(library
@@ -73,7 +73,7 @@ if(EIM_UNITY_INTERFACES)
 endif()
 
 # If pip installs the Python package, the generated msg/, srv/ and action/ only extend it. A generated __init__.py would
-# hide the package. With generated metadata, pip would take the files for an older version, and remove them.
+# hide the package. With generated metadata, pip would mistake the files for an older version and remove them.
 if(EIM_INTERFACES_ONLY)
   install(CODE "
     file(GLOB surplus

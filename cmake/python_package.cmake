@@ -1,5 +1,5 @@
-# The Python package is installed over the generated package of the interfaces, which has the same name. Its __init__.py
-# replaces the generated one.
+# The Python package is installed over the generated package of the interfaces, which has the same name. The __init__.py
+# of the Python package replaces the generated __init__.py.
 
 install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "__pycache__" EXCLUDE

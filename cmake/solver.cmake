@@ -31,7 +31,7 @@ foreach(module solver/_solver learning/models/native/_quadratic_forms)
   endforeach()
 endforeach()
 
-# kernels for GPUs, compiled for the processor; the folder comes first, see eim_ros/ik/device/chain/chain.hpp
+# kernels for GPUs, compiled for the processor; the folder comes first (see eim_ros/ik/device/chain/chain.hpp)
 eim_compiled_module(ik/device _kernels -O2)
 target_include_directories(_kernels BEFORE PRIVATE eim_ros/ik/device)
 
