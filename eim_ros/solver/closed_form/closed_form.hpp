@@ -83,7 +83,7 @@ struct Candidates {
     bool is_decided() const { return n_decided == kCases && !is_undecided; }
 };
 
-// The sinusoid that has these values at three angles.
+// The sinusoid with the values of a function at three angles.
 template <class Value>
 inline Sinusoid sinusoid_through(Value value) {
     Sinusoid sum;

@@ -134,7 +134,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
         roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;
     }
-    for (int round = 0; round < 4; ++round) {  // isolated roots first, starting with the exact ones
+    for (int round = 0; round < 4; ++round) {  // isolated roots first, exact roots before others
         const bool exact = round % 2 == 0, free = round >= 2;
         for (Index i = 0; i < rows.size(); ++i) {
             if (candidates.is_free[i] != free || is_exact(i) != exact ||

@@ -55,7 +55,8 @@ class Revolutions {
     double total() const { return total_; }
     Index n_within() const { return n_within_; }
 
-    // Writes the next configuration within the limits, and the index of its root. Returns false if there is none.
+    // Writes the next configuration within the limits, and the index of its root. Returns false if no configuration is
+    // left.
     bool next(double* q, Index& root, bool& is_clamped) {
         while (n_followed_ < returned_.size()) {
             const Choice& earliest = returned_[n_followed_];
@@ -112,8 +113,8 @@ class Revolutions {
         return Index(std::clamp(place, 0.0, double(std::max<Index>(turns.n - 1, 0))));
     }
 
-    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until there are no
-    // more on one side.
+    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until one side has no
+    // more.
     Index place(Index root, int j, Index k) const {
         const Turns& of = turns(root, j);
         const Index middle = nearest_[root * n_joints_ + j], below = middle, above = of.n - 1 - middle;

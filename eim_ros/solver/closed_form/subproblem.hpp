@@ -16,8 +16,8 @@ namespace eim {
 inline constexpr double kSmall = 1e-2;  // value of a or s below which v follows from the other one, with both signs
 inline constexpr double kVanishing = 1e-13;  // a polynomial below this share of its terms is 0 up to rounding
 
-// Directions for v in the plane perpendicular to an axis: x along the common normal of this axis and another one, y
-// along the other axis.
+// Directions for v in the plane perpendicular to an axis: x is along the common normal of this axis and another axis, y
+// is along the other axis.
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
@@ -43,8 +43,8 @@ struct Pair {
 
     // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another solution). If v is not a
     // solution, it is a guess, or two solutions meet next to it. Returns the number of solutions that are absent, or
-    // meet another one. If these and the found ones are fewer than four, something is undecided: x is arbitrary
-    // (`is_free`), or v is not determined.
+    // meet another one. If these solutions and the found solutions are fewer than four, something is undecided: x is
+    // arbitrary (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {

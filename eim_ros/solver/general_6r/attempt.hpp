@@ -18,7 +18,7 @@
 
 namespace eim {
 
-inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain attempts, then twisted ones
+inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain attempts, then twisted attempts
 inline constexpr double kNoiseFactor = 300.0;             // eta over the measured noise
 inline constexpr double kLeastNoise = 1e-9;               // least eta over the amplitude, due to rounding
 inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
@@ -107,8 +107,8 @@ struct TwistedResultant {
     }
 };
 
-// Solves a loop by attempt `number`, and adds its solutions to the known ones. `last` is the link that contains the
-// pose.
+// Solves a loop by attempt `number`, and adds its solutions to the known solutions. `last` is the link that contains
+// the pose.
 inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
     const bool is_twisted = number >= LoopView<6>::count;
     const LoopView<6> view(number % LoopView<6>::count);

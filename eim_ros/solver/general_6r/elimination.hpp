@@ -76,7 +76,7 @@ class EliminationOf {
     // angles. The determinant then has fewer zeros than the loop has solutions.
     double rank_ratio() const { return rank_ratio_; }
 
-    // Fills M for the angles t3 with these cosines and sines.
+    // Fills M for angles t3, given by their cosines and sines.
     template <class V>
     void matrix(const V& cosine, const V& sine, V (&m)[12][12]) const {
         for (int r = 0; r < 6; ++r) {

@@ -31,9 +31,9 @@ struct NoisyResultant {
         for (int k = 1; k <= kDegree; ++k) highest += double(k * k) * (k * k) * f.modulus(k);
     }
     Values at(double angle) const { return f.at(angle); }
-    // Bound of the fourth derivative within a distance of an angle with these values.
+    // Bound of the fourth derivative within a distance of an angle, given the values there.
     double fourth(const Values&, double) const { return highest; }
-    // Bounds of the errors of f, f' and f'' within a distance of an angle with these values.
+    // Bounds of the errors of f, f' and f'' within a distance of an angle, given the values there.
     double error(const Values&, double = 0.0) const { return eta; }
     double error1(const Values&, double) const { return 8.0 * eta; }
     double error2(const Values&, double) const { return 64.0 * eta; }

@@ -37,7 +37,7 @@ inline py::tuple with_distances(const Rows& valid, const Cost& cost) {
 }
 
 // Moves configurations onto the pose, then along the self-motion to the point nearest to a reference. Returns the valid
-// ones, their errors (2, n), and their distances from the reference (n,).
+// configurations, their errors (2, n), and their distances from the reference (n,).
 inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
                                   const Converted<double>& positions, const Converted<double>& reference,
                                   const Converted<bool>& continuous) {

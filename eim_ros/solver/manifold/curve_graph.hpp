@@ -108,7 +108,7 @@ class TorusCells {
         nexts_.push_back(firsts_[cell]), firsts_[cell] = int(nexts_.size()) - 1;
     }
 
-    // Calls visit(number) for all places within kFarthest, and for some farther ones, until it returns true.
+    // Calls visit(number) for all places within kFarthest, and for some farther places, until visit returns true.
     template <class Visit>
     void for_near(const double* place, Visit visit) const {
         int near[3][2] = {};

@@ -74,8 +74,8 @@ inline void grow(const Chain& chain, const Task& task, const ContinuationOptions
 // Adds solutions to `points` by continuation, one step from each other along the self-motion, until there are `most`.
 //
 // If continuation finds fewer solutions and `finest` is not negative, gaps are divided evenly as long as successive
-// solutions differ by more than `finest` in some joint. New solutions are kSpacing steps from the given ones, or differ
-// by more than `finest`.
+// solutions differ by more than `finest` in some joint. New solutions are kSpacing steps from the given solutions, or
+// differ by more than `finest`.
 template <int N>
 inline void trace(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                   Configurations& points) {

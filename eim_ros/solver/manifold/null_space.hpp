@@ -235,7 +235,8 @@ class Descent {
     Kinematics<double, N> at_;
 };
 
-// Moves configurations onto the pose, then along the self-motion to a local minimum of a cost. Returns the valid ones.
+// Moves configurations onto the pose, then along the self-motion to a local minimum of a cost. Returns the valid
+// configurations.
 template <int N>
 inline Rows nearest_on_curves(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& cost,
                               Rows rows) {

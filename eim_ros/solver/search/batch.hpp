@@ -33,7 +33,8 @@ struct Batch {
 
 enum class Outcome : std::uint8_t { ended, late };
 
-// Solutions, ordered by pose. A pose without a solution has its best attempt, or no row if no attempt was made.
+// Solutions, ordered by pose. For a pose without a solution, the row is its best attempt; there is no row if no attempt
+// was made.
 struct BatchRows {
     Rows rows;
     std::vector<std::int64_t> counts;    // (n,)
@@ -143,7 +144,7 @@ class ChunkOfPoses {
         refine.template operator()<WideDouble>(effort, close, true);
     }
 
-    // Measures rows and marks the valid ones: see `verify_rows`.
+    // Measures rows and marks the valid rows, like `verify_rows`.
     void verify(Rows& rows, const double* targets) const {
         for (Index i = 0; i < rows.size(); ++i) {  // limits differ slightly in single precision
             for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task_.bounds, j, rows.row(i)[j]);

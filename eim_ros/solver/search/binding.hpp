@@ -50,7 +50,8 @@ inline Conditions conditions_of(const py::object& function) {
 
 // Searches for solutions of poses (m, 4, 4), with the experts for each pose: (experts, log weights (m, c), contexts (m,
 // c', n_context)). Returns positions (n, n_joints), errors (2, n), valid (n,), experts (n,), counts (m,), whether time
-// was up (m,), and the number of seeds (m,). A pose without a solution has its best attempt, which is not valid.
+// was up (m,), and the number of seeds (m,). For a pose without a solution, the row is its best attempt, which is not
+// valid.
 inline py::tuple search_poses(const Chain& chain, const Task& task, const SearchOptions& options,
                               const Converted<double>& targets, const Converted<double>& seeds,
                               const Patience& patience, const py::tuple& conditional, const Converted<double>& near,

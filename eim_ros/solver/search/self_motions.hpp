@@ -171,11 +171,11 @@ class SelfMotions {
     // Places on the components, from which solutions follow.
     Waypoints places() { return {components_, task_.bounds, n_joints_, random_}; }
 
-    // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
+    // Corrects places to the pose and verifies them. Returns the valid solutions in random order, without
+    // near-duplicates.
     //
     // The function ends at the deadline, a time of the steady clock [s], and is then late. Its result is still spread
-    // over all places, because blocks are processed in an order in which the early ones are far apart. A few places are
-    // always processed.
+    // over all places, because blocks that are processed early are far apart. A few places are always processed.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
         Rows rows({n_joints_});

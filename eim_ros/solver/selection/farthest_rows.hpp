@@ -1,4 +1,4 @@
-// Selects a few configurations that are spread over all given ones.
+// Selects a few configurations that are spread over all given configurations.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
     }
 }
 
-// Rows in blocks of neighbours. Each row has its distance to the nearest chosen row.
+// Rows in blocks of neighbours. For each row, the distance to the nearest chosen row is stored.
 //
 // A newly chosen row is far from most blocks. A block is skipped if each of its rows is nearer to a row chosen before
 // than the bounding box of the block is to the new row.

@@ -195,7 +195,7 @@ CHECK(seeds_that_are_not_numbers_converge_nowhere_and_leave_others_alone) {
     });
 }
 
-// Returns one solution of each target (n, 4, 4), or the best attempt if there is none.
+// Returns one solution of each target (n, 4, 4), or the best attempt if no solution was found.
 template <int N>
 BatchRows solved_from_uniform_seeds(const Chain& chain, const Task& task, const std::vector<double>& targets,
                                     std::int64_t most_seeds) {

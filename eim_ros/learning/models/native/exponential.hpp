@@ -18,7 +18,7 @@ inline V exponential(V x) {
     using S = Scalar<V>;
     const V shifted = x * S(1.4426950408889634) + kRounder<S>;  // its lowest bits contain n
     const V n = shifted - kRounder<S>;
-    // log 2 in two parts, of which the first one times n is exact
+    // log 2 in two parts; n times the first part is exact
     constexpr S kHigh = kDouble ? S(0.693147180369123816490) : S(0.693359375);
     constexpr S kLow = kDouble ? S(1.90821492927058770002e-10) : S(-2.12194440054690583e-4);
     const V y = (x - n * kHigh) - n * kLow;

@@ -164,7 +164,7 @@ inline void add_narrow_score(const Forms& forms, Index narrow, const double* joi
     }
 }
 
-// Adds the gradient of the form with these coefficients with respect to x to score (n_dims,).
+// Adds the gradient with respect to x of the form with the given coefficients to score (n_dims,).
 inline void add_score(const Forms& forms, const double* coefficient, const double* joint, double* score) {
     for (Index a = 0; a < forms.n_dims; ++a) {
         score[a] += *coefficient * joint[a];  // the square counts twice: once here and once below
