@@ -152,7 +152,7 @@ def read_content(
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
-        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics: {listed}", str(bag.path))
+        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics are {listed}", str(bag.path))
     for topic in vector_topics:
         _known(bag, topic, tuple(VECTORS))
     label_topic = _label_topic(bag, label_topic)
@@ -487,7 +487,7 @@ def _csv(path: Path) -> Columns:
             if LABEL in header:
                 labels.append(line[header.index(LABEL)].strip())
     if not names:
-        raise ValueError(f"it has no column of a joint, only {', '.join(header)}")
+        raise ValueError(f"none of its columns is a joint; they are {', '.join(header)}")
     table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
     return table[:, 0], table[:, 1:], names, labels
 

@@ -103,7 +103,8 @@ class Recorder:
             raise DataError("there are no topics to record: give at least one topic", topics)
         if self._label_topic in topics:
             raise DataError(
-                f"{self._label_topic} cannot be recorded: the recorder writes labels to it", self._label_topic
+                f"{self._label_topic} cannot be recorded, because the recorder writes labels to it: leave it out",
+                self._label_topic,
             )
         if path.exists():
             raise DataError(f"{path} exists, and bags are never overwritten: give another path", str(path))

@@ -144,7 +144,9 @@ def read_bag(
 def _table(path: Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]) -> BagContent:
     asked = [*filter(None, (*selection.joint_topics, selection.label_topic)), *topics]
     if asked:
-        raise DataError(f"{path} is a table, which has no topics, but the topic {asked[0]} is requested", asked[0])
+        raise DataError(
+            f"{path} is a table, which has no topics: leave out the topic {asked[0]}, or give a bag", asked[0]
+        )
     return read_table(path, names, selection.cuts)
 
 

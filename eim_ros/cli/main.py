@@ -192,7 +192,7 @@ def read_verb(words: Sequence[str]) -> Verb:
         if name.startswith("-"):
             meant = did_you_mean(name, ["--version", "--help"])
             raise ConfigurationError(
-                f"a verb comes before the flag {name}, as in `eim sample --robot panda`{meant} (see eim --help)"
+                f"the verb must come before the flag {name}, as in `eim sample --robot panda`{meant} (see eim --help)"
             )
         raise ConfigurationError(f"there is no verb {name!r}{hint_for_verb(name, VERBS)} (see eim --help)")
     kind = verb_type(name)

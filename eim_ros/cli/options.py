@@ -66,7 +66,9 @@ class Arm:
                 tell_tip(robot)
             return robot
         if self.base or self.tip:
-            raise ConfigurationError("--base and --tip name links of a robot: give --robot too", self.base or self.tip)
+            raise ConfigurationError(
+                "--base and --tip need --robot, because they name links of a robot", self.base or self.tip
+            )
         return None
 
     def load(self) -> Robot:

@@ -111,9 +111,9 @@ class Waiting(contextlib.AbstractContextManager["Waiting"]):
             self._heard = elapsed
         if elapsed - self._heard > _LONGEST_SILENCE:
             raise ServiceError(
-                f"nothing was heard of {self._name} for {_LONGEST_SILENCE:.0f} s, although it runs: check whether a "
-                "firewall or a setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) separates the "
-                "nodes of this machine"
+                f"{self._name} is running, but no message from it has arrived for {_LONGEST_SILENCE:.0f} s: check "
+                "whether a firewall or a setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) "
+                "separates the nodes of this machine"
             )
         self._show(state or "starting", elapsed)
 

@@ -153,7 +153,7 @@ class Train:
         """Raise `ConfigurationError` for flags that do not work with arrays."""
         if self.samples is None:
             if self.contexts is not None:
-                raise ConfigurationError("--contexts needs --samples: give the columns to model too", self.contexts)
+                raise ConfigurationError("--contexts needs --samples, which names the columns to model", self.contexts)
             return
         if self.arm.robot or self.task != "ik":
             raise ConfigurationError(

@@ -77,8 +77,8 @@ class DataSet:
         expect_mapping(self.description, "the description", DataError)
         if context.ndim != 2 or sample.ndim != 2 or len(context) != len(sample):
             raise DataError(
-                f"context (n, dy) and sample (n, dx) must be matrices of equal length, got {context.shape} and "
-                f"{sample.shape}",
+                f"context (n, dy) and sample (n, dx) must be matrices with equally many rows, got shapes "
+                f"{context.shape} and {sample.shape}",
                 sample.shape,
             )
         for name, part in (("context", context), ("sample", sample)):
@@ -114,8 +114,8 @@ def load_data_set(path: str | Path) -> DataSet:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
     found = described_format(content)
     if found and not found.endswith(".npz)"):
-        cure = "expected a data set of eim collect or eim import"
-        raise DataError(f"{path} is not a data set (.npz), it is {found}; {cure}", str(path))
+        cure = "expected a data set written by eim collect or eim import"
+        raise DataError(f"{path} is not a data set (.npz) but {found}; {cure}", str(path))
     try:
         context, sample, header = _columns(content)
         description = json.loads(str(header))
@@ -155,7 +155,9 @@ def _column(archive: Any, name: str) -> Any:
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
-        raise ValueError(f"{name} contains Python objects, which are never unpickled") from error
+        raise ValueError(
+            f"{name} contains Python objects, which are never unpickled: store arrays of numbers"
+        ) from error
 
 
 def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:

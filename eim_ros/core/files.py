@@ -157,7 +157,7 @@ def _check_writable(name: str, path: Path) -> None:
         trial.unlink()
     except OSError as error:
         raise ConfigurationError(
-            f"cannot write {name} {path}: no file can be made in {destination.parent}: {error.strerror}", str(path)
+            f"cannot write {name} {path}: no file can be created in {destination.parent}: {error.strerror}", str(path)
         ) from error
 
 
@@ -321,7 +321,8 @@ def _read(
     kinds = (kind,) if isinstance(kind, str) else kind
     if document.get("kind") not in kinds:
         expected = " or ".join(repr(name) for name in kinds)
-        raise ModelFileError(f"{path} holds a {document.get('kind')!r}, expected a {expected}", document.get("kind"))
+        found = document.get("kind")
+        raise ModelFileError(f"{path} contains a {found!r}, expected a {expected}", found)
     if document.get("schema_version") != schema:
         raise ModelFileError(
             f"{path} has schema version {document.get('schema_version')!r}, but this program reads {schema}: "

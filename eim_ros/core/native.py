@@ -75,8 +75,8 @@ def _best(name: str) -> ModuleType:
     built = [one for one in INSTRUCTION_SETS if _is_built(f"{name}_{one}")]
     if built:
         raise NotBuiltError(
-            f"the compiled module {name} was built for processors with {' or '.join(built)}, which this one does not "
-            "have: build it on this machine, or for all processors with "
+            f"the compiled module {name} was built for processors with {' or '.join(built)}, which this processor "
+            "lacks: build it on this machine, or for all processors with "
             "`colcon build --cmake-args -DEIM_INSTRUCTION_SETS=all`",
             built,
         )

@@ -117,7 +117,7 @@ class CapabilityGrid:
         with np.errstate(over="ignore"):  # an infinite number of cells is rejected below
             n_cells = float(np.ceil(np.subtract(self.upper, self.lower) / self.spacing).clip(min=1.0).prod())
         if not n_cells * self.n_approaches * self.n_rolls <= MOST_POSES:
-            raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", self.spacing)
+            raise ConfigurationError("the grid has more than 1e9 poses: choose a larger spacing", self.spacing)
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
@@ -126,7 +126,7 @@ class CapabilityGrid:
         spacing = _checked_spacing(spacing)
         tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
         if not float(np.ptp(tips, axis=0).max()) / MOST_POSES <= spacing:
-            raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", spacing)
+            raise ConfigurationError("the grid has more than 1e9 poses: choose a larger spacing", spacing)
         lower, upper = np.floor(tips.min(axis=0) / spacing) * spacing, np.ceil(tips.max(axis=0) / spacing) * spacing
         upper = np.maximum(upper, lower + spacing)
         return cls(tuple(lower.tolist()), tuple(upper.tolist()), float(spacing), **asked)
@@ -304,7 +304,7 @@ class CapabilityMap:
         indices = np.floor((place - grid.lower) / grid.spacing)
         if not ((indices >= 0.0) & (indices < grid.shape[:3])).all():
             raise PoseError(
-                f"the position {place.tolist()} is outside of the grid, which is from {grid.lower} to {grid.upper}",
+                f"the position {place.tolist()} is outside the grid, which extends from {grid.lower} to {grid.upper}",
                 position,
             )
         cell = tuple(indices.astype(np.int64).tolist())
@@ -312,7 +312,7 @@ class CapabilityMap:
         if approach is not None:
             direction = numbers_of(approach, (3,), "an approach", PoseError)
             if not (size := float(np.linalg.norm(direction))) > 0.0:
-                raise PoseError("an approach must be a direction of nonzero length", approach)
+                raise PoseError("an approach must be a nonzero vector", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
             chosen = np.repeat(away <= max(angle, float(away.min())), grid.n_rolls)
         components, best = self.n_components[cell][chosen], self.manipulability[cell][chosen]
@@ -428,8 +428,8 @@ def survey(
             raise ConfigurationError(f"{name} must be callable, got {given!r}", given)
     if redundancy(robot.bounds, False) > 1:
         raise RobotError(
-            f"robot {robot.name!r} has {robot.dof} joints: a capability map needs an arm with at most one joint more "
-            "than a pose needs, so at most 7",
+            f"robot {robot.name!r} has {robot.dof} joints, but a capability map supports at most 7, one more than a "
+            "pose needs",
             robot.dof,
         )
     n_parts = -(-grid.n_poses // PART)

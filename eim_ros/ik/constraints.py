@@ -186,14 +186,14 @@ class LinkCheck:
         self._robot = robot
         if len(constraints) > MOST_CONSTRAINTS:
             raise ConstraintError(
-                f"there are {len(constraints)} constraints of links, but at most {MOST_CONSTRAINTS} are allowed",
+                f"there are {len(constraints)} constraints on links, but at most {MOST_CONSTRAINTS} are allowed",
                 len(constraints),
             )
         try:
             poses = {link: link_poses(robot, link) for link in {constraint.link for constraint in constraints}}
             self._checks = [(constraint, poses[constraint.link]) for constraint in constraints]
         except RobotError as error:
-            raise ConstraintError(f"a link cannot be constrained: {error}", error.value) from error
+            raise ConstraintError(f"a constraint names an invalid link: {error}", error.value) from error
 
     def is_violated_at_tip(self, q: FloatArray) -> bool:
         """Return whether a configuration (dof,) violates a condition on a link that is fixed to the tip.

@@ -134,7 +134,9 @@ def context_kind_of(data_set: DataSet) -> str:
     kind, n_columns = data_set.description.get("context_kind"), data_set.context.shape[1]
     if not isinstance(kind, str) or CONTEXT_KINDS.get(kind) != n_columns:
         expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
-        raise DataError(f"the data set has {n_columns} columns of context kind {kind!r}, expected {expected}", kind)
+        raise DataError(
+            f"the data set has context kind {kind!r} with {n_columns} columns, expected one of {expected}", kind
+        )
     return kind
 
 

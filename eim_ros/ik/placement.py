@@ -160,7 +160,7 @@ def base_grid(
         n_bases *= steps + 1.0
         ranges.append((low, high, steps))
     if not n_bases <= MOST_BASES:
-        raise ConfigurationError("the grid has more than 1e6 bases: take a larger spacing", spacing)
+        raise ConfigurationError("the grid has more than 1e6 bases: choose a larger spacing", spacing)
     axes = [np.linspace(low, high, math.ceil(steps - 1e-9) + 1) for low, high, steps in ranges]
     yaws = 2.0 * np.pi * np.arange(n_yaws) / n_yaws
     return np.stack(np.meshgrid(*axes, [level], yaws, indexing="ij"), axis=-1).reshape(-1, 4)

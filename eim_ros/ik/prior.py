@@ -244,8 +244,8 @@ def model_path(name_or_path: str | Path) -> Path:
         path = checked_path(name_or_path, ModelFileError)
         if name.isidentifier() and not os.path.exists(path):
             raise ModelFileError(
-                f"no included model {name!r}: there are {', '.join(SHIPPED_MODELS)}; give the path of its file "
-                f"for any other model{did_you_mean(name, SHIPPED_MODELS)}",
+                f"there is no included model {name!r}, only {', '.join(SHIPPED_MODELS)}; for other models, give the "
+                f"path of the file{did_you_mean(name, SHIPPED_MODELS)}",
                 name,
             )
         return path

@@ -146,7 +146,7 @@ class Arguments:
         is_partial = near is not None and self.is_partial(near)
         if is_partial and posture is not None:
             raise ConfigurationError(
-                "near names only some joints, which is a posture: give only one of near and posture", near
+                "near names only some joints, and such a near acts as a posture: give either near or posture", near
             )
         if is_partial:
             ordering = replace(self._ordering(order, None, near), moves=False)
@@ -228,7 +228,7 @@ class Arguments:
         if isinstance(near, (Posture, Mapping)):
             if self.is_partial(near):
                 names = ", ".join(self.setup.robot.joint_names)
-                raise ConfigurationError(f"near must name every joint here: {names}", near)
+                raise ConfigurationError(f"near must give a value for each of the joints {names}", near)
             near = [near[name] for name in self.setup.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
         return self.setup.configuration(near)
 

@@ -274,7 +274,9 @@ class Sampler(Hinting):
         5
         """
         if self.n_experts:
-            raise ConfigurationError("a model is for one tip link: give Sampler.load a model for this tip link", link)
+            raise ConfigurationError(
+                f"a model works only for its tip link: give Sampler.load a model for {link!r}", link
+            )
         robot = self._robot.with_tip(link)
         return self._replace(robot, prior=Prior.none(robot.dof))
 

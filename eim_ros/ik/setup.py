@@ -166,7 +166,7 @@ class Setup:
                 for name, value, (least, most) in zip(self.robot.joint_names, q.tolist(), self.plausible, strict=True):
                     if not least <= value <= most:
                         raise JointStateError(
-                            f"near is {value:g} at {name}, far beyond its limits: give angles in radians", q
+                            f"near has {name} at {value:g}, far beyond its limits: give angles in radians", q
                         )
                 return q
         except (TypeError, ValueError) as error:

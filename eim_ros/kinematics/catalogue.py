@@ -235,8 +235,8 @@ def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequ
         xacro = importlib.import_module("xacro")
     except ImportError as error:
         raise RobotError(
-            f"{path} is a xacro file, and xacro is not installed: install it (it comes with ROS, or pip install "
-            f"xacro), or expand the file yourself: {by_hand}",
+            f"{path} is a xacro file, but xacro is not installed: install it (it comes with ROS, or pip install "
+            f"xacro), or expand the file by {by_hand}",
             str(path),
         ) from error
     try:

@@ -197,7 +197,9 @@ def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tu
     pairs = [pair for pair in pairs if _is_chain(tree, *pair)]
     if len(pairs) > 1:
         told = ", ".join(f"{first!r} to {last!r}" for first, last in pairs)
-        raise RobotError(f"robot {tree.name!r} has several such arms, {told}: give the base and the tip link", pairs)
+        raise RobotError(
+            f"robot {tree.name!r} has several arms with these links, {told}: give the base and the tip link", pairs
+        )
     if not pairs and (base or tip) in tree.links:
         other, role = (known.tip_link, "tip") if base else (known.base_link, "base")
         raise RobotError(

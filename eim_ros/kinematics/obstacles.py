@@ -434,5 +434,5 @@ def _points(values: npt.ArrayLike, what: str) -> FloatArray:
     """Return a copy (n, 3) of the points, which must be finite; n must be above 0."""
     points = numbers_of(values, (None, 3), what, ConstraintError, least=-FARTHEST, most=FARTHEST)
     if not len(points):
-        raise ConstraintError(f"{what} must be an (n, 3) array of finite numbers, but there are none", values)
+        raise ConstraintError(f"{what} must be an (n, 3) array with at least one row", values)
     return np.array(points)

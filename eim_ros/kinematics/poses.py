@@ -211,7 +211,7 @@ def pose_from(
     quaternion = _finite(quaternion_xyzw, 4, "quaternion xyzw", sys.float_info.max)
     norm = math.hypot(*quaternion)
     if norm == 0.0:
-        raise PoseError("the quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
+        raise PoseError("the quaternion is zero; the identity rotation is 0 0 0 1 (x y z w)", quaternion)
     if abs(norm - 1.0) > NORM_TOLERANCE:
         raise PoseError(f"the quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
     x, y, z, w = (quaternion / length(quaternion)).tolist()
@@ -303,7 +303,9 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
     lengths = np.linalg.norm(moves, axis=1), np.linalg.norm(turns, axis=1)
     counts = np.ceil(np.maximum(lengths[0] / max_distance, lengths[1] / max_angle)).clip(1.0)
     if not counts.sum() <= most:
-        raise PoseError(f"the lines have {counts.sum():.3g} poses, but at most {most} are allowed", counts.sum())
+        raise PoseError(
+            f"the interpolated path has {counts.sum():.3g} poses, but at most {most} are allowed", counts.sum()
+        )
     found = []
     for start, end, move, turn, n in zip(poses[:-1], poses[1:], moves, turns, counts.astype(int), strict=True):
         shares = np.arange(1, n + 1)[:, None] / n
@@ -353,7 +355,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         pose[:3, :3], pose[3] = _nearest_rotation(pose[:3, :3]), (0.0, 0.0, 0.0, 1.0)
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
-        raise PoseError("the numbers of a pose are too large", transform)
+        raise PoseError(f"positions of a pose must be below {LONGEST:g} m", transform)
     with np.errstate(all="ignore"):  # infinite if the products overflow
         off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - np.eye(4)[3]).max())
     rounding = f"more than the {RIGID_TOLERANCE:g} allowed for rounding"

@@ -144,8 +144,8 @@ def weigh(
     missing = [name for name in distribution.representation.joint_names if name not in names]
     if missing or values.ndim != 2 or values.shape[1] != len(names):
         raise JointStateError(
-            f"configurations of shape {values.shape} for joints {', '.join(names)} do not have all joints of the "
-            f"prior: {', '.join(distribution.representation.joint_names)}",
+            f"configurations of shape {values.shape} for the joints {', '.join(names)} must have a column for each "
+            f"joint of the prior: {', '.join(distribution.representation.joint_names)}",
             missing,
         )
     if not 0.0 <= phase <= 1.0:
@@ -222,7 +222,7 @@ def blended(
     if n_pairs > MOST_PAIRS:
         raise DistributionError(f"a blend can have at most {MOST_PAIRS} pairs of components, got {n_pairs}", n_pairs)
     if not (len(phases) == 2 and all(map(is_number, phases)) and 0.0 <= phases[0] < phases[1] <= 1.0):
-        raise DataError(f"the phases of a blend must ascend within 0 to 1, got {phases}", phases)
+        raise DataError(f"a blend needs two ascending phases from 0 to 1, got {phases}", phases)
     if agreement is not None and not (is_number(agreement) and LEAST_DEVIATION <= agreement < np.inf):
         raise DataError(f"the agreement must be at least {LEAST_DEVIATION}, got {agreement}", agreement)
     pairs = _pairs(first.mixture, second.mixture)

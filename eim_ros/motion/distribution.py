@@ -513,8 +513,8 @@ def observed(
         given = GaussianMixture(mixture.log_weights + peak - 0.5 * scaled, components.mean, components.scale_tril)
     except DistributionError as error:
         raise DataError(
-            "the standard deviations of the via points are too small, or the via points are too far from all motions, "
-            "for the precision of float64",
+            "the via points are too precise for float64, or too far from all motions: increase their standard "
+            "deviations, or move them nearer to the motions",
         ) from error
     return given, float(torch.logsumexp(mixture.log_weights + log_prob, -1))
 

@@ -94,7 +94,7 @@ class RobotSettings(Settings):
         }
         given = [name for name, is_given in sources.items() if is_given]
         if len(given) > 1:
-            raise ConfigurationError(f"the robot is given by {' and '.join(given)}: give it by only one of them", given)
+            raise ConfigurationError(f"the robot is given by {' and '.join(given)}: set only one of them", given)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -221,7 +221,7 @@ class Page:
             If the page has no menu of robots, or if there is no such robot or tip link.
         """
         if name not in self._robots:
-            raise ConfigurationError(f"this page only shows {self.robot.name!r}: start eim view with {name!r}", name)
+            raise ConfigurationError(f"this page shows only {self.robot.name!r}: start eim view with {name!r}", name)
         with self._drawing:
             obstacles = self._obstacles.shapes
             sampler = self._own if name == self._own.robot.name else Sampler(name)

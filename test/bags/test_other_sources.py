@@ -108,7 +108,7 @@ def test_table_becomes_pairs(tmp_path: Path) -> None:
     [
         ("t,j1", (0.0, 1.0), "must name the columns, including 'time'"),
         ("time,j1,j1", (0.0, 1.0, 1.0), "two columns have the same name"),
-        ("time", (0.0,), "no column of a joint"),
+        ("time", (0.0,), "none of its columns is a joint"),
         ("time,j1", (0.0, "x"), "line 2: could not convert"),
         ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, but the first line has 2"),
         ("time,j1", (1.7e18, 1.0), "times must be in seconds"),
@@ -129,5 +129,5 @@ def test_other_archive_is_told_what_it_lacks_and_a_table_has_no_topics(tmp_path:
     ):
         import_motions([tmp_path / "x.npz"], Selection(), MotionForm())
     np.savez(tmp_path / "y.npz", time=TIMES, positions=SWING, joint_names=NAMES)
-    with pytest.raises(DataError, match="is a table, which has no topics, but the topic /goal is requested"):
+    with pytest.raises(DataError, match="is a table, which has no topics: leave out the topic /goal"):
         import_motions([tmp_path / "y.npz"], Selection(), MotionForm(contexts=("/goal",)))

@@ -32,7 +32,7 @@ def test_name_of_the_file_is_kept_as_given(tmp_path):
 
 @pytest.mark.parametrize(("context", "sample"), [((3, 2), (4, 2)), ((3,), (3, 2)), ((3, 2), (3,)), ((3, 2, 1), (3, 2))])
 def test_mismatched_shapes_are_refused(context, sample):
-    with pytest.raises(DataError, match="matrices of equal length"):
+    with pytest.raises(DataError, match="matrices with equally many rows"):
         DataSet(np.zeros(context), np.zeros(sample))
 
 

@@ -254,12 +254,12 @@ def test_folder_and_path_below_a_file_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder in which not even root may make files")
 def test_folder_without_files_is_refused_to_root_too() -> None:
-    with pytest.raises(ConfigurationError, match="cannot write --output /proc/model: no file can be made in /proc"):
+    with pytest.raises(ConfigurationError, match="cannot write --output /proc/model: no file can be created in /proc"):
         check_outputs({"--output": Path("/proc/model")})
 
 
 def test_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no file can be made in .*: File name too long"):
+    with pytest.raises(ConfigurationError, match="no file can be created in .*: File name too long"):
         check_outputs({"--output": tmp_path / ("x" * 250)})
 
 

@@ -170,7 +170,7 @@ def test_bad_grids_are_refused(changed: dict[str, Any], reason: str) -> None:
 
 def test_arm_with_more_redundancy_is_refused(tmp_path: Path) -> None:
     robot = Robot("planar10")
-    with pytest.raises(RobotError, match="at most one joint more"):
+    with pytest.raises(RobotError, match="at most 7, one more than a pose needs"):
         survey(robot, BOX, tmp_path / "map.npz")
 
 

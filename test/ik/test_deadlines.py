@@ -89,7 +89,7 @@ def test_links_are_not_looked_at_after_the_deadline() -> None:
 def test_constraints_of_links_are_limited() -> None:
     robot = Robot("panda")
     one = LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)])
-    with pytest.raises(ConstraintError, match="101 constraints of links, but at most 100"):
+    with pytest.raises(ConstraintError, match="101 constraints on links, but at most 100"):
         LinkCheck(robot, [one] * 101)
     with pytest.raises(ConstraintError, match="1001 shapes, but at most 1000"):
         LinkPosition(robot.tip_link, [Sphere((0.0, 0.0, 0.0), 9.0)] * 1001)

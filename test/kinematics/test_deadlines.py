@@ -191,7 +191,7 @@ def test_obstacles_are_not_prepared_when_time_is_up(stepped: Callable[[], None])
     model = CollisionModel(Robot("panda"))
     obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
     stepped()
-    with pytest.raises(OutOfTime, match="no time was left to prepare the obstacles: give a longer timeout once"):
+    with pytest.raises(OutOfTime, match="no time was left to prepare the obstacles: give one call a longer timeout"):
         model.scene(False, obstacles, deadline=20.0)
     assert sum(obstacle in solids._made for obstacle in obstacles) < 25
 

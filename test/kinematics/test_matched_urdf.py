@@ -45,7 +45,9 @@ def test_links_are_found_by_their_names_with_or_without_a_prefix(tmp_path) -> No
 
 def test_of_two_arms_one_must_be_named() -> None:
     assert links(matched_urdf(PANDA, two_arms(), tip="right_panda_link8")) == ("right_panda_link0", "right_panda_link8")
-    with pytest.raises(RobotError, match=r"several such arms, 'left_panda_link0' to 'left_panda_link8', 'right_panda"):
+    with pytest.raises(
+        RobotError, match=r"several arms with these links, 'left_panda_link0' to 'left_panda_link8', 'right_panda"
+    ):
         matched_urdf(PANDA, two_arms())
 
 

@@ -161,7 +161,9 @@ def test_modules_for_other_processors_are_refused_in_one_line_with_the_cure(with
     with pytest.raises(NotBuiltError) as error:
         load_native("arms._module")
     message = str(error.value)
-    assert message.startswith("the compiled module arms._module was built for processors with avx2, which this one")
+    assert message.startswith(
+        "the compiled module arms._module was built for processors with avx2, which this processor"
+    )
     assert "build it on this machine" in message
     assert "-DEIM_INSTRUCTION_SETS=all" in message
     assert "\n" not in message

@@ -362,8 +362,8 @@ def _all_points(problem: Problem) -> FloatArray:
     is_certain = roots is not None and roots.is_complete and (roots.is_certified or not problem.is_certified)
     if roots is None or not is_certain or roots.is_singular or len(roots.candidates) < roots.n_total:
         raise ConfigurationError(
-            "draw needs solutions that form curves or surfaces, or points in closed form that are all known; for this "
-            "arm and pose, call sample instead",
+            "draw needs solutions that form curves or surfaces, or a closed form that finds all of them; for this arm "
+            "and pose, call sample instead",
             None,
         )
     return roots.candidates.q

@@ -211,7 +211,8 @@ def _check_dimensions(measure: ScaledMeasure) -> None:
     form = measure.problem.robot.closed_form
     if measure.n_free < 0 or (measure.n_free == 0 and (form is None or measure.n_rows == POSITION_ROWS)):
         raise ConfigurationError(
-            "draw needs an arm with more joints than the task needs, or points in closed form; call sample instead",
+            "draw needs an arm with more joints than the task needs, or all solutions from a closed form; call sample "
+            "instead",
             None,
         )
 

@@ -56,7 +56,7 @@ class DataDirectory:
                 return Path(found)
         raise PathError(
             f"path {_shown(name)} is refused: paths received over ROS must be printable and lie in {self.path} "
-            "(parameter data_directory). '~' is not allowed. '..' and links must not lead out of the directory",
+            "(parameter data_directory), without '~', and '..' and links must not lead out of the directory",
             name,
         )
 

@@ -86,7 +86,7 @@ class PlanarClient(ClientNode):
                 told, end = self._n_shown, time.monotonic() + patience
             if time.monotonic() > end:
                 shown = f"{told} of {n_motions} motions"
-                raise ServiceError(f"the demonstrator showed {shown}, and then no motion for {patience} s")
+                raise ServiceError(f"the demonstrator showed {shown}, but no further motion within {patience} s")
 
     def set_task(self, task: PlanarTask) -> None:
         """Give the simulator a task."""
@@ -117,7 +117,7 @@ class PlanarClient(ClientNode):
                 moved = moved or bool(status.moving)
             self._statuses = []
             if time.monotonic() > end:
-                raise ServiceError(f"the simulator did not end a trajectory within {patience} s")
+                raise ServiceError(f"the simulator did not finish a trajectory within {patience} s")
 
     def _take_progress(self, message: UInt32) -> None:
         self._n_shown = int(message.data)

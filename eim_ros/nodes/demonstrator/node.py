@@ -102,7 +102,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
 
     def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:
-            raise ServiceError("a demonstration is already running: wait until it has ended", None)
+            raise ServiceError("a demonstration is already running: wait until it ends", None)
         self._begin()
         response.message = f"{self.settings.n_motions} motions"
 
@@ -162,7 +162,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         # simulated time may be slower than real time
         latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
         while self._moving():
-            self._check(latest, "the simulator did not end a trajectory")
+            self._check(latest, "the simulator did not finish a trajectory")
             yield
         yield from self._tell_label("pause")
         self._n_shown += 1

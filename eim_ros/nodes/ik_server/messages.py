@@ -102,7 +102,7 @@ def count_of(name: str, n: int, n_poses: int, maximum: int) -> int:
         raise invalid(f"{name} is {n}, expected 1 to {maximum} (parameter max_samples)", n)
     if n * n_poses > maximum:
         raise invalid(
-            f"{n} configurations for each of {n_poses} poses are {n * n_poses}, expected at most {maximum} (parameter "
+            f"{n} configurations for each of {n_poses} poses make {n * n_poses}, expected at most {maximum} (parameter "
             "max_samples)",
             n * n_poses,
         )

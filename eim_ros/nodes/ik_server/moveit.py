@@ -74,7 +74,7 @@ def goal_constraints(
         raise invalid("visibility_constraints are not supported; leave them empty", message.visibility_constraints)
     n_links = len(message.position_constraints) + len(message.orientation_constraints)
     if n_links > MOST_CONSTRAINTS:
-        raise invalid(f"there are {n_links} constraints of links, but at most {MOST_CONSTRAINTS} are allowed", n_links)
+        raise invalid(f"there are {n_links} constraints on links, but at most {MOST_CONSTRAINTS} are allowed", n_links)
     ranges: dict[str, list[Range]] = {}
     for constraint in message.joint_constraints:
         name, span = _source(constraint, followers)
@@ -90,7 +90,9 @@ def goal_constraints(
         try:
             link_poses(robot, name)
         except RobotError as error:
-            raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a link with a constraint: {error}", name) from error
+            raise RequestError(
+                ErrorCode.INVALID_LINK_NAME, f"a constraint names an invalid link: {error}", name
+            ) from error
     if (n_alternatives := math.prod(map(len, ranges.values()))) > MOST_ALTERNATIVES:
         raise invalid(
             f"joint_constraints: continuous joints whose ranges contain pi or -pi give {n_alternatives} alternatives, "
@@ -167,8 +169,8 @@ def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
         raise RequestError(
             ErrorCode.NO_IK_SOLUTION,
-            f"joint_constraints: the range of {name!r} is {span[0]:.6g} to {span[1]:.6g}, but it is at "
-            f"{state[name]:.6g} in robot_state, and no joint of this chain moves it",
+            f"joint_constraints: the range of {name!r} is {span[0]:.6g} to {span[1]:.6g}, but robot_state has this "
+            f"joint at {state[name]:.6g}, and it is not in this chain",
             name,
         )
 

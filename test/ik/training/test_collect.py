@@ -88,7 +88,9 @@ def test_data_with_columns_of_another_robot_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", [None, "pose", "attitude", ["position"], 3])
 def test_data_whose_contexts_are_not_what_they_are_called_are_refused(kind: object) -> None:
-    with pytest.raises(DataError, match=r"3 columns of context kind .*, expected 'position' \(3 columns\), 'pose'"):
+    with pytest.raises(
+        DataError, match=r"context kind .* with 3 columns, expected one of 'position' \(3 columns\), 'pose'"
+    ):
         context_kind_of(described(context_kind=kind))
 
 

@@ -277,7 +277,7 @@ def test_data_of_another_robot_are_refused() -> None:
 
 def test_data_that_are_not_what_they_are_called_are_refused() -> None:
     data_set = data_of()
-    with pytest.raises(DataError, match="3 columns of context kind 'pose'"):
+    with pytest.raises(DataError, match="context kind 'pose' with 3 columns"):
         TRAININGS["em"].run(dataclasses.replace(data_set, description={**data_set.description, "context_kind": "pose"}))
 
 

@@ -316,7 +316,7 @@ def test_constraint_of_a_joint_that_the_chain_does_not_move_is_compared_with_the
     request.ik_request.constraints.joint_constraints = [limited("finger", 0.04)]
     error = refusal(request)
     assert error.code == ErrorCode.NO_IK_SOLUTION
-    assert "the range of 'finger' is 0.03 to 0.05, but it is at 0.02" in str(error)
+    assert "the range of 'finger' is 0.03 to 0.05, but robot_state has this joint at 0.02" in str(error)
 
 
 @pytest.mark.parametrize("frame", ["", "world"])
@@ -427,7 +427,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (places(within("l4", np.zeros(3), -1.0)), GOAL, "size of a sphere"),
         (places(within("flange", np.zeros(3), 0.01)), NONE, "have a link outside of its region"),
         (places(PositionConstraint(link_name="l4")), GOAL, "has no shape"),
-        (places(*[PositionConstraint()] * 101), GOAL, "101 constraints of links, but at most 100 are allowed"),
+        (places(*[PositionConstraint()] * 101), GOAL, "101 constraints on links, but at most 100 are allowed"),
         (places(with_shapes(1001)), GOAL, "1001 primitives, but at most 1000 are allowed"),
         (turns(turned("l4", np.eye(3), (1.0, -1.0, 1.0))), GOAL, "must be from 0 to inf"),
         (turns(turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map")), FRAME, "orientation_constraints: "),
