@@ -36,7 +36,7 @@ __all__ = [
     "Sphere",
 ]
 
-# The generated msg, srv and action lie in site-packages also if this folder does not (editable install).
+# The generated msg, srv and action are in site-packages even if this folder is not (editable install).
 __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.3.0"

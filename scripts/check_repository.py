@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TYPES_ALONE = {"typing_extensions"}  # only imported for type checkers, which install it
 OPTIONAL = {"cuda", "launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # only used if they are installed
 BUILT = {"tf2_msgs"}  # built by `make setup` from cmake/
-DISTRIBUTIONS = {"pinocchio": "pin"}  # because Python's metadata does not list the modules of its wheel
+DISTRIBUTIONS = {"pinocchio": "pin"}  # listed here, because the metadata of its wheel does not name its modules
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
 MADE_BY_TOOLS = {"__pycache__", "build", "demo", "install", "log"}
 EXAMPLE_LINES, PICTURE_BYTES = 60, 60_000

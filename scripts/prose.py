@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 MAX_MATCHING, MAX_LONG = 0.01, 0.02  # largest shares of a folder's sentences that may match a pattern or be too long
 MAX_WORDS = 30
-# folders that are not rewritten yet; remove an entry as soon as its folder passes
+# folders whose prose has not been edited yet; remove a folder as soon as it passes
 UNCHECKED = ("test",)
 
 RULES = {

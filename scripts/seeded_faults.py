@@ -27,9 +27,9 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"
-SECONDS = 120  # limit of CPU time of the tests of one fault
-WAITING = 1800  # limit of wall time of the tests of one fault [s]; needed because tests of nodes mostly wait
-MOST_DISTURBED = 5  # number of tests that also fail without the fault, after which it counts as not found
+SECONDS = 120  # limit of CPU time of the tests of one fault [s]
+WAITING = 1800  # limit of their wall time [s]; tests of nodes mostly wait, which takes no CPU time
+MOST_DISTURBED = 5  # a fault counts as not found if more than this number of its failing tests also fail without it
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 NOTHING = "nothing"
 

@@ -88,7 +88,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
         times.append(point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec)
         positions.append(values)
     if len(times) < 2:
-        return None, "of less than 2 points"
+        return None, "of fewer than 2 points"
     if (np.diff(times) <= 0.0).any():
         return None, "whose points are not in the order of their times"
     moments = np.unique(np.concatenate([np.arange(times[0], times[-1], PERIOD), times]))
@@ -454,7 +454,7 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
         row = int(np.flatnonzero(np.diff(clock) < 0)[0]) + 1
         raise DataError(f"{path}: time goes backwards after {clock[row - 1] * 1e-9:.3f} s", row)
     if not len(clock):
-        raise DataError(f"{path} has no row of finite numbers", str(path))
+        raise DataError(f"{path} needs at least one row of finite numbers", str(path))
     kept = [label for label, is_usable in zip(labels, usable, strict=True) if is_usable] if labels else []
     told = [(int(clock[i]), kept[i]) for i in range(len(kept)) if i == 0 or kept[i] != kept[i - 1]]
     dropped = Counter({"rows not finite": int(np.sum(~usable))} if not usable.all() else {})
@@ -471,7 +471,7 @@ def _csv(path: Path) -> Columns:
         if TIME not in header:
             raise ValueError(f"its first line must name the columns, including {TIME!r}, got {','.join(header)!r}")
         if len(set(header)) < len(header):
-            raise ValueError("two columns have the same name")
+            raise ValueError(f"two columns are named {next(name for name in header if header.count(name) > 1)!r}")
         names = [name for name in header if name not in (TIME, LABEL)]
         numbers = [header.index(name) for name in (TIME, *names)]
         rows, labels = [], []

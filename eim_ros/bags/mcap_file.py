@@ -350,7 +350,7 @@ def _copy(content: memoryview, writer: McapWriter, result: Recovery) -> None:
         elif opcode == Opcode.MESSAGE:
             message = records.Message.read(stream, len(record))
             if message.channel_id not in channels:
-                raise ValueError(f"a message belongs to no topic (channel {message.channel_id})")
+                raise ValueError(f"a message has the undefined channel {message.channel_id}")
             writer.write(channels[message.channel_id], message.log_time, message.publish_time, message.data)
             result.n_messages += 1
             if writer.pending > _FLUSH_EVERY:

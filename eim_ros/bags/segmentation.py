@@ -19,11 +19,11 @@ from eim_ros.bags.content import BagContent
 from eim_ros.bags.series import SECOND, Cuts, Series, in_order
 
 STAYS = 0.5  # minimum change that remains after a jump, as a fraction of the sudden change
-MANY = 0.2  # with a larger fraction of joint states out of order, the stamps are wrong, not some messages late
+MANY = 0.2  # if a larger fraction of joint states is out of order, the stamps are wrong rather than messages late
 OUT_OF_ORDER = "joint states whose time is out of order"
 STRAY = "joint states at the start or the end of a segment that are far from the others"
 TRY_ARRIVAL = " (the header stamps contradict the times of arrival: try --time arrival)"
-AT_ONCE = 0.5  # messages less than this fraction of the mean time apart were sent together
+AT_ONCE = 0.5  # messages closer in time than this fraction of the mean interval were sent together
 
 
 @dataclass(frozen=True, eq=False)

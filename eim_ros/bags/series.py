@@ -24,17 +24,17 @@ from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
 SECOND = 1e9  # [ns]
 SMALLEST = 10_000_000  # [ns] minimum clock step to correct; smaller steps affect few messages
-WINDOW = 1_000_000_000  # [ns] time before and after a step; messages are rarely delayed by half of this
+WINDOW = 1_000_000_000  # [ns] time before and after a step; messages are rarely delayed by half of this time
 FEWEST = 10  # minimum number of messages on each side for a median
 N_EARLIER = 5  # a message rarely overtakes more than this number of others
-ALIKE = 0.3  # maximum difference between sudden change and change of medians, as a fraction of the step
+ALIKE = 0.3  # maximum difference between the sudden change and the change of the medians, as a fraction of the step
 
 NO_STAMP = "without a time stamp (--time arrival uses them)"
 WRONG_STAMP = "with a wrong time stamp (--time arrival uses them)"
 SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
 FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may reach this between two samples
 ABOVE_NEIGHBOURS = 4.0  # minimum deviation of a spike, as a multiple of the adjacent rows' deviations
-ABOVE_ONE = 3.0  # further factor if only one adjacent row counts, because the other one is next to another spike
+ABOVE_ONE = 3.0  # further factor if only one adjacent row counts, because the other row is next to another spike
 OFF_COURSE = 0.5  # minimum distance of a spike from extrapolated rows, as a fraction of its deviation
 ABOVE_OTHERS = 5.0  # minimum deviation of a spike, as a multiple of the upper quartile of the rows around it
 AROUND = 25  # rows on each side for that quartile, which four spikes among 50 rows hardly change
@@ -108,7 +108,7 @@ class GrowingSeries:
         if cuts.use_arrival:
             return replace(found, stamp=arrival), Counter()
         if not stamp.any() or (len(stamp) > 1 and (stamp == stamp[0]).all()):
-            note = "its headers have no times, or always the same time: times of arrival are used instead"
+            note = "its headers have no times, or all have the same time: times of arrival are used instead"
             return replace(found, stamp=arrival, notes=(note,)), Counter()
         found, n_missing = found.part(stamp != 0), int(np.sum(stamp == 0))
         mended, steps = mended_stamps(found.stamp, found.arrival)
@@ -322,5 +322,5 @@ def without_spikes(
     found = spikes(times[kept], series.values[kept][:, columns], max_gap)
     is_spike = np.zeros(len(series), dtype=np.bool_)
     is_spike[np.array(kept, dtype=np.intp)[found >= 0]] = True
-    dropped = Counter(f"in which {names[columns[i]]} jumps away and returns at once" for i in found[found >= 0])
+    dropped = Counter(f"in which {names[columns[i]]} jumps away and back" for i in found[found >= 0])
     return series.part(~is_spike), dropped

@@ -58,7 +58,8 @@ class Topics:
 
     joints: str | None = flag(
         None,
-        "Joints to import, in this order (default: the joints of the robot, or all). Several publishers may send them.",
+        "Joints to import, in this order (default: the joints of the robot, or all). They may come from several "
+        "publishers.",
         metavar="A,B,...",
     )
     joint_topic: tuple[str, ...] = flag(

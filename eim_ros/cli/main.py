@@ -133,7 +133,7 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
         sys.stdout.flush()  # flush here, because a closed pipe can still be reported
         return code
     except BrokenPipeError:
-        # No process reads the output any more. Discard the rest, so that the interpreter reports no error at exit.
+        # The reader has closed the output. Discard the rest, so that the interpreter reports no error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:

@@ -38,7 +38,7 @@ class MotionSample:
         (),
         "Goal for a coordinate of the tip at the end of the motion: a value [m] or the name of a context, and a "
         "tolerance [m] (default: 0.05). It replaces the goals of eim train --reach. If the model contains no robot, "
-        "give --robot too.",
+        "also give --robot.",
         repeated=True,
         metavar="AXIS=VALUE[:TOLERANCE]",
     )

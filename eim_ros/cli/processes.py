@@ -21,7 +21,7 @@ from eim_ros.core.errors import ServiceError
 
 PATIENCE = 20.0  # time for a regular end, after which the process is killed [s]
 _PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
-_LONGEST_SILENCE = 120.0  # longest time without a sign of a node while its process runs [s]
+_LONGEST_SILENCE = 120.0  # longest time without a message from a node while its process runs [s]
 
 
 def use_own_domain() -> int:

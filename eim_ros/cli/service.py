@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from eim_ros.cli.options import RequestSettings, Source
     from eim_ros.ik import Constraints
 
-PATIENCE = 5.0  # extra time after the timeout, in which the node answers earlier requests [s]
-SERVER_TIMEOUT = 30.0  # upper bound of the server's default, which is not known here [s]
+PATIENCE = 5.0  # extra time after the timeout, because the node may answer earlier requests first [s]
+SERVER_TIMEOUT = 30.0  # upper bound of the server's default timeout, which is unknown here [s]
 WAIT = 5.0  # longest time to wait until the node is active [s]
 NAMES = {"n": "n_samples"}  # fields of requests whose names differ from the keywords
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee

@@ -34,7 +34,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType({})
 
 LONGEST_NAME = 255  # [byte], longest file name of common file systems
 LARGEST = 1e100  # squares of larger numbers could overflow
-MAX_COUNT = 1_000_000  # larger counts are surely mistakes and would exhaust memory
+MAX_COUNT = 1_000_000  # larger counts are probably mistakes and would exhaust memory
 
 
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:

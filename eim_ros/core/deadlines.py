@@ -13,7 +13,7 @@ from collections.abc import Callable
 from eim_ros.core.errors import EimError
 
 NEVER = math.inf
-GRACE = 0.02  # [s] time that preparations may always take; enough for small scenes
+GRACE = 0.02  # [s] time that preparations may take even after the deadline; it is enough for small scenes
 DOUBT = 1.25  # safety factor of estimates
 
 clock: Callable[[], float] = time.perf_counter

@@ -334,7 +334,7 @@ def _read(
 
 def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
     if (found := described_format(content)).endswith(".npz)"):
-        return f"{path} is not a safetensors file, it is {found}; expected a model of eim train"
+        return f"{path} is not a safetensors file but {found}; expected a model written by eim train"
     return f"{path} is truncated or not a safetensors file, the only format that is loaded: {error}"
 
 

@@ -80,9 +80,8 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
         options: dict[str, Any] = {"delimiter": separator, "comments": None, "quotechar": '"', "ndmin": 2}
         rows = io.StringIO(file.read())
     if len(wanted) < sum(map(len, groups)):
-        return _stacked(
-            path, groups, header, lambda name: np.empty((0, 1))
-        )  # raises an error with the name of the missing column
+        # raises an error with the name of the missing column
+        return _stacked(path, groups, header, lambda name: np.empty((0, 1)))
     if not rows.getvalue().strip():
         raise DataError(f"{path} has no rows below its header", str(path))
     values = np.loadtxt(rows, usecols=chosen, **options)

@@ -160,7 +160,7 @@ class Batch(NamedTuple):
 
     poses: FloatArray  # (m, 4, 4), checked
     seeds: Sequence[int | None]  # (m,): random seed of each pose; None selects a new one
-    reference: FloatArray | None  # (dof,): configuration that solutions should be near to
+    reference: FloatArray | None  # (dof,): configuration that solutions should be near
     deadline: float  # time of `perf_counter` [s]
     n_threads: int
 

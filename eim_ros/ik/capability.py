@@ -107,7 +107,10 @@ class CapabilityGrid:
             corner = numbers_of(getattr(self, name), (3,), f"the corner {name!r} of the grid")
             object.__setattr__(self, name, tuple(corner.tolist()))
         if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
-            raise ConfigurationError(f"the box is empty: from {self.lower} to {self.upper}", (self.lower, self.upper))
+            raise ConfigurationError(
+                f"the lower corner of the box must be below its upper corner, got {self.lower} and {self.upper}",
+                (self.lower, self.upper),
+            )
         object.__setattr__(self, "spacing", _checked_spacing(self.spacing))
         least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "seed": 0}
         for name, lowest in least.items():

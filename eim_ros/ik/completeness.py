@@ -150,11 +150,11 @@ class CompletenessReport:
             return f"{components}, complete{confidence}"
         if self.is_singular:
             return (
-                f"{components} traced; the arm is singular in other solutions, where more joints can move while the "
-                "tip stays, so there are more solutions than were returned"
+                f"{components} traced; in other solutions the arm is singular, so more joints can move while the tip "
+                "stays, and not all solutions were returned"
             )
         if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are not separate components
-            return f"{components} traced, others not traced: the arm is near a singularity, or touches a limit"
+            return f"{components} traced, but others were not: the arm is near a singularity, or touches a limit"
         if self.missed_share < 1.0:
             share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"
             return f"{components}; at most {share} of restarts lead to others, with {confidence} confidence"

@@ -493,7 +493,7 @@ def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) 
     low, high = numbers_of(ends, (2,), f"the limits of joint {name!r}", ConstraintError, least=-math.inf, most=math.inf)
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:
-        raise ConstraintError(f"the limits of joint {name!r} are empty: {low:.6g} to {high:.6g}", ends)
+        raise ConstraintError(f"the lower limit {low:.6g} of joint {name!r} exceeds its upper limit {high:.6g}", ends)
     if low < lower or high > upper:
         raise ConstraintError(
             f"the limits {low:.6g} to {high:.6g} of joint {name!r} exceed the robot's, {lower:.6g} to {upper:.6g}: "

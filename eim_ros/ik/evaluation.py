@@ -75,7 +75,7 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
             model.context_kind,
         )
     if not len(data_set):
-        raise DataError("the data set is empty", 0)
+        raise DataError("the data set is empty; expected at least one pair of pose and configuration", 0)
     context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
     generator = torch.Generator().manual_seed(seed)
     mixture = model.mixture.to(dtype=torch.float64)

@@ -9,7 +9,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
 OUT_OF_REACH = "because the target is farther away than the arm is long"
-NOT_BEGUN = "timed out: there was no time to begin this pose"
+NOT_BEGUN = "timed out: the search for this pose did not start"
 
 
 def code_and_message(
@@ -24,7 +24,7 @@ def code_and_message(
     kept : Candidates
         Distinct solutions among those found.
     is_cut_short : bool
-        Whether there was no time to optimize or compare all solutions.
+        Whether there was no time to optimise or compare all solutions.
     """
     aim, n = problem.aim, problem.n
     n_valid = min(kept.n_valid, n)
@@ -64,10 +64,10 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append("; the search ended at max_solutions, so there may be more")
     elif n_valid < n and not timed_out:
         remarks.append(
-            "; samples of the model lead to few other solutions" if is_sampled else "; the search found no more"
+            "; samples of the model lead to few other solutions" if is_sampled else "; the search found no others"
         )
     if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
-        remarks.append("; samples of the model lead to no solution, so these come from uniform seeds")
+        remarks.append("; samples of the model led to no solution, so these come from uniform seeds")
     if found.free_joints:
         remarks.append(f"; {' and '.join(found.free_joints)} can turn there while the tip stays")
     if found.is_singular:
@@ -81,7 +81,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if problem.n_unchecked:
         remarks.append(f"; there was no time to check {problem.n_unchecked} more")
     if is_cut_short:
-        remarks.append("; there was no time to optimize and compare all solutions")
+        remarks.append("; there was no time to optimise and compare all solutions")
     if found.effective_sample_size is not None and found.effective_sample_size < n:
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:

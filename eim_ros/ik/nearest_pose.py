@@ -35,9 +35,9 @@ N_STARTS, N_KEPT = 256, 48
 FEW_STEPS, MANY_STEPS = 15, 30
 FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # weight of the error that has priority [1/m, 1/rad]
 LONGEST_STEP = 0.5  # [rad, m]
-SHORTEST_STEP = 1e-9  # [rad, m]: the descent has converged
+SHORTEST_STEP = 1e-9  # [rad, m]: the descent ends at a shorter step
 STEP = 1e-6  # [rad, m] step of finite differences
-EQUAL = 1e-5  # [m, rad]: errors with priority that differ less count as equal
+EQUAL = 1e-5  # [m, rad]: priority errors that differ by less count as equal
 DISTINCT = 0.01  # [rad, m]: configurations closer than this in every joint are the same
 
 

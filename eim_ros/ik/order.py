@@ -84,7 +84,7 @@ def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
     points = np.where(robot.continuous, np.mod(q, 2.0 * np.pi), q)
-    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds tiny negatives up to 2 pi
+    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds -1e-20 up to 2 pi
     return points - np.where(robot.continuous, 0.0, points.min(axis=0)), period
 
 
@@ -171,7 +171,7 @@ class Posture:
             known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
             raise ConfigurationError(f"posture: the robot has no joint {unknown[0]!r}; its joints: {known}", unknown)
         if extra := [name for name in self.weights if name not in self.positions]:
-            raise ConfigurationError(f"posture: joint {extra[0]!r} has a weight, but no preferred value", extra)
+            raise ConfigurationError(f"posture: joint {extra[0]!r} has a weight: give its preferred value", extra)
         preferred, weights = np.zeros(robot.dof), np.zeros(robot.dof)
         for name, value in self.positions.items():
             weight = self.weights.get(name, 1.0)
@@ -185,7 +185,7 @@ class Posture:
             j = robot.joint_names.index(name)
             preferred[j], weights[j] = value, weight
         if not weights.any():
-            raise ConfigurationError("posture: no joint has a weight above 0", self.weights)
+            raise ConfigurationError("posture: at least one joint needs a weight above 0", self.weights)
         return preferred, weights
 
     def costs(self, robot: Robot, q: FloatArray) -> FloatArray:
@@ -343,7 +343,9 @@ def check_order(order: Order) -> None:
             known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)
             raise ConfigurationError(f"unknown order {name!r}; known: {known}", name)
         if not 0.0 <= as_number(weight) <= LARGEST:
-            raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
+            raise ConfigurationError(
+                f"the weight of order {name!r} must be finite and at least 0, got {weight}", weight
+            )
 
 
 def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:

@@ -154,7 +154,7 @@ class PathRefinement:
             left = until - search.clock()
             if left <= 0.0 or (at_random and search.out_of_time):
                 break
-            share = left if number == len(slices) - 1 else 0.5 * left  # one path matters more than the best path
+            share = left if number == len(slices) - 1 else 0.5 * left  # keep time for other slices
             try:
                 part = search.with_constraints(share, fixed={**search.setup.constraints.fixed, **values})
             except OutOfTime:
@@ -229,7 +229,7 @@ class PathRefinement:
             message = self._gaps(valid)
         elif len(colliding):
             reason = "collide or were not checked" if search.problem.n_unchecked else "collide"
-            message = f"{len(colliding)} motions between poses {reason}, the first of them leads to pose {colliding[0]}"
+            message = f"{len(colliding)} motions between poses {reason} (the first leads to pose {colliding[0]})"
         else:
             message = f"the path jumps {len(jumps)} times, by up to {largest:.3g}{self._break(reach, is_proven)}"
         if code == ErrorCode.TIMED_OUT:
@@ -256,10 +256,11 @@ class PathRefinement:
         for which, what in ((examined & ~valid, "have no solution"), (~examined & ~valid, "were not examined")):
             if which.any():
                 first = int(which.argmax())
-                parts.append(f"{which.sum()} of {n_poses} poses {what}, the first of them is pose {first}")
+                missed = ""
                 if examined[first] and first in self.search.misses:
                     position, orientation = self.search.misses[first]
-                    parts[-1] += f", missed by {position:.3g} m and {orientation:.3g} rad at best"
+                    missed = f", missed by {position:.3g} m and {orientation:.3g} rad at best"
+                parts.append(f"{which.sum()} of {n_poses} poses {what} (the first is pose {first}{missed})")
         return "; ".join(parts)
 
     def _break(self, reach: Reach, is_proven: bool) -> str:

@@ -58,16 +58,16 @@ NO_POSES = np.empty(0, dtype=np.int64)
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
 SPACING = 1.0 / 6.0  # distance between neighbours in a layer, as a share of the largest step
 COARSER = 4.0  # factor on the spacing if collisions are checked; a check takes a hundred times as long as a solution
-COVER = 1.25  # largest distance to the nearest solution in the layer, in any joint, in spacings
+COVER = 1.25  # largest distance of a solution from its layer in any joint, as a multiple of the spacing
 FINER = 4.0  # factor on the density of layers near places where the graph almost has a path
 STEP = 0.45  # step length of continuation [rad, m]
 STRIDE = 8  # every pose with a multiple of this index is sampled first
-WINDOW = 24  # number of poses before and after a jump where solutions are added
+WINDOW = 24  # number of poses on each side of a jump at which solutions are added
 MOST = 4000  # largest number of solutions of a layer
 ISOLATED = 0.01  # smallest difference between distinct isolated solutions [rad or m]
 MOST_ROOTS = 16  # largest number of isolated solutions of six joints, if 2π-equivalent solutions count once
 LAYER = 2**20  # number larger than the size of any layer
-FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of neighbours of colliding steps that are checked, too
+FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of neighbours of a colliding step that are also checked
 STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two checks of the deadline
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
 SEARCH_SHARE = 0.9  # share of the time for the search; afterwards only one solution follows the rest of the path
@@ -75,7 +75,7 @@ ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which the time for an edge is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
-FARTHER = 1e-9  # distance or rotation beyond the bound of a step that counts as impossible [m, rad]
+FARTHER = 1e-9  # a motion that exceeds the bound of a step by this much counts as impossible [m, rad]
 ARCCOS_ROUNDING = 1e-7  # rounding error of the arccosine near an angle of 0 [rad]
 
 
@@ -120,14 +120,13 @@ class PathSearch:
         self._problems, self._engines = dict[int, Problem](), dict[Aim, Engine]()
         self._carried: FloatArray | None = None
         self._counts, self._pair = np.zeros(n_poses), PAIR
-        self._blocked = [
-            NO_EDGES
-        ] * n_poses  # colliding steps to each pose: indices in the previous layer and in the layer of the pose
+        # colliding steps to each pose: indices in the previous layer and in the layer of the pose
+        self._blocked = [NO_EDGES] * n_poses
         self._checked = [NO_POSES] * n_poses  # all checked steps, each encoded as one number
         self._attempts = dict[int, FloatArray]()
         self._merged = 0.0  # largest change of a step if merged solutions replace its ends [rad] or [m]
         self._certified = set[int]()  # poses for which it is proven that all components are known
-        self._is_free = dict[bytes, bool]()  # by the two configurations of a motion
+        self._is_free = dict[bytes, bool]()  # whether a motion is free of collisions, by its two configurations
 
     def with_constraints(self, timeout: float, **changes: Any) -> PathSearch:
         """Return a new search with other fields of `Constraints`; raise `OutOfTime` if shapes cannot be prepared."""

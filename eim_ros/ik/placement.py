@@ -34,7 +34,7 @@ N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction
 MAX_SPACING = 0.5  # distance between solutions along self-motions [rad, m]
 PATIENCE = 1e6  # time limit [s], so large that ratings do not depend on the load of the machine
 AT_ONCE = 4096  # number of poses between two reports of progress
-N_HALVINGS, MOST_ROUNDS = 5, 30  # how often the compass search halves its step, and its maximum number of rounds
+N_HALVINGS, MOST_ROUNDS = 5, 30  # number of times that the compass search halves its step, and maximum of its rounds
 
 
 @with_hints
@@ -155,7 +155,9 @@ def base_grid(
     for name, given in (("x", x), ("y", y)):
         low, high = numbers_of(given, (2,), f"the range of {name}").tolist()
         if low > high:
-            raise ConfigurationError(f"the range of {name} is empty: from {low} to {high}", given)
+            raise ConfigurationError(
+                f"the start of the range of {name} must not exceed its end, got {low} to {high}", given
+            )
         steps = (high - low) / step
         n_bases *= steps + 1.0
         ranges.append((low, high, steps))

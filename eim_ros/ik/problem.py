@@ -27,10 +27,9 @@ from eim_ros.solver import StepOptions
 
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections on the way to an obstacle, so that the last step is below 1/100 of the motion
-MOVED_AT_ONCE = (
-    16  # number of configurations moved between two checks of the deadline; with tolerances, one may take 3 ms
-)
-FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip is not a proof for all configurations
+# number of configurations moved between two checks of the deadline; with tolerances, each may take 3 ms
+MOVED_AT_ONCE = 16
+FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip does not exclude all configurations
 
 
 class Problem:

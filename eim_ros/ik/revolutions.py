@@ -87,12 +87,10 @@ class Reach(NamedTuple):
     """Number of poses that a path reaches from the first pose on without steps that are too large."""
 
     n_poses: int  # number of poses reached
-    nearest_miss: float = (
-        0.0  # smallest step to a solution of the next pose [rad] or [m]; infinite if it has no solution
-    )
-    rows: FloatArray | None = (
-        None  # (n_poses, dof), path with the smallest sum of squared steps, if all poses are reached
-    )
+    # smallest step to a solution of the next pose [rad] or [m]; infinite if the next pose has no solution
+    nearest_miss: float = 0.0
+    # (n_poses, dof), path with the smallest sum of squared steps, if all poses are reached
+    rows: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,7 +173,7 @@ class Solutions(Hinting):
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            raise ConfigurationError("there are no answers to concatenate", parts)
+            raise ConfigurationError("there are no answers to concatenate; give at least one", parts)
 
         def joined(name: str, axis: int = 0) -> npt.NDArray[Any]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)

@@ -335,7 +335,7 @@ class Training:
         """
         robot, kind = robot_of(data_set, robot), context_kind_of(data_set)
         if not len(data_set):
-            raise DataError("the data set is empty", 0)
+            raise DataError("the data set is empty; expected at least one pair of pose and configuration", 0)
         context = torch.from_numpy(data_set.context).to(self.device)
         sample = torch.from_numpy(data_set.sample).to(self.device)
         start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)

@@ -24,8 +24,8 @@ NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Two labels for each name: the first for negative and the second for positive quantities."""
 
-BOUNDARY = 1e-6  # smaller quantities have no sign; all quantities are at most about 1
-ALIKE = 0.02  # axes with a smaller sine count as parallel; with a smaller distance / reach, as meeting
+BOUNDARY = 1e-6  # smaller quantities count as 0; all quantities are at most about 1
+ALIKE = 0.02  # axes with a smaller sine count as parallel, and axes with a smaller distance / reach as intersecting
 OFFSET = 0.01  # a shoulder is offset if its offset / reach is larger
 TINY = np.finfo(np.float64).tiny
 CLEARLY = 0.5  # two axes have the same direction if their cosine is larger
@@ -102,7 +102,7 @@ class Branches:
         """Return the branches of a robot with links (m + 1, 16) and bounds (3, dof)."""
         dof, joints = bounds.shape[1], links[:-1]
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
-            why = "it does not have six or seven revolute joints without followers"
+            why = "it does not have six or seven revolute joints without mimic joints"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         middle = np.where(bounds[2] > 0.0, 0.0, 0.5 * (bounds[0] + bounds[1]))
         reach = float(np.linalg.norm(links[:, TRANSLATION], axis=1).sum())

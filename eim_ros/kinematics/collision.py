@@ -40,7 +40,7 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 
 TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; configurations with smaller differences are equal
 AT_ONCE, AT_ONCE_LATE = 64, 8  # number of configurations between two checks of the clock, before and after the deadline
-ALWAYS = 0.95  # minimum fraction of trials in which bodies collide by design
+ALWAYS = 0.95  # bodies that collide in at least this fraction of trials collide by design
 N_TRIALS = 400
 FEW = 100  # maximum number of obstacles for pinocchio; with more, a `Crowd` is faster
 MOST_CLEARANCES = 16  # maximum number of clearances for which the trials are cached

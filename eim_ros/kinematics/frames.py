@@ -86,7 +86,9 @@ class FrameBuffer:
             track = self._tracks.get(child)
             if track is None or track.is_static != is_static:
                 if len(self._tracks) >= MOST_FRAMES and track is None:
-                    raise FrameError(f"the buffer is full ({MOST_FRAMES} frames); frame {child!r} is ignored", child)
+                    raise FrameError(
+                        f"frame {child!r} is ignored, because the buffer is full ({MOST_FRAMES} frames)", child
+                    )
                 track = self._tracks[child] = _Track(child, is_static)
             track.add(transform, self._history)
 

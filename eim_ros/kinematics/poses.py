@@ -268,7 +268,8 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
             [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], 1 - r[0, 0] - r[1, 1] + r[2, 2], r[1, 0] - r[0, 1]],
             [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], 1 + r[0, 0] + r[1, 1] + r[2, 2]],
         ]
-    )  # products of x, y, z, w times 4; the row with the largest square is the most accurate (Shepperd 1978)
+    )
+    # products of x, y, z, w times 4; the row with the largest square is the most accurate (Shepperd 1978)
     row = products[int(np.argmax(np.diagonal(products)))]
     quaternion = row / length(row)
     return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)

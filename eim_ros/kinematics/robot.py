@@ -354,7 +354,7 @@ class Robot(Hinting):
 
         While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
         """
-        joint = whole_number(joint, 0, "the joint that is held", self.dof - 1)
+        joint = whole_number(joint, 0, "the fixed joint", self.dof - 1)
         if joint not in self._held_forms:
             self._held_forms[joint] = self._form(joint)
         return self._held_forms[joint]

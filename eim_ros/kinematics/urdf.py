@@ -61,7 +61,8 @@ _TOOLS = [
     )
 ]
 WIDEST = 1e5  # [rad] larger limits mean "no limit": Gazebo writes 1e16, others write 999999
-MOST_TURNS = 16.0 * math.pi  # [rad] limits farther apart are probably in degrees; the widest we met are 40 rad apart
+# [rad] limits farther apart are probably in degrees; the widest seen in a URDF are 40 rad apart
+MOST_TURNS = 16.0 * math.pi
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
@@ -502,13 +503,13 @@ def _joint(element: Element) -> UrdfJoint:
     for role in ("parent", "child"):
         end = element.find(role)
         if end is None:
-            raise RobotError(f"joint {name!r} has no <{role}>", name)
+            raise RobotError(f"joint {name!r} needs a <{role}>", name)
         ends.append(_attribute(end, "link", f"<{role}> of joint {name!r}"))
     origin, axis, limit, follows = (element.find(tag) for tag in ("origin", "axis", "limit", "mimic"))
     lower, upper = -math.inf, math.inf
     if kind in ("revolute", "prismatic"):
         if limit is None:
-            raise RobotError(f"{kind} joint {name!r} has no <limit>", name)
+            raise RobotError(f"{kind} joint {name!r} needs a <limit> with lower and upper", name)
         lower, upper = (_numbers(limit, key, "0", name)[0] for key in ("lower", "upper"))
         if lower > upper:
             raise RobotError(f"joint {name!r} has lower limit {lower} above its upper limit {upper}", (lower, upper))

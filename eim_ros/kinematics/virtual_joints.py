@@ -19,17 +19,17 @@ from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, co
 
 N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)
-ALMOST_LOCKED = 1e-3  # [rad]; if the locked joints have smaller angles, a solution of the loop may solve the pose
+ALMOST_LOCKED = 1e-3  # [rad]; a solution of the loop may solve the pose if its locked joints have smaller angles
 EXACT = 1e-9  # error of an exact solution, up to rounding [m, rad]
 POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)
 CIRCLE = 2.0 * math.pi
 DISTINCT = 1e-7  # two solutions of an orientation may coincide if the squared sine of an angle is smaller
 LOOSE = 1e-6  # error of roots of a loop [m, rad]
-SAME = 1e-6  # closer solutions of a loop count as one [rad, m]; a locked joint may deviate from 0 as much
+SAME = 1e-6  # closer solutions of a loop count as one [rad, m]; a locked joint may deviate from 0 by the same value
 REGULAR = 1e-5  # a solution is isolated within tolerances if the Jacobian's least singular value is larger
-FAR = 100.0  # a pose has no solution if the smallest error of all attempts is this many times the allowed error
-MERGED = 0.05  # rows that are only within tolerances count as a copy of an exact solution if they are closer [rad, m]
+FAR = 100.0  # a pose has no solution if the smallest error of all attempts exceeds the allowed error by this factor
+MERGED = 0.05  # a row that is not exact is a copy of an exact solution if it is closer to it than this [rad, m]
 INDEPENDENT = 1e-6  # three slides are independent if the least singular value of their directions is larger
 
 

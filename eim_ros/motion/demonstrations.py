@@ -95,7 +95,7 @@ class Demonstrations:
                 n_columns,
             )
         if n == 0:
-            raise DataError("the data set is empty", 0)
+            raise DataError("the data set is empty; expected at least one motion", 0)
         positions = data_set.sample.reshape(n, n_points, len(names))
         lower, upper = (
             _limits(description.get("lower"), names, -np.inf),

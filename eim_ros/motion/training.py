@@ -47,7 +47,7 @@ N_CLUSTERINGS = 5  # number of k-means runs; the run with the smallest scatter i
 FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
 MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate that determine a covariance
 N_FOLDS = 10  # minimum number of folds in the cross-validation
-MOST_ITERATIONS = 100  # for EM on a fold; further iterations hardly change the shrinkage
+MOST_ITERATIONS = 100  # of EM on each fold; more iterations hardly change the shrinkage
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 N_COMPONENTS = 10  # default number of experts

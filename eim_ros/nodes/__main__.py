@@ -100,7 +100,7 @@ def _end_on_signals(name: str) -> None:
     """
 
     def leave(number: int, frame: Any) -> NoReturn:
-        print(f"{name}: ended by {signal.Signals(number).name} before it had started", file=sys.stderr, flush=True)
+        print(f"{name}: ended by {signal.Signals(number).name} before the node started", file=sys.stderr, flush=True)
         os._exit(0)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -76,7 +76,7 @@ class LaunchedNode:
     # Whether the node ends when its task is done. Such a node is never started again. If it is required, its failure
     # therefore always ends the launch.
     has_end: bool = False
-    # executable of a node with an end, after which this node ends too; empty: none
+    # executable of a node with an end, after which this node also ends; empty: none
     ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:

@@ -28,7 +28,7 @@ from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GRO
 SMALLEST_FONT = 8.0
 BAND_WIDTH = 0.34  # width as a fraction of the distance between two joints
 CROWDED = 55  # in rows with more letters, each word gets a separate line
-LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend, letters that a key takes, and number of lines
+LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend and in a key, and number of lines
 LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 

@@ -24,10 +24,9 @@ from eim_ros.kinematics import Obstacle, Robot, body_poses, refine
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
-FARTHEST = 0.7  # [rad, m] a component keeps its number if no joint changes more between two targets
-BEST_ATTEMPT = (
-    "; the best attempt"  # start of the errors in the message of an empty answer, which the nearest pose replaces
-)
+FARTHEST = 0.7  # [rad, m] a component keeps its number between two targets if no joint changes by more than this
+# start of the errors in the message of an empty answer; the page shows the nearest pose instead
+BEST_ATTEMPT = "; the best attempt"
 TIMEOUT = 0.1  # [s] per target; a later answer would belong to an old target
 N_TRIALS = 256  # number of random configurations that determine how the tip can move
 N_FIRST = 2048  # number of random configurations; the first target is chosen among their poses

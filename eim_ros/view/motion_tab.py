@@ -398,7 +398,7 @@ class MotionTab:
             told.append(f"more likely than {100.0 * motions.quantiles[i]:.0f} % of held-out demonstrations")
         else:
             told[0] += (
-                f", {100.0 * np.mean(motions.log_prob <= motions.log_prob[i]):.0f} % of the motions are not more likely"
+                f", at least that of {100.0 * np.mean(motions.log_prob <= motions.log_prob[i]):.0f} % of the motions"
             )
             n_valid = int(motions.valid.sum())
             within = "within the limits" if motions.valid[i] else "BEYOND the limits"

@@ -59,7 +59,7 @@ PLANE = (0.055, 0.10, 0.53, 0.75)
 PANEL = (0.655, 0.225, 0.325, 0.56)
 MAX_LINES, MAX_SOLID = 400, 8
 PLANAR_TOLERANCE = 1e-9  # Jacobian entries up to this value count as 0
-ORIENTATION_HELD = 0.5  # [rad] if the median error is smaller, the orientation is considered to be prescribed
+ORIENTATION_HELD = 0.5  # [rad] the orientation counts as prescribed if the median error is smaller
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ def test_demo_trains_serves_and_draws(tmp_path: Path) -> None:
     assert answer["request"]["valid"] == answer["request"]["distinct"] == 20
     assert answer["request"]["refined_max_position_error"] <= 1e-6
     figures = answer["training"]
-    # three experts and 400 samples are far from the default settings, but the effect of the kinematics is visible
+    # three experts and 400 samples are far below the defaults, but enough to show the effect of the kinematics
     assert figures["EIM + kinematics"]["rmse_position"] < 0.8 * figures["EM"]["rmse_position"]
     picture = Path(answer["picture"]).read_bytes()
     assert picture.startswith(b"\x89PNG")

@@ -20,8 +20,8 @@ from eim_ros.planar import PlanarArm
 
 def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     folder = tmp_path / "planar"
-    # With so few demonstrations the complete demo is quick. They do not decide which model is nearer to the line: with
-    # seed 2 it is EM. docs/report/kinematics.md compares them with more data.
+    # The complete demo is quick with so few demonstrations, but they do not decide which model is nearer to the line.
+    # With seed 2, EM is nearer. docs/report/kinematics.md compares the models with more data.
     words = ("--motions", 24, "--places", 4, "--components", 4, "--executed", 2, "--seed", 4)
     outcome = eim_process("demo", "--planar", *words, "--output", folder, "--json")
     assert outcome.code == 0, outcome.err

@@ -15,7 +15,7 @@ def test_a_machine_that_runs_the_tests_is_well(monkeypatch: pytest.MonkeyPatch) 
     with own_domain() as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        monkeypatch.delenv(native.VARIABLE, raising=False)  # a forced module that is not the best variant is a finding
+        monkeypatch.delenv(native.VARIABLE, raising=False)  # forcing a slower module would be a finding
         outcome = eim_process("doctor", "--json")
     report = outcome.json
     states = {finding["area"]: finding["state"] for finding in report["findings"]}

@@ -123,7 +123,7 @@ def test_keywords_of_python_are_flags(verb: str) -> None:
         value = {"near": "0", "start": "0", "limits": "a=0:1", "fixed": "a=0", "revolutions": "one"}.get(name, "1")
         words = [f"--{name.replace('_', '-')}", *([] if name == "self_collision" else [value])]
         found = parse(kind, f"eim {verb}", [*poses, *words])
-        assert found == parse(kind, f"eim {verb}", [*poses, f"--{name}", *words[1:]])  # the spelling of Python
+        assert found == parse(kind, f"eim {verb}", [*poses, f"--{name}", *words[1:]])  # spelled as in Python
 
 
 def test_settings_given_as_flags_are_values_of_set() -> None:

@@ -99,7 +99,7 @@ def test_message_names_the_flag(
         folder.rename(tmp_path / "away")
     file = next(tmp_path.glob("**/arm.urdf.xacro"))
     eim("solve", *POSE, "--robot", file, "--self-collision").refused("'arm_meshes'", "as --package-path")
-    with pytest.raises(Exception, match="as package_paths"):  # the keyword of Python again
+    with pytest.raises(Exception, match="as package_paths"):  # in Python, the error names the keyword
         collision_model(Robot(file)).prepare()
 
 

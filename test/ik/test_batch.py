@@ -49,7 +49,7 @@ def test_without_time_nothing_is_begun(n: int) -> None:
         answers = sampler.sample_batch(poses_of("panda", 3), n, timeout=0.0, seed=0)
         assert answers.error_codes.tolist() == [ErrorCode.TIMED_OUT] * 3
         assert answers.n_per_pose.tolist() == [0] * 3 and answers.q.shape == (0, 7)
-        assert set(answers.messages) == {"timed out: there was no time to begin this pose"}
+        assert set(answers.messages) == {"timed out: the search for this pose did not start"}
 
 
 @pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4))])

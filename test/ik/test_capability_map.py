@@ -159,7 +159,7 @@ def test_grid_around_an_arm_holds_all_it_reaches() -> None:
 
 @pytest.mark.parametrize(("changed", "reason"), [
     ({"spacing": 0.0}, "spacing must be positive"), ({"spacing": np.nan}, "spacing must be positive"),
-    ({"lower": (1.0, 0.0, 0.0)}, "the box is empty"), ({"upper": (np.inf, 1.0, 1.0)}, "must be finite"),
+    ({"lower": (1.0, 0.0, 0.0)}, "must be below its upper corner"), ({"upper": (np.inf, 1.0, 1.0)}, "must be finite"),
     ({"n_seeds": 0}, "n_seeds must be"), ({"n_rolls": 1.5}, "n_rolls must be"), ({"seed": -1}, "seed"),
     ({"spacing": 1e-4}, "more than 1e9 poses"),
 ])  # fmt: skip

@@ -68,7 +68,7 @@ def test_certified_components_are_those_that_tracing_finds(name: str) -> None:
     assert n_compared >= 22
 
 
-NARROWER = {  # [rad], by the number of the joint
+NARROWER = {  # limits [rad] by the number of the joint
     "panda": {0: (-1.0, 2.0), 3: (-2.5, -1.0), 6: (-1.0, 2.5)},
     "iiwa14": {0: (-1.5, 1.0), 5: (-1.0, 2.0), 6: (-2.0, 2.0)},
 }
@@ -144,7 +144,7 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
 
 def test_that_there_is_no_solution_is_certified() -> None:
     sampler = sampler_of("panda")
-    for away in (0.95, 3.0):  # out of the limits, and out of reach
+    for away in (0.95, 3.0):  # excluded by the limits, and out of reach
         answer = sampler.solve_all(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), guarantee="certified", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified

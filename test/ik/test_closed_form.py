@@ -189,7 +189,7 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
     assert samples.error_code == ErrorCode.SUCCESS
     assert np.isnan(samples.n_total)
     assert "can turn there while the tip stays" in samples.message
-    assert len(samples) == 60  # there are infinitely many
+    assert len(samples) == 60  # there are infinitely many solutions
     assert samples and samples.valid.all()
 
 
@@ -207,7 +207,7 @@ def test_free_first_joint_of_an_arm_without_shoulder_offset_is_said() -> None:
     assert "can turn while the tip stays" in samples.message
     assert len(samples) == 60
     assert samples.valid.all()
-    assert np.ptp(samples.q[:, 0]) > math.pi  # the first joint takes many values
+    assert np.ptp(samples.q[:, 0]) > math.pi  # the first joint varies widely
 
 
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
@@ -216,7 +216,7 @@ def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
     samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)
     assert samples and samples.valid.all()
-    assert away(samples.q, q).min() < 5e-3  # the square root of the tolerance, as the error is quadratic there
+    assert away(samples.q, q).min() < 5e-3  # the square root of the tolerance, because the error is quadratic there
 
 
 def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:

@@ -185,7 +185,7 @@ def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Cons
         *arm.with_constraints(constraints).stream(poses[:5000], timeout=0.0, seed=0, n=4),
     ):
         assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.q)
-        assert answers.messages[-1] == "timed out: there was no time to begin this pose"
+        assert answers.messages[-1] == "timed out: the search for this pose did not start"
 
 
 SCENES = {

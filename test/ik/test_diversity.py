@@ -175,7 +175,7 @@ def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
     sampler = Sampler.load("iiwa14_position")
     answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, timeout=0.0, order="none", seed=0, diversity=1.0)
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert len(answer) <= 1256  # one round: 256 seeds, and 1000 solutions by continuation
+    assert len(answer) <= 1256  # the first round: 256 seeds, and 1000 solutions by continuation
     assert answer and answer.valid.all()
 
 

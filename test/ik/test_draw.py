@@ -63,8 +63,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components()
     counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
-    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # the case is not trivial
-    normalising = drawn - answer.log_prob  # it is the same everywhere
+    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # otherwise every distribution would pass
+    normalising = drawn - answer.log_prob  # the normalising constant is the same for all draws
     assert np.ptp(normalising) < 1e-6
 
 
@@ -88,7 +88,7 @@ def test_what_collides_has_no_share() -> None:
     constraints = Constraints(obstacles=(ball,))
     answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
-    assert answer.log_prob[0] > free.log_prob[0]  # the same mass on a smaller set
+    assert answer.log_prob[0] > free.log_prob[0]  # the same mass is spread over a smaller set
     assert constraints.scene(robot) is not None
     assert not constraints.scene(robot).colliding(answer.q).any()
 

@@ -91,7 +91,7 @@ def test_search_goes_on_for_solutions_that_few_restarts_find() -> None:
         assert found, found.message
         again = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
         np.testing.assert_array_equal(found.q, again.q)
-    assert sum(few) < len(few) // 2  # so some poses took more restarts than a batch makes
+    assert sum(few) < len(few) // 2  # a batch makes too few restarts for most of these poses
 
 
 @pytest.mark.parametrize("n_obstacles", [1, 200])  # many obstacles are checked by another method

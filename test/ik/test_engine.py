@@ -113,7 +113,7 @@ def test_rows_of_batches_are_solutions(name: str, asked: dict[str, Any], near: b
 def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -> None:
     """Only small constructors are called, so that other threads can run."""
     if "model" in arm and request_ == "solve_all":
-        return  # a density is created for each pose
+        return  # this batch creates a density for each pose
     sampler, (operation, asked) = ARMS[arm](), REQUESTS[request_]
     asked = arguments(sampler, asked)
 

@@ -11,8 +11,8 @@ from eim_ros.ik import Sampler
 from eim_ros.ik.lerobot import LeRobotKinematics
 from eim_ros.kinematics import Robot
 
-MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # another order than the robot's
-HOME = np.array([20.0, 10.0, 30.0, -40.0, 25.0, 55.0])  # the last value is the gripper
+MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # the order differs from the robot's
+HOME = np.array([20.0, 10.0, 30.0, -40.0, 25.0, 55.0])  # the last value belongs to the gripper
 
 
 @pytest.fixture(scope="module")

@@ -235,7 +235,7 @@ def test_an_arm_with_one_joint_held_has_the_components_of_the_arm_on_it() -> Non
         np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)
 
 
-SINGULAR = {  # solutions are surfaces, double curves, or almost a point
+SINGULAR = {  # the solutions form surfaces, double curves, or almost a point
     "stretched out": ("iiwa14", np.zeros(7)),
     "elbow stretched": ("iiwa14", np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])),
     "shoulder and wrist aligned": ("iiwa14", np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])),
@@ -257,8 +257,8 @@ def test_what_is_singular_is_counted_once_and_not_called_complete(case: str, unt
     assert not found.is_complete
     assert np.count_nonzero(~found.traced) == 1
     assert found.n_components <= 20
-    assert found.is_singular == (case != "elbow stretched")  # curves meet there, but there is no surface
-    expected = "there are more solutions than were returned" if found.is_singular else "near a singularity"
+    assert found.is_singular == (case != "elbow stretched")  # curves meet there, but they do not form a surface
+    expected = "not all solutions were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
     if until is not None:  # singular regions within the tolerances are smaller than the default spacing
         closer = sampler.solve_all(sampler.robot.fk(q), 0.01, until, timeout=60.0, seed=0)
@@ -275,7 +275,7 @@ def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) 
     name, q = SINGULAR["shoulder and wrist aligned"]
     sampler = sampler_of(name)
     answer = sampler.sample(sampler.robot.fk(q), n, timeout=60.0, seed=0)
-    assert "there are more solutions than were returned" in answer.message
+    assert "not all solutions were returned" in answer.message
     more = sampler.sample(
         sampler.robot.fk(q), n, timeout=60.0, seed=1
     )  # another seed finds other points of the surface
@@ -361,5 +361,5 @@ def test_a_root_that_newtons_method_comes_close_to_but_not_onto_is_given_up() ->
             [0.6154649256949486, 0.07293241769374854, 0.7847826372242547, 0.9929182069317252],
             [0.0, 0.0, 0.0, 1.0],
         ]
-    )  # a singular pose, for which the search never ended
+    )  # a singular pose, for which the search did not end in an earlier version
     assert sampler_of("gen3").sample(pose, 30, seed=32224551).valid.all()

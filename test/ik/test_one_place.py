@@ -30,7 +30,7 @@ def calls_of(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "places"),
     [
-        # apart from class methods of Solutions, which call `cls`
+        # class methods of Solutions also construct it, as `cls`
         ("Solutions", {"engine.Engine._built", "solutions.DeviceSolutions.cpu"}),
         ("CompletenessReport", {"completeness.grant", "solutions.Solutions.from_message"}),
         ("Engine", {"sampler.Sampler._engine", "path_search.PathSearch._answer"}),

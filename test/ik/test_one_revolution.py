@@ -14,7 +14,7 @@ from eim_ros.kinematics import Robot
 
 TURN = 2.0 * math.pi
 UR5E = Robot("ur5e").urdf
-WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # only limits, not placements
+WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # limits, but not origins
 Q = np.array([0.3, -1.2, 1.4, -0.6, 1.1, 0.4])
 POSES = Robot("ur5e").fk([Q, Q + 0.2, Q - 0.25])
 
@@ -129,7 +129,7 @@ def test_curves_of_seven_joints_are_not_repeated() -> None:
     assert is_within(wide, one, pose)
     assert one.completeness.closed.all()  # without limits, each self-motion is a closed curve
     assert one.completeness.n_components <= 8
-    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # there are 36952 in total
+    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # with all revolutions there are 36952
         wide.solve_all(pose, seed=0, timeout=60.0)
 
 

@@ -75,7 +75,7 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     poses[7, 0, 3] += 10.0
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
-    assert path.message.startswith("1 of 12 poses have no solution, the first of them is pose 7, missed by ")
+    assert path.message.startswith("1 of 12 poses have no solution (the first is pose 7, missed by ")
     assert (path.n_reached, path.nearest_miss) == (7, np.inf)
     np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
     assert np.isnan(path.q[7]).all()
@@ -214,7 +214,7 @@ def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.Mo
     chosen = search.best()
     assert looks[0] <= 105  # the check at 1 s ends the search; a few more checks time the choice of the path
     assert max(moved) <= 101
-    assert np.bincount(moved).max() <= 2  # no long work between two checks
+    assert np.bincount(moved).max() <= 2  # little work between two checks
     is_reached = ~np.isnan(chosen).any(axis=1)
     assert 10 < is_reached.sum() < n_poses
     np.testing.assert_array_equal(is_reached, search.examined)
@@ -229,7 +229,7 @@ def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(mo
 
     poses = robot.fk(motion(robot, 6, 40))
     poses[5:8, 0, 3] += 10.0
-    poses[20:, 2, 3] += 0.1  # too far for moving a single solution there
+    poses[20:, 2, 3] += 0.1  # too far to move a single solution there
     poses[20:, 0, 3] += 10.0
     monkeypatch.setattr(PathSearch, "out_of_time", property(out_of_time))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
@@ -237,8 +237,8 @@ def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(mo
     without, unknown = path.examined & ~path.valid, ~path.examined
     np.testing.assert_array_equal(np.flatnonzero(without), [5, 6, 7])
     assert unknown[20:].all()
-    assert "3 of 40 poses have no solution, the first of them is pose 5, missed by" in path.message
-    assert f"; {unknown.sum()} of 40 poses were not examined, the first of them is pose" in path.message
+    assert "3 of 40 poses have no solution (the first is pose 5, missed by" in path.message
+    assert f"; {unknown.sum()} of 40 poses were not examined (the first is pose" in path.message
 
 
 def test_seed_decides_the_path() -> None:
@@ -265,7 +265,7 @@ def test_no_time_is_an_answer_too() -> None:
     robot = arm_of("panda")
     path = sampler_of("panda", "pose").follow(robot.fk(motion(robot, 8, 15)), timeout=0.0, seed=0)
     assert path.error_code == ErrorCode.TIMED_OUT
-    assert path.message == "timed out: 15 of 15 poses were not examined, the first of them is pose 0"
+    assert path.message == "timed out: 15 of 15 poses were not examined (the first is pose 0)"
     assert not path.valid.any()
     assert not path.examined.any()
     assert_no_success(path)

@@ -86,4 +86,4 @@ def test_pose_that_no_configuration_reaches_is_a_proof() -> None:
     poses = [*TO_THE_SIDE, [0.05, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]]
     path = Sampler("panda").follow(poses, max_step=3.0, timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION, path.message
-    assert "1 of 4 poses have no solution, the first of them is pose 3" in path.message
+    assert "1 of 4 poses have no solution (the first is pose 3" in path.message

@@ -42,7 +42,7 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     assert samples and samples.valid.all()
     for q in samples.q:
         np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
-    assert np.sign(elbow_side(samples.q[:1])) == side  # others are only local minima
+    assert np.sign(elbow_side(samples.q[:1])) == side  # solutions on the other side are only local minima
     for seed in range(1, 5):
         best = sampler.sample(pose, 60, posture=preferred, timeout=ENOUGH, seed=seed)
         assert np.sign(elbow_side(best.q[:1])) == side
@@ -81,7 +81,7 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     )
     assert late.error_code == ErrorCode.TIMED_OUT
     assert late and late.valid.all()
-    assert late.message.endswith("there was no time to optimize and compare all solutions")
+    assert late.message.endswith("there was no time to optimise and compare all solutions")
 
 
 def test_constraints_stay_kept() -> None:
@@ -112,7 +112,7 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
         unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
     )
     free, _ = unhindered.optimized(start, posture, far)
-    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # at the position that the elbow would have
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # at the position of the elbow without obstacles
     problem = problem_of(robot, pose, constraints=Constraints(obstacles=(ball,)))
     before = problem.verified(start.q, expert)
     assert before and before.valid.all()
@@ -140,10 +140,10 @@ def test_near_duplicates_that_arise_are_dropped() -> None:
     [
         ({"nose": 0.0}, "no joint 'nose'"),
         ({"joint_1": np.nan}, "finite"),
-        ({}, "no joint has a weight"),
-        (Posture({"joint_1": 0.0}, {"joint_1": 0.0}), "no joint has a weight"),
+        ({}, "at least one joint needs a weight"),
+        (Posture({"joint_1": 0.0}, {"joint_1": 0.0}), "at least one joint needs a weight"),
         (Posture({"joint_1": 0.0}, {"joint_1": -1.0}), ">= 0"),
-        (Posture({"joint_1": 0.0}, {"joint_2": 1.0}), "no preferred value"),
+        (Posture({"joint_1": 0.0}, {"joint_2": 1.0}), "give its preferred value"),
     ],
 )
 def test_bad_postures_are_refused(posture: Posture | dict[str, float], reason: str) -> None:

@@ -109,7 +109,7 @@ def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn()
         "ur5",
         "gantry",
         "followers",
-    ):  # less than a revolution, exactly one, sliding joints, and followers
+    ):  # limits of less than a revolution and of exactly one, prismatic joints, and mimic joints
         robot = arm_of(name)
         assert not Revolutions.of(robot, robot.bounds).repeating.any()
     gen3 = arm_of("gen3")

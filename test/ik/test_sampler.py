@@ -95,7 +95,7 @@ def test_most_probable_come_first() -> None:
 def test_model_of_a_pose_is_averaged_over_orientations_for_a_position() -> None:
     robot = arm_of("planar3")
     mixture = constant_mixture(np.zeros((1, 3)), np.ones(3), 9).tensors()
-    mixture["experts.weights"][0, 0, 3] = 1.0  # the first joint follows a column of the rotation
+    mixture["experts.weights"][0, 0, 3] = 1.0  # the mean of the first joint is an entry of the rotation
     model = IKModel(type(broad_model(robot, "pose").mixture).from_tensors(mixture), robot, "pose")
     drawn = Sampler(model=model).with_constraints(position_only=True).propose(reachable_pose(robot), 4000, seed=0).q
     # An entry of a random rotation is uniform on [-1, 1], which adds 1/3 to the variance of the noise. There are

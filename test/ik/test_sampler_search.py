@@ -49,7 +49,7 @@ def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
     assert samples.message == "2 of 100 distinct solutions; samples of the model lead to few other solutions"
     assert len(samples) == 2
     order = np.argsort(-samples.q[:, 1])
-    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # tolerances, amplified by the arm
+    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # the arm amplifies the tolerances
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -175,7 +175,7 @@ def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert len(samples) == 30
     assert not samples.valid.any()
-    assert not samples  # it is false as an answer, whatever its length
+    assert not samples  # an answer without a solution is false, although it has rows
     best = (samples.position_error + samples.orientation_error).argmin()
     np.testing.assert_array_equal(samples.best_attempt, samples.q[best])
 

@@ -21,7 +21,7 @@ from eim_ros.nodes.common.interfaces import IKSolutions
 from eim_ros.nodes.ik_server.messages import fill
 
 ENOUGH = 60.0  # [s]
-LOST = ("messages", "times", "best_attempt_errors")  # a message has one text, one time, and no errors of attempts
+LOST = ("messages", "times", "best_attempt_errors")  # a message contains one text, one time, and no errors of attempts
 
 
 @functools.cache

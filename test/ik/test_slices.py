@@ -140,7 +140,7 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
     assert len(kept) > 100
     for j in range(robot.dof):
         assert ks_2samp(answer.q[:, j], kept[:, j]).pvalue > 1e-3
-    share = len(kept) / len(candidates)  # the volume, because the ranges are 1
+    share = len(kept) / len(candidates)  # equals the volume, because all ranges have length 1
     assert np.exp(-answer.log_prob[0]) == pytest.approx(share, rel=4.0 / np.sqrt(len(kept)) + 4.0 / np.sqrt(240.0))
 
 

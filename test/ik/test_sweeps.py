@@ -212,6 +212,6 @@ def test_errors_do_not_decide_which_side_of_a_limit_a_claim_counts(name: str, wo
 def test_continuous_joints_of_the_nearest_solution_take_the_short_way(side: float) -> None:
     sampler = Sampler(arm_of("gen3"))
     q = np.array([side * 3.13, 0.4, 0.3, -1.0, side * 3.1, 0.8, 0.2])
-    reference = q + np.array([0.05, 0.0, 0.0, 0.0, 0.08, 0.0, 0.0]) * side  # beyond half a turn
+    reference = q + np.array([0.05, 0.0, 0.0, 0.0, 0.08, 0.0, 0.0]) * side  # some joints are beyond half a turn
     nearest = sampler.solve(sampler.robot.fk(q), near=reference, seed=0, timeout=ENOUGH).q[0]
     assert np.linalg.norm(nearest - reference) <= np.linalg.norm(q - reference) + EQUAL

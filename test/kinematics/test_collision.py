@@ -56,7 +56,7 @@ def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
     theirs = [pinocchio.computeCollisions(model, data, shapes, results, row, True) for row in rows]
     # coal's check of cylinders is sometimes wrong if shapes just touch; the check of capsules is exact, see below
     assert (ours.scene(True).colliding(rows) != theirs).sum() <= 3
-    if name != "iiwa14":  # this arm can hardly collide with itself
+    if name != "iiwa14":  # the iiwa14 hardly ever collides with itself
         assert 50 < sum(theirs) < 950
 
 

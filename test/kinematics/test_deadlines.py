@@ -184,7 +184,7 @@ def test_thinning_goes_on_where_it_was(stepped: Callable[[], None], monkeypatch:
         except OutOfTime as error:
             n_calls += 1
             assert "thin a point cloud" in str(error)
-    assert n_calls == 3  # 16 steps, 5 in each call
+    assert n_calls == 3  # each call takes 5 of 16 steps before its deadline
 
 
 def test_obstacles_are_not_prepared_when_time_is_up(stepped: Callable[[], None]) -> None:

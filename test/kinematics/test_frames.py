@@ -75,7 +75,7 @@ def test_latest_time_is_the_latest_at_which_all_frames_in_between_are_known() ->
         buffer.put("slow", stamped("world", pose_from([step, 0, 0]), NOW + step))
         buffer.put("fast", stamped("slow", pose_from([0, 10.0 * step, 0]), NOW + 10 * step))
     buffer.put("stuck", stamped("fast", pose_from([0, 0, 1]), NOW), is_static=True)
-    # at NOW + 9, when the fast frame has moved nine tenths of its first step
+    # the common time is NOW + 9, when the fast frame has moved nine tenths of its first step
     np.testing.assert_allclose(buffer.lookup("world", "stuck")[:3, 3], [9, 9, 1], atol=1e-12)
     # transforms above the common ancestor do not matter
     np.testing.assert_allclose(buffer.lookup("slow", "stuck")[:3, 3], [0, 90, 1], atol=1e-12)

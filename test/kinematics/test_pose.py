@@ -107,7 +107,7 @@ def test_rotation_that_is_off_by_rounding_is_replaced_by_the_nearest(size: float
         pose = check_pose(rough)
         np.testing.assert_allclose(pose[:3, :3].T @ pose[:3, :3], np.eye(3), rtol=0, atol=1e-14)
         np.testing.assert_array_equal(pose[:, 3], exact[:, 3])
-        # the exact rotation is not nearer than the nearest one
+        # no rotation is nearer than the returned one, not even the exact rotation
         nearest = np.linalg.norm(pose[:3, :3] - rough[:3, :3])
         assert nearest <= np.linalg.norm(exact[:3, :3] - rough[:3, :3]) + 1e-15
 

@@ -60,7 +60,7 @@ def tree_of(*joints: str) -> str:
         (("a > b", "b > c", "c - hand", "hand - hand_tcp", "hand > left_finger", "hand > right_finger"), "hand_tcp"),
         (("a > b", "b > roll", "roll - gripper", "gripper > jaw"), "gripper"),
         (("a > front_wheel", "a > b", "b > c", "c - imu_link", "c - end_effector"), "end_effector"),
-        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # without a tool, the end of the longest chain
+        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # end of the longest chain, without a tool
         (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # a finger may be the arm
         (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # first arm
         (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
@@ -198,7 +198,7 @@ REFUSED = {
         "the supported types are revolute, continuous",
     ),
     "no_movable": (chain_urdf(joint("a", "fixed", "l0", "l1")), None, None, "no movable joint below link 'l0'"),
-    "no_limit": (changed(LIMIT, ""), None, None, "revolute joint 'a' has no <limit>"),
+    "no_limit": (changed(LIMIT, ""), None, None, "revolute joint 'a' needs a <limit>"),
     "empty_limits": (changed('lower="-2"', 'lower="2"'), None, None, "lower limit 2.0 above its upper limit 1.5"),
     "text_limit": (changed('lower="-2"', 'lower="low"'), None, None, "joint 'a': lower='low' is not 1 finite number"),
     "nan_limit": (changed('lower="-2"', 'lower="nan"'), None, None, "lower='nan' is not 1 finite number"),
@@ -214,7 +214,7 @@ REFUSED = {
         "'shadow' mimics 'shadow'",
     ),
     "unknown_child": (changed('child link="l2"', 'child link="l9"'), None, None, "child link 'l9' of joint 'b'"),
-    "no_parent": (changed('<parent link="l1"/>', ""), None, None, "'b' has no <parent>"),
+    "no_parent": (changed('<parent link="l1"/>', ""), None, None, "'b' needs a <parent>"),
     "nameless_joint": (changed('joint name="b"', "joint"), None, None, "a joint .* no attribute 'name'"),
     "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
     "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),

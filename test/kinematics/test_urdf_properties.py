@@ -65,7 +65,7 @@ def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     try:
         robot = Robot(chain.urdf)
     except RobotError as error:
-        assert "no value of joint" in str(error)  # limits of a joint and of its follower exclude each other
+        assert "no value of joint" in str(error)  # the limits of a joint and of its mimic joint exclude each other
         return
     assert robot.dof == chain.n_moving
     oracle = Oracle(chain.urdf, robot)

@@ -33,7 +33,7 @@ def test_blend_is_the_first_before_and_the_second_after(prior: MotionPrior) -> N
 
 def test_change_is_monotonic_and_complete() -> None:
     mean = blended(distribution(0.0), distribution(1.0)).component_motions()[1][0, :, 0]
-    assert np.diff(mean).min() > -2e-3  # the basis represents the change to 1e-3
+    assert np.diff(mean).min() > -2e-3  # the basis represents the change with an error of 1e-3
     np.testing.assert_allclose(mean[[0, 24, -1]], [0.0, 0.46, 1.0], atol=5e-3)  # point 24 is just before the middle
 
 

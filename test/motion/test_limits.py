@@ -63,7 +63,7 @@ def test_draw_without_a_motion_within_the_limits_is_refused() -> None:
 
 
 def test_number_of_proposals_is_bounded() -> None:
-    rare = at_rest(0.7, 9.0)  # the limit is 3.5 standard deviations away, so 233 of a million motions respect it
+    rare = at_rest(0.7, 9.0)  # the limit is 3.5 standard deviations away, so 233 in a million motions respect it
     assert len(rare.sample(50, generator())) == 50
     with pytest.raises(DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000: request fewer"):
         rare.sample(10_000, generator())  # it would need 40 million proposals

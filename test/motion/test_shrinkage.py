@@ -97,7 +97,7 @@ def test_covariances_move_towards_their_mean() -> None:
     regressions = Regressions.from_model(model, coordinates[:, :0], coordinates, scales)
     full = regressions.shrunk(to_mean=2.0, to_identity=3.0, noise_floor=0.1)
     mean = np.diag([4.0 * 1.0 + 4.0 * 3.0, 4.0 * (4.0 * 1.0 + 4.0 * 3.0)]) / (3 + 3)
-    isotropy = 3.0 / (3.0 + 6.0)  # half the number of weights is 1
+    isotropy = 3.0 / (3.0 + 6.0)  # 3.0 is to_identity times half the number of weights
     prior = (1.0 - isotropy) * mean + isotropy * np.trace(mean) / 2.0 * np.eye(2)
     for k, variance in enumerate((1.0, 3.0)):
         scatter = 4.0 * variance * np.diag([1.0, 4.0])

@@ -37,7 +37,8 @@ JAZZY = KILTED = [
     "moveit_transforms",
     "moveit_utils",
 ]
-RELEASES = {"jazzy": JAZZY, "kilted": KILTED, "rolling": [*KILTED, "moveit_core"]}  # 2.15: with one of all
+# MoveIt 2.15, in rolling, also exports one target that combines all others
+RELEASES = {"jazzy": JAZZY, "kilted": KILTED, "rolling": [*KILTED, "moveit_core"]}
 OTHERS = {
     "geometry_msgs": ["geometry_msgs__rosidl_generator_cpp"],
     "moveit_msgs": ["moveit_msgs__rosidl_generator_cpp"],

@@ -39,7 +39,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "demo_recorder": {"min_free_space": 0},
     "motion_prior_server": {},
     "trainer": {},
-    "training_coordinator": {"autostart": False},  # would use the other nodes if it started
+    "training_coordinator": {"autostart": False},  # if it started, it would use the other nodes
 }
 WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer", "training_coordinator")
 

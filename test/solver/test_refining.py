@@ -37,8 +37,8 @@ def test_many_seeds_converge_as_often_as_one_by_one(name: str) -> None:
     for pose in robot.fk(robot.random(10, rng)):
         plain, side = one_by_one_and_side_by_side(robot, robot.random(40, rng), pose)
         counts += plain.converged.sum(), side.converged.sum()
-    # At most a tenth of the 400 seeds lie so near a watershed that they converge elsewhere in single precision. Some of
-    # them then succeed and others fail, so the numbers nearly agree.
+    # At most a tenth of the 400 seeds are so near the boundary between two basins of attraction that they converge
+    # elsewhere in single precision. Some of these succeed and others fail, so the numbers nearly agree.
     assert abs(counts[1] - counts[0]) <= 5 + 0.05 * counts[0]
 
 

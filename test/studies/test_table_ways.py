@@ -55,7 +55,7 @@ def test_demonstrator_follows_its_lines_beside_the_post(source: str) -> None:
     for motion in made:
         away = np.abs(ROBOT.fk(motion) - lines).max(axis=(1, 2, 3))
         assert away.min() < 1e-5  # tolerances of 1e-6 m and rad, and rounding in the file
-        assert int(away.argmin()) > before  # lines that the arm cannot follow are missing
+        assert int(away.argmin()) > before  # the order is kept, but lines that the arm cannot follow are missing
         before = int(away.argmin())
         assert np.abs(np.diff(motion, axis=0)).max() <= 0.2
         assert np.ptp(np.sign(swivel(motion))) == 0.0

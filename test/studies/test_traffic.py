@@ -103,7 +103,7 @@ def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_p
     truth, em = (EXPERIMENT.measure(config, cell, 0).figures for cell in EXPERIMENT.cells(config))
     data = traffic_data(config, 0)
     step = data.train[1].reshape(-1, 5, 2)[:, 1] - data.train[1].reshape(-1, 5, 2)[:, 0]
-    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows, each three feet further
+    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows, three feet apart
     assert 0.0 <= em["off_road"] <= 1.0
     assert len(truth["trajectories"][0]) == 12
 

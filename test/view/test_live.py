@@ -74,7 +74,7 @@ def test_out_of_reach_nothing_is_shown_and_components_are_known_again_afterwards
     assert gone.message.startswith("there is no solution")
     assert gone.nearest is not None
     assert "m away and turned by" in gone.message
-    assert "best attempt" not in gone.message  # its errors have other units
+    assert "best attempt" not in gone.message  # the errors of the best attempt have other units
     after = live.solve(target(0.4))
     assert after.numbers == before.numbers
     np.testing.assert_allclose(after.chosen, before.chosen, atol=1e-6)

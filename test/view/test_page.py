@@ -79,7 +79,7 @@ def test_dragging_the_target_changes_the_solutions(opened, page):
     assert moved[0] > 0.02
     assert np.abs(moved[1:]).max() < 1e-6  # along x only; the page sends single precision
     assert len(after.positions) == 12
-    assert np.abs(after.positions[:, None] - before.positions).max(axis=2).min() > 1e-6  # all rows differ from before
+    assert np.abs(after.positions[:, None] - before.positions).max(axis=2).min() > 1e-6  # all rows have changed
     errors, is_valid = page.robot.verify(after.positions, after.pose)
     assert is_valid.all()
     assert errors.max() <= TOLERANCE

@@ -22,7 +22,7 @@ def motions(browser):
     study = MotionStudy(ROBOT, fitted_prior(), Demonstrations.from_data_set(DATA))
     page = Page(Sampler(ROBOT), n=5, port=0, pose=ROBOT.fk([0.0, 1.0, -0.5]), extra_tab="Motions")
     tab = MotionTab(page, study)
-    opened(browser, page, "are not more likely")
+    opened(browser, page, "at least that of")
     yield page, tab
     browser.open("about:blank")  # the test server waits for pages that are still open
     page.close()

@@ -38,8 +38,10 @@ from eim_ros.solver import ClosedForm as Form
 from eim_ros.solver import revolutions, swept_self_motions
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
-FINEST = 1e-6  # [rad] roots that differ less are equal up to rounding: poses of double roots differ by its square
-LINE = 8 * 8  # octets in a line of the table of `ClosedForm.solutions`
+# [rad] roots that differ by less are equal up to rounding, because the poses of nearly double roots differ by only the
+# square of this value
+FINEST = 1e-6
+LINE = 8 * 8  # [byte] length of a row in the table of `ClosedForm.solutions`
 MOST_OUTCOMES = 256  # number of different outcomes that are cached
 NO_CHOICES = np.empty(0)
 UNSEEN = Outcome(0, ("", None))
@@ -217,9 +219,8 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
     report = report_of_points(problem, roots) if is_certain else None
     if not is_certain or not len(found):
         return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
-    if (
-        report is None and not roots.is_certified
-    ):  # too many solutions to list, and the answer would not say that it is not a proof
+    # without the report, the number of solutions would look like a proof
+    if report is None and not roots.is_certified:
         return Found(found)
     return Found(found, n_total=roots.n_total, report=report, n_distinct=roots.n_distinct)
 

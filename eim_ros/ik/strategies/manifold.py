@@ -51,10 +51,12 @@ from eim_ros.solver import (
 
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
-NEARBY = 0.2  # [rad, m]: distance from the reference within which a solution is looked for first
+NEARBY = 0.2  # [rad, m]: distance from the reference that is searched first
 MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
-FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10  # spacing in the search for short arcs [rad, m], and effort
-FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions checked for the nearest, in all and between deadline checks
+# search for short arcs: spacing [rad, m], and limits of its effort
+FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10
+# search for the nearest solution: number of checked solutions, in total and between two checks of the deadline
+FINELY, CHECKED_AT_ONCE = 1000, 16
 
 
 class Manifold:

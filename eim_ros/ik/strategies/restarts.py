@@ -31,12 +31,12 @@ from eim_ros.solver import NO_EXPERT, Patience, SearchOptions, search_poses, sol
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
 MAX_SEEDS_WITHOUT_GAIN = 3000  # number of seeds without any new solution after which the search ends
-OUT_OF_REACH_SEEDS = 256  # this number if the pose is farther away than the arm is long
-NEAR_SEEDS = 512  # this number in the search for the nearest solution
+OUT_OF_REACH_SEEDS = 256  # the same number for poses that are farther away than the arm is long
+NEAR_SEEDS = 512  # the same number in the search for the nearest solution
 OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 to get another seed; not a multiple of the golden ratio
 DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n with this default
 OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions per requested solution at diversity 1, by dimension of the set
-MOST_OVERSAMPLING = 24.0  # this number for more than three dimensions
+MOST_OVERSAMPLING = 24.0  # the same ratio for more than three dimensions
 MOST_SPREAD = 2000  # largest request with oversampling, because the time for the choice grows as its square
 POSE_DIMENSIONS = 6
 SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; smallest share of singular solutions

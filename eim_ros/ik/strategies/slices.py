@@ -46,20 +46,18 @@ from eim_ros.kinematics.tolerances import ToleranceBox
 from eim_ros.solver import NO_EXPERT, SelfMotions, Task, exp, log
 
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # numbers of known solutions behind proposals, for uniform and other densities
-MOST_FREE = 6  # largest number of dimensions, because with more, too few choices of fixed joints lead to a solution
+MOST_FREE = 6  # largest number of dimensions; with more, too few choices of fixed joints lead to a solution
 MOST_DETERMINANTS = 100_000  # largest number of determinants for the probabilities of all choices of joints
 EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
 NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
-BANDWIDTH = 0.2  # width of kernels relative to the rule for one normal density; narrow, because there are several modes
+BANDWIDTH = 0.2  # width of kernels relative to the rule for a normal density; a density with several modes needs less
 LEAST_WIDTH = 0.02  # smallest width of a kernel, as a share of a joint's range
 AT_ONCE = 32  # number of slices between two checks of the deadline
 SPACING, FINE_SPACING = 0.5, 0.15  # mean distance between points on curves [rad, m], without and with preferences
 SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
 LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
-FEWEST_TO_LEARN, POOR = (
-    128,
-    0.1,
-)  # number of slices after which proposals are derived again, if a smaller share is effective
+# the proposals are derived again after this number of slices if a smaller share of them is effective
+FEWEST_TO_LEARN, POOR = 128, 0.1
 N_LIKELY = 2000
 MOST_SLICES = 100_000
 MAX_SLICES_WITHOUT_GAIN = 1000  # number of slices without any solution that ends the search

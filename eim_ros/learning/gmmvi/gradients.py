@@ -42,7 +42,7 @@ from eim_ros.learning.target import with_floor
 # relative to the greatest density at a sample; high enough that exp does not underflow, which would be slow
 LEAST_LOG_DENSITY = -300.0
 LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below this value, they are recomputed from their logs
-MANY_COMPONENTS = 128  # with at least this many components, components far from a block of samples are skipped
+MANY_COMPONENTS = 128  # with at least this number of components, those far from a block of samples are skipped
 N_NEIGHBOURS = 32  # number of consecutive samples in a block
 GRADIENT_CHUNK_ELEMENTS = 4_194_304  # number of entries of the feature matrix of a regression, per block
 # maximum number of coefficients of a quadratic function, for which about six matrices of 2 GiB exist at a time

@@ -35,7 +35,7 @@ TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier, if nest
 ROUNDING = 1e-6  # a violation below this share of a margin is attributed to rounding
 SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
 TINY = 1e-300
-LEAST_WEIGHT = 1e-12  # minimum weight of the KL, which makes components with equal reward keep their proportions
+LEAST_WEIGHT = 1e-12  # minimum weight of the KL, so that components with equal rewards keep their proportions
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ MAX_TURNS = 12
 MAX_ITERATIONS = {True: 100, False: 15}  # maximum number of L-BFGS iterations, for linear (True) and for neural gatings
 TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
 SLOPE_TOLERANCE = 1e-8  # L-BFGS stops if no entry of the gradient exceeds this value, in the same units
-SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
+SETTLED = 0.01  # the multipliers have converged if they change by less than this fraction
 LEAST_PROGRESS = 1e-3  # the search ends if the multipliers have converged and the gain rises by less than this share
 LARGEST_RATIO = 3.0  # maximum factor by which a and s change between two maximisations
 # Maximum change of the logits of a component along a natural gradient [nat]. A larger KL bound replaces it.

@@ -40,14 +40,14 @@ from eim_ros.learning.ratio.density_ratio import OBJECTIVES, RatioReport, report
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # settings of Adam, which are the defaults of PyTorch
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # settings of Adam: the defaults of PyTorch
 # maximum number of successive rows that share a dropout mask; the default batch size is a multiple of it
 ROWS_PER_MASK = 20
 FIRST_SCALE = 3.0  # scale of the weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # maximum absolute value of an initial bias
-# Number of samples per pass through the network, which is three times faster if its layers stay in the cache.
+# Number of samples per pass through the network. A pass is three times faster if its layers stay in the cache.
 CHUNK_ROWS = 2048
-# after TRIALS successive fits without a gain, the network is trained only in every REST-th iteration
+# after TRIALS successive fits without a gain, the network is trained in only every REST-th iteration
 TRIALS, REST = 5, 5
 
 

@@ -30,7 +30,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 
 from eim_ros.core.errors import shortened
 
-_ANNOUNCED_WITHIN = 0.1  # [s] time for the announcement of a client to arrive; as long as Fast DDS waits
+_ANNOUNCED_WITHIN = 0.1  # [s] maximum time for the announcement of a client to arrive; Fast DDS waits as long
 _RETRY = 0.01  # [s] time between two searches for a client
 _SETTLED, _FRESH = 1.0, 0.2  # [s] a client known for _SETTLED is not looked up again within _FRESH of the last search
 _POLL = 0.02  # [s] polling period of the list of undelivered responses

@@ -27,7 +27,7 @@ from eim_ros.nodes.common.subscriptions import DrainedSubscription
 _DISCOVERY = 0.5  # [s] time in which the middleware usually matches a new node with the others
 _SILENCE = 3.0  # [s] a node without a message for this time, three publishing periods, counts as dead
 _PERIOD = 0.02  # [s] polling period of a node that is starting
-_NEW = 10.0  # [s] a node that has been active for less time ends if another node was active before
+_NEW = 10.0  # [s] a node that has been active for less than this time ends if another node was active earlier
 
 
 class NameWatch:

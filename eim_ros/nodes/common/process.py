@@ -78,9 +78,8 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     status = 1
     try:
         if _initialise(name, args):
-            executor = (
-                SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
-            )  # kept until the end, because a thread of rclpy still uses it after a signal
+            # kept until the end, because a thread of rclpy still uses it after a signal
+            executor = SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
             node = make()
             started = node.start()
             if started is not False and _spin(node, executor, started):

@@ -523,7 +523,7 @@ class Handlers:
         waited = time.monotonic() - pending.arrival
         if waited >= parsed.timeout:
             raise RequestError(
-                ErrorCode.TIMED_OUT, f"timeout {parsed.timeout} s passed while other requests were served"
+                ErrorCode.TIMED_OUT, f"the timeout of {parsed.timeout} s passed while other requests were served"
             )
         parsed.solve(sampler, self._scene(), parsed.timeout - waited)
         return None

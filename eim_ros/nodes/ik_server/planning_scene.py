@@ -92,7 +92,7 @@ class PlanningSceneObjects:
         Raise `RequestError` if no scene has arrived yet, or if a part of it cannot be checked.
         """
         if self._state is None:
-            raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived yet (parameter planning_scene_topic)")
+            raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived on planning_scene_topic yet")
         conditions, problem = self._state
         if problem:
             raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"the planning scene cannot be checked: {problem}")

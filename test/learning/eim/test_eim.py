@@ -223,7 +223,7 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
     context, sample = bimodal_pairs(2000)
     plain = StandardisedInputs.from_data(context, sample)
     inputs = WatchedInputs(plain.center, plain.scale)
-    order = torch.randperm(2000, generator=generator_of(18))  # a fit with a start draws this order first
+    order = torch.randperm(2000, generator=generator_of(18))  # a fit with a start first draws this order
     EIM(small_eim_config(n_iterations=3), inputs).fit(
         (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator=generator_of(18)
     )
@@ -287,7 +287,7 @@ def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_f
         model = EIM(config).fit(sample, start, generator=generator_of(2)).model
         drifted[held_out] = float((model.means - start.means).abs().max())
     assert drifted[0.1] == 0.0
-    # without held-out data every network is trusted; the standard deviations of the data are about 2
+    # without held-out data, every network is used; the standard deviations of the data are about 2
     assert drifted[0.0] > 0.01
 
 

@@ -24,7 +24,7 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
 @pytest.mark.parametrize("n_context", [0, 2])
 def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
     experts = random_experts(0, 3, 2, n_context)
-    # the third expert draws nothing
+    # no sample comes from the third expert
     context, component = normal(generator_of(1), 200, n_context), torch.arange(200) % 2
     drawn = experts.sample(component, context, generator_of(4))
     one_by_one = experts.select(component, context).sample(generator=generator_of(4))

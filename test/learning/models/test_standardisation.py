@@ -44,7 +44,7 @@ def test_there_and_back_is_the_same_model(size):
     model, context, sample = problem(size)
     units = Standardisation.from_data(context, sample)
     for name, value in units.original(units.standard(model)).tensors().items():
-        if name == "gating.biases":  # these are determined only up to a constant
+        if name == "gating.biases":  # the biases are determined only up to a constant
             value, other = value - value.mean(), model.tensors()[name] - model.tensors()[name].mean()
             torch.testing.assert_close(value, other, rtol=0.0, atol=1e-13)
         else:
@@ -99,7 +99,7 @@ def test_scale_of_data_without_outliers_is_the_standard_deviation(name):
     noise, n = normal(generator_of(6), 1000, 1)[:, 0], torch.arange(1000)
     column = {
         "normal": noise,
-        "clusters": torch.where(n < 20, 50.0, 0.01 * noise),  # 2 % of the rows are a cluster, not outliers
+        "clusters": torch.where(n < 20, 50.0, 0.01 * noise),  # 2 % of the rows form a cluster and are not outliers
         "tails": noise.sign() * noise.abs() ** 3,
         "rare event": torch.where(n < 3, 1.0, 0.0).double(),  # most of the column is constant
         "counts": noise.abs().floor(),

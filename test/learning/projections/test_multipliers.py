@@ -47,9 +47,9 @@ def samples(bounds):
     return update, (weights * log_ratio).sum(-1).mean(-1), change.mean(-1)
 
 
-# Tolerances of active bounds: the first is relative to the bound of the KL, the second is for the entropy in nats
+# Two tolerances of active bounds: of the KL, relative to its bound, and of the entropy [nat]
 PROJECTIONS = {
-    # the bracket of eta is closed to 1e-9 of itself, and the KL is then known about as well
+    # the bracket of eta has a relative width of 1e-9, which determines the KL about as precisely
     "experts": ([experts], INDEFINITE, 1e-6, 1e-9),
     "experts in one dimension": ([partial(experts, n_components=20, n_dims=1, n_context=1)], INDEFINITE, 1e-6, 1e-9),
     # a multiplier is bracketed to 1e-4 of itself

@@ -87,7 +87,7 @@ def test_without_held_out_pairs_the_network_is_the_learner_even_where_it_became_
     # the only thing to learn is noise, and the steps are too large: three seeds gave losses of 0.72 to 0.73
     ratio = network(data, learning_rate=1.0, validation_share=0.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
-    assert report.loss > math.log(2.0)  # the start had a loss of log 2
+    assert report.loss > math.log(2.0)  # log 2 is the loss of the start
     assert torch.equal(ratio.training.network[-1].weight, ratio.training.learner[-1].weight)
 
 

@@ -19,7 +19,7 @@ def test_separated_clusters_are_found(seed):
     points, expected = blobs(6)
     labels = k_means(points, 6, generator_of(seed))
     pairs = set(zip(labels.tolist(), expected.tolist(), strict=True))
-    assert len(pairs) == 6  # each label stands for one cluster, and each cluster has one label
+    assert len(pairs) == 6  # labels and clusters correspond one to one
 
 
 def test_every_point_has_the_label_of_its_nearest_mean_and_more_iterations_do_not_help():

@@ -94,7 +94,7 @@ main(["ik_server", "--model", "none", "--robot", "panda"])
 def test_signal_during_the_imports_ends_a_node_with_one_line(number: signal.Signals) -> None:
     ended = run("-c", _IS_SIGNALLED_DURING_ITS_IMPORTS, str(int(number)))
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert ended.stderr == f"ik_server: ended by {number.name} before it had started\n"
+    assert ended.stderr == f"ik_server: ended by {number.name} before the node started\n"
 
 
 def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path: Path) -> None:

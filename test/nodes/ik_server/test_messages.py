@@ -122,7 +122,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
     posture = JointState(name=["joint_a1"], position=[0.5])
     message = request(service_type=DrawIK, density="posture", temperature=0.2, posture=posture)
     message.poses, message.constraints.position_only = [pose_message(POSE)], False
-    pose = transform_of(message.poses[0])  # has the rounding of the message
+    pose = transform_of(message.poses[0])  # rounded as in the message
     expected = Sampler(ROBOT).draw(pose, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
     answer = Solutions.from_message(solutions("draw_ik", message, Sampler(ROBOT)))
     np.testing.assert_array_equal(answer.q, expected.q)

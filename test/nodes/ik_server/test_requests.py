@@ -53,7 +53,7 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
-    assert len(answer.log_prob) == (n if n > 1 else 0)  # one density cannot be compared
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # a single density is omitted
     assert len(answer.position_error) == len(answer.orientation_error) == n
     assert not answer.valid  # empty if all are valid
     assert ROBOT.within_limits(positions).all()
@@ -241,7 +241,7 @@ def test_pose_of_a_path_that_is_out_of_reach_is_named() -> None:
     poses[2, 0, 3] = 9.0
     answer = served("follow_ik", request_of(FollowIK, poses))
     assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
-    assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.error_code.message
+    assert "1 of 4 poses have no solution (the first is pose 2" in answer.error_code.message
     assert not answer.trajectory.points
     assert list(answer.valid) == [True, True, False, True]
     assert all(answer.examined)

@@ -117,7 +117,7 @@ def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess
     answer = client.sample(server, frame(1_000_000 * "a"))
     assert answer.error_code.val == ErrorCode.FRAME_TRANSFORM_FAILURE
     assert len(answer.error_code.message) <= LONGEST_MESSAGE
-    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # for time, level and name of the node
+    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # 100: time, level and node
 
 
 def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
@@ -135,7 +135,7 @@ def test_moveits_types_are_served_beside_ours_where_they_are(
 ) -> None:
     """If `moveit_msgs` can be imported, its types are served. Here a stand-in has our types under its name."""
     (tmp_path / "moveit_msgs").mkdir()
-    (tmp_path / "moveit_msgs/__init__.py").touch()  # takes precedence over an installed one
+    (tmp_path / "moveit_msgs/__init__.py").touch()  # takes precedence over an installed package
     (tmp_path / "moveit_msgs/srv.py").write_text("from eim_ros.srv import GetCartesianPath, GetPositionIK\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     server = start_server("-r", "__node:=with_moveit", groups=GROUPS, default_timeout=20.0)

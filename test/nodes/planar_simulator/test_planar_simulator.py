@@ -90,7 +90,7 @@ def test_trajectory_is_followed_in_time(robot: PlanarRobot) -> None:
     rows = np.array([message.position for message in robot.states])
     stamps = np.array([seconds(message.header.stamp) for message in robot.states])
     moving = (rows[:, 0] > 0.0) & (rows[:, 0] < 0.5)
-    assert moving.sum() == 199  # ticks of a second, without the last one
+    assert moving.sum() == 199  # all ticks of one second except the last
     speed = np.array([message.velocity for message in robot.states])[moving]
     np.testing.assert_allclose(speed, np.broadcast_to(goal, speed.shape), atol=1e-9)
     began = stamps[moving][0] - rows[moving][0, 0] / 0.5
