@@ -117,7 +117,7 @@ def largest_gap(_: list[float]) -> list[float]:
     return sorted(gaps.values())[-2:-1]
 
 
-# time [us], roots that we lack, the same on the grid, and those of answers that claim to be complete
+# time [us], numbers of missing roots in general, on the grid, and in answers that claim to be complete
 SSIK = r"^(?!UR5).* (\d+\.\d) +(\d+) +(\d+)/\d+ \((\d+)\) +\d+ +-$"
 
 

@@ -98,7 +98,10 @@ class Recorder:
         cannot be created, or the disk is full.
         """
         if self._writer is not None:
-            raise DataError(f"already recording into {self.path}: stop or discard this recording first", str(self.path))
+            raise DataError(
+                f"the recorder is already recording into {self.path}: stop or discard this recording first",
+                str(self.path),
+            )
         if not topics:
             raise DataError("there are no topics to record: give at least one topic", topics)
         if self._label_topic in topics:

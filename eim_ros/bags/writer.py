@@ -142,7 +142,7 @@ def _register(name: str, types: Typestore) -> None:
         return
     found = get_types_from_msg(_installed(name).read_text(encoding="utf-8"), name)
     for _, fields in found.values():
-        for part in re.findall(r"\w+/msg/\w+", str(fields)):  # types are nested in the descriptions of fields
+        for part in re.findall(r"\w+/msg/\w+", str(fields)):  # names of types are nested in the descriptions of fields
             _register(part, types)
     types.register(found)
 

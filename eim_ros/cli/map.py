@@ -39,7 +39,7 @@ class Map:
         None, "Address of a Dask scheduler, whose workers then compute the map.", metavar="ADDRESS"
     )
     output: str = flag("map.npz", "Map to write.", metavar="FILE")
-    picture: str | None = flag(None, "Picture of slices to write (.png).", metavar="FILE")
+    picture: str | None = flag(None, "Picture of slices of the map to write (.png).", metavar="FILE")
     quiet: bool = quiet_flag()
     json: bool = json_flag()
 

@@ -70,7 +70,7 @@ class ProgressBar(Bar):
         """Do nothing, because the stages of the training report their own progress."""
 
     def __call__(self, state: State, record: dict[str, float]) -> None:
-        self._is_new = self._is_new or not self._done  # earlier stages had other totals and paces
+        self._is_new = self._is_new or not self._done  # earlier stages had other totals and speeds
         self._done = float(state.iteration) if self._unit == "it" else self._done + record[self._unit]
         figures = " ".join(f"{short}={record[name]:.3f}" for name, short in SHOWN.items() if name in record)
         self.show(self._done, self._total, figures=figures)

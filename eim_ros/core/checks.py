@@ -173,7 +173,7 @@ def as_numbers(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
         given = np.asarray(values)
         if given.dtype == np.float64:
             return np.asarray(given, dtype=np.float64, order="C")
-        with np.errstate(all="ignore"):  # too large numbers become infinite, which callers reject
+        with np.errstate(all="ignore"):  # numbers that are too large become infinite, and callers reject these
             return _converted(given)
     except (TypeError, ValueError):
         raise

@@ -127,7 +127,7 @@ def _is_in(path: Path, source: Path) -> bool:
     try:
         files = source.iterdir() if source.is_dir() else (source,)
         return path.is_file() and any(path.samefile(file) for file in files if file.is_file())
-    except OSError:  # the source cannot be read, which its reader reports
+    except OSError:  # the reader of the source reports this error
         return False
 
 

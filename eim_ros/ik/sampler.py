@@ -363,7 +363,7 @@ class Sampler(Hinting):
         >>> Sampler("ur5e").on("cpu").solve_all_batch(poses).counts.tolist()
         [8, 8]
         """
-        from eim_ros.ik.device import DeviceSampler  # on first use: few programs need its compiled module
+        from eim_ros.ik.device import DeviceSampler  # imported here, because few programs need its compiled module
 
         return DeviceSampler(self, device)
 

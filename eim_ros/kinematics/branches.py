@@ -102,7 +102,7 @@ class Branches:
         """Return the branches of a robot with links (m + 1, 16) and bounds (3, dof)."""
         dof, joints = bounds.shape[1], links[:-1]
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
-            why = "it does not have six or seven revolute joints without mimic joints"
+            why = "it does not have six or seven revolute joints and no other joints"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         middle = np.where(bounds[2] > 0.0, 0.0, 0.5 * (bounds[0] + bounds[1]))
         reach = float(np.linalg.norm(links[:, TRANSLATION], axis=1).sum())

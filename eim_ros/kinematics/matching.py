@@ -87,7 +87,7 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     """
     ours, theirs = robot.links[:-1], other.links[:-1]
     if robot.dof != other.dof or len(ours) != len(theirs):
-        counts = (f"{arm.dof} joints and {len(arm.links) - 1 - arm.dof} followers" for arm in (robot, other))
+        counts = (f"{arm.dof} joints and {len(arm.links) - 1 - arm.dof} mimic joints" for arm in (robot, other))
         raise RobotError(f"the robot has {' instead of '.join(counts)}", robot.dof)
     for problem in (_other_joint(robot, other), _apart(robot, other)):
         if problem:

@@ -306,7 +306,7 @@ class _Writer:
                 elif any(coefficients[2:]) or first in followers:
                     why = "is not linear" if any(coefficients[2:]) else "is the second one for the same joint"
                     names = self._joints[first], self._joints[second]
-                    self._remark(f"the equality of joints {listed(names)} {why}, and is ignored", names[:1])
+                    self._remark(f"the equality of joints {listed(names)} is ignored, because it {why}", names[:1])
                 else:
                     offset = float(at[0] + coefficients[0] - coefficients[1] * at[1])
                     followers[first] = second, coefficients[1], offset

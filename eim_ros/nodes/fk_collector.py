@@ -127,7 +127,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     def _stop(self, request: Any, response: Any) -> None:
         if not self._collecting:
-            raise DataError("not collecting", None)
+            raise DataError("no collection is running: call ~/start first", None)
         self._take()
         self._end()
         pairs = self._pairs

@@ -128,7 +128,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         answer = yield from self._answer(self._load, LoadModel.Request(path=model))
         if not answer.success:
             raise ServiceError(f"{server} refused {model}: {answer.message}", answer.message)
-        self.get_logger().info(f"{server} uses {model}, {time.monotonic() - began:.0f} s after the start")
+        self.get_logger().info(f"{server} uses {model} {time.monotonic() - began:.0f} s after the start")
 
     def _collected(self) -> Steps[str]:
         """Let the collector collect and save pairs; the coroutine returns the path of the data set."""

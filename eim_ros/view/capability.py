@@ -63,8 +63,8 @@ def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
     best = np.where(n_reached > 0, capability.manipulability.max(axis=3), np.nan)
     return {
         "share of orientations reached": share,
-        "components, mean of those reached": mean(capability.n_components),
-        "length of self-motions [rad, m], mean": mean(capability.length),
+        "mean number of components where reached": mean(capability.n_components),
+        "mean length of self-motions [rad, m]": mean(capability.length),
         "best manipulability": best,
     }
 

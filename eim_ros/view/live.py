@@ -337,13 +337,13 @@ def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]
         rows = positions[is_free]
         return [Component(rows, np.arange(float(len(rows))), is_curve=False)] if len(rows) else []
     order = np.arange(len(positions))
-    if component.is_closed:  # starts after a collision, so that the first and the last part are joined
+    if component.is_closed:  # start at a collision, so that the first and the last part are joined
         order = np.roll(order, -int(np.argmin(is_free)))
     runs = np.split(order, np.flatnonzero(np.diff(is_free[order].astype(int))) + 1)
     parts = []
     for run in (run for run in runs if is_free[run[0]]):
         steps = np.diff(along[run])
-        if component.is_closed:  # includes the step from the end to the start of the list
+        if component.is_closed:  # one step may lead from the end to the start of the list
             steps[steps < 0.0] = np.median(np.diff(along))
         parts.append(Component(positions[run], np.concatenate([[0.0], np.cumsum(steps)]), is_curve=True))
     return parts

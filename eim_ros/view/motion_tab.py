@@ -265,7 +265,7 @@ class MotionTab:
             hint = "Motions are conditioned on this solution. To change it, drag the target or choose another solution."
             self.begins: Any = gui.add_checkbox("Begin at the chosen solution", False, hint=hint)
             self.ends: Any = gui.add_checkbox("End at the chosen solution", False, hint=hint)
-            hint = "Chooses the solution of the target at which motions of the prior end most likely"
+            hint = "Chooses the solution of the target at which motions of the prior most likely end"
             self.likeliest: Any = gui.add_button("Choose the likeliest solution", hint=hint)
             self.n: Any = gui.add_slider("Drawn", 1, MOST_DRAWN, 1, DRAWN_FIRST)
             self.fresh: Any = gui.add_button("Draw others")

@@ -109,7 +109,7 @@ def test_elbow_beside_a_vertical_line_from_shoulder_to_wrist_is_neither_up_nor_d
     ("source", "names", "reason"),
     [
         ("panda", (), "first three axes do not meet"),
-        ("fetch", (), "first three axes do not meet|followers"),
+        ("fetch", (), "first three axes do not meet|no other joints"),
         ("planar3", (), "six or seven revolute joints"),
         (random_arm("spherical shoulder", 0), (), "last three axes do not meet"),
         (random_arm("spherical wrist", 0), ("shoulder", "wrist"), "axes 2 and 3 are not parallel"),

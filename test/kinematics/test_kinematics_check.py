@@ -54,7 +54,7 @@ def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
         (SECOND, SECOND.replace('"0 1 0"', '"0 -1 0"'), "joint 2 'j1' points the other way"),
         ('lower="-2.5" upper="2.5"', 'lower="2.6" upper="3"', "limits of joint 1 'j0', 2.6 to 3, do not overlap"),
         ('name="j3" type="revolute"', 'name="j3" type="prismatic"', "4 'j3' slides, but joint 4 'j3' of the model"),
-        ('name="j3" type="revolute"', 'name="j3" type="fixed"', "robot has 5 joints and 0 followers instead of 6"),
+        ('name="j3" type="revolute"', 'name="j3" type="fixed"', "robot has 5 joints and 0 mimic joints instead of 6"),
     ],
 )  # fmt: skip
 def test_what_differs_is_named_with_its_amount(old: str, new: str, told: str) -> None:

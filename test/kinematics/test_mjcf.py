@@ -222,7 +222,7 @@ TWO = """
 
 def test_nonlinear_equality_is_left_out_with_a_warning(tmp_path: Path) -> None:
     around = '<equality><joint joint1="k" joint2="j" polycoef="0 0 1 0 0"/></equality>'
-    with pytest.warns(RobotWarning, match="equality of joints 'k', 'j' is not linear"):
+    with pytest.warns(RobotWarning, match="equality of joints 'k', 'j' is ignored, because it is not linear"):
         assert Robot(small(tmp_path, TWO.format(""), around)).dof == 2
 
 

@@ -92,7 +92,7 @@ def test_stop_tells_that_nothing_came(collector: Collector) -> None:
     told = collector.status(lambda message: message.collecting, "a status")
     assert "no message arrived on /joint_states" in told.message
     assert "no message arrived on /joint_states" in collector.ask("stop")[1]
-    assert collector.ask("stop") == (False, "not collecting")
+    assert collector.ask("stop") == (False, "no collection is running: call ~/start first")
 
 
 def test_unwritable_path_is_refused_and_the_pairs_are_kept(

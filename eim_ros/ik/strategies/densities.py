@@ -244,7 +244,7 @@ class WeightedPoints:
             rows = np.searchsorted(ends, (np.arange(n) + rng.random()) / n * ends[-1], side="right")
             rows = rng.permutation(np.minimum(rows, len(weights) - 1))
             of_slices = effective_sample_size(log(np.bincount(self.slices, weights)))
-            size = n * of_slices / (n + of_slices)  # variances of the slices and of draws from them add up
+            size = n * of_slices / (n + of_slices)  # the variances of slices and of draws add up
         return self.q[rows], log_density[rows] - log_total, size
 
 

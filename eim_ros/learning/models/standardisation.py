@@ -133,8 +133,8 @@ def _resistant_center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
     n_trimmed = math.ceil(TRIMMED * n)
     if n < FEWEST_ROWS or n_columns == 0:
         return center, scale
-    # Outliers cause most of the variance of a column, so the farthest one causes at least their mean share of it. This
-    # condition excludes most columns, so few columns have to be sorted.
+    # Outliers cause most of the variance of a column, so the farthest outlier causes at least their mean share of the
+    # variance. This condition excludes most columns, so few columns have to be sorted.
     farthest = torch.maximum(values.amax(0) / scale - center / scale, center / scale - values.amin(0) / scale)
     suspected = (farthest > 0.9 * math.sqrt(n / (2 * n_trimmed))).nonzero().flatten()
     if not len(suspected):

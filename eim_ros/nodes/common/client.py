@@ -278,7 +278,7 @@ def wait_until_active(
     finally:
         node.destroy_client(client)
         if owner is not None and is_owned:
-            owner.add_node(node)  # rclpy removes the node from it if another executor is used
+            owner.add_node(node)  # rclpy removes a node from its executor if another one spins it
 
 
 def _state(client: Client, node: Node, executor: Executor | None) -> str:

@@ -49,7 +49,7 @@ class NodeSettings(Generic[SettingsT]):
         self.current: SettingsT = kind.from_mapping(values)
         self._node = node
         self._told: set[str] = set()
-        self._telling: int | None = None  # thread inside `tell`; other threads may set parameters at the same time
+        self._telling: int | None = None  # thread that runs `tell`; other threads may set parameters meanwhile
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take)
 

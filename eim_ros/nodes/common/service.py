@@ -98,7 +98,7 @@ def respond_later(node: Node, service: Service, receive: Callable[[PendingRespon
 def respond_without_waiting(node: Node) -> None:
     """Have all other services of the node send their responses on the thread of the deliveries."""
     for service in node.services:
-        if "send_response" not in vars(service):  # otherwise `respond_later` has already replaced it
+        if "send_response" not in vars(service):  # otherwise `respond_later` has already replaced this method
             mail = Mail(node, service)
             service.send_response = lambda response, header, mail=mail: mail.envelope(header).send(response)
 

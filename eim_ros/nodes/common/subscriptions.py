@@ -147,7 +147,7 @@ class RawSubscription:
         ]
         if not weaker:
             return ""
-        return f"{', '.join(weaker)} appeared later with a weaker quality of service, and is not recorded"
+        return f"{', '.join(weaker)} appeared later with a weaker quality of service, so it is not recorded"
 
     def destroy(self) -> None:
         """End the subscription."""

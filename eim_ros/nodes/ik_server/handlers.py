@@ -449,7 +449,7 @@ class Handlers:
             unsolved = [*self._unanswered.values()]
             self._unanswered.clear()
         for call in unsolved:
-            call.pending.response = type(call.pending.response)()  # the worker may still write to the old one
+            call.pending.response = type(call.pending.response)()  # the worker may still write to the old response
             self._refuse_at_end(call)
         receive_unread(self._services, _LONGEST_REFUSAL)
         return idle
@@ -501,7 +501,7 @@ class Handlers:
             reason = reason_of(error)
             messages.put_code(response, ErrorCode.FAILURE, reason)
         with self._lock:
-            if self._unanswered.pop(id(pending), None) is None:  # `stop` has already answered it
+            if self._unanswered.pop(id(pending), None) is None:  # `stop` has already answered this request
                 return
         pending.response = response
         self._answer(pending, reason)

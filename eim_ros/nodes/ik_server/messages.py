@@ -149,7 +149,7 @@ def order_of(request: Any) -> str | dict[str, float] | None:
     weights = weights or [1.0] * len(names)
     if len(names) != len(weights) or len(set(names)) != len(names):
         raise invalid(
-            f"order has {len(names)} names and order_weights {len(weights)} numbers; expected equal numbers, and "
+            f"order has {len(names)} names, but order_weights has {len(weights)} numbers; expected equal numbers, and "
             "each name once",
             names,
         )

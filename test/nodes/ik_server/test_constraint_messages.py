@@ -103,7 +103,7 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
     [
         ({"limited_joints": ["joint_a1"]}, "1 limited_joints, 0 lower_limits"),
         ({"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2}, "each joint once"),
-        ({"limited_joints": ["joint_a1"], "lower_limits": [1.0], "upper_limits": [0.0]}, "empty"),
+        ({"limited_joints": ["joint_a1"], "lower_limits": [1.0], "upper_limits": [0.0]}, "exceeds its upper limit"),
         ({"limited_joints": ["joint_a1"], "lower_limits": [-9.0], "upper_limits": [0.0]}, "exceed the robot's"),
         ({"fixed_joints": JointState(name=["elbow"], position=[0.0])}, "no joint 'elbow'"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),

@@ -333,19 +333,23 @@ ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a reference configuration"),
     "order named twice": ({"order": ["limits", "limits"]}, GOAL, "each name once"),
     "no posture for the order": ({"order": ["posture"]}, GOAL, "ordering by posture needs a preferred posture"),
-    "weights without order": (order_of(["limits"], 1.0, 2.0), GOAL, "order has 1 names and order_weights 2 numbers"),
-    "negative weight": (order_of(["limits", "density"], 1.0, -2.0), GOAL, "must be finite and not negative"),
+    "weights without order": (
+        order_of(["limits"], 1.0, 2.0),
+        GOAL,
+        "order has 1 names, but order_weights has 2 numbers",
+    ),
+    "negative weight": (order_of(["limits", "density"], 1.0, -2.0), GOAL, "must be finite and at least 0, got -2"),
     "posture of another joint": ({"posture": state_of(["nose"], [1.0])}, GOAL, "no joint 'nose'"),
     "posture without value": ({"posture": JointState(name=["joint_a1"])}, GOAL, "1 names and 0 positions"),
     "nan posture": ({"posture": state_of(["joint_a1"], [math.nan])}, GOAL, "finite"),
-    "posture without weight": (WEIGHTLESS, GOAL, "no joint has a weight"),
+    "posture without weight": (WEIGHTLESS, GOAL, "at least one joint needs a weight"),
     "weight without posture": ({"posture_weights": [1.0]}, GOAL, "0 positions, and there are 1 posture_weights"),
     "diversity": ({"diversity": 1.5}, GOAL, "diversity is 1.5, expected 0 to 1"),
     "nan diversity": ({"diversity": math.nan}, GOAL, "diversity is nan"),
 }
 SERVICES = {SampleIK: "sample_ik", FollowIK: "follow_ik", SolveNearestIK: "solve_nearest_ik", DrawIK: "draw_ik"}
 BOTH = {"priority": "position", "weights": [1.0, 1.0]}
-MANY = "500 configurations for each of 3 poses are 1500, expected at most 1000"
+MANY = "500 configurations for each of 3 poses make 1500, expected at most 1000"
 SEVERAL: dict[str, tuple[Any, dict[str, Any], ErrorCode, str]] = {
     "too many of a batch": (SampleIK, {"n_samples": 500}, GOAL, MANY),
     "path in another frame": (FollowIK, {"header": Header(frame_id="map")}, FRAME, "base link"),
