@@ -150,7 +150,7 @@ class PlanarSimulator:
             return
         trajectory = checked_trajectory(self.arm, joint_names, times, positions, velocities)
         if delay + trajectory.duration < 0.0:
-            raise TrajectoryError(f"the trajectory is late: it ended {-delay - trajectory.duration:.3g} s ago", delay)
+            raise TrajectoryError(f"the trajectory ended {-delay - trajectory.duration:.3g} s ago", delay)
         self._trajectory = trajectory.starting_from(self.q)
         self._begin_tick, self._delay = self.tick, delay
         self._collided = False
