@@ -32,7 +32,7 @@ LEARNERS = {  # name in the table: algorithm, and whether it has kinematic input
 }
 REDUCED: dict[str, Mapping[str, Any]] = {
     "EIM": {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1}
-}  # fewer than the default, to save time
+}  # fewer sizes and starts than by default, to save time
 COLUMNS = {
     "rmse_position": "RMSE [m]",
     "median_position": "median [m]",
@@ -198,8 +198,8 @@ def _print_training(table: dict[str, dict[str, float]]) -> None:
         values = "".join(f"{figures[name]:12.3f}" for name in COLUMNS)
         print(f"   {label:<16}{values}{figures['seconds']:12.0f}")
     print(
-        "   log p is the mean over held-out configurations. To save time, the reference density of EIM is smaller than "
-        "its default"
+        "   log p is the mean over held-out configurations. To save time, EIM compares fewer reference densities than "
+        "by default"
     )
 
 

@@ -125,7 +125,7 @@ def hint_for_verb(word: str, verbs: Iterable[str]) -> str:
 
     text = VERBS.get(word.lower().replace("_", "-"))
     if not text and (word in SHIPPED_ROBOTS or word.endswith((".urdf", ".xacro", ".xml"))):
-        text = f"a verb comes before the robot, as in `eim solve {word} --pose 0.4 0.1 0.5`"
+        text = f"the verb must come before the robot, as in `eim solve {word} --pose 0.4 0.1 0.5`"
     return f"; {text}" if text else did_you_mean(word, verbs) or f"; the verbs are {', '.join(verbs)}"
 
 

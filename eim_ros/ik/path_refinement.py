@@ -224,7 +224,7 @@ class PathRefinement:
             reach = Reach(at, float(search.steps(chosen)[at - search.first_step]))
         code = ErrorCode.SUCCESS if is_all else ErrorCode.NO_IK_SOLUTION if is_proven else ErrorCode.TIMED_OUT
         if is_all:
-            message = f"{n_poses} poses, no joint steps farther than {largest:.3g}"
+            message = f"all {n_poses} poses are reached, and no joint steps farther than {largest:.3g}"
         elif not valid.all():
             message = self._gaps(valid)
         elif len(colliding):

@@ -167,9 +167,8 @@ class GatingStepConfig(Settings):
 
     update: str = option(
         "direct",
-        "kind of update; direct: maximise the objective over the parameters of the gating; refit: update the "
-        "probabilities at each context, and fit the gating to them (thesis 4.2.1); without contexts, both are the "
-        "same",
+        "kind of update: direct maximises the objective over the parameters of the gating, and refit updates the "
+        "probabilities at each context and fits the gating to them (thesis 4.2.1); without contexts, both are equal",
         choices=("direct", "refit"),
     )
     kl_bound: float = option(0.01, "maximum KL of the update, averaged over contexts", unit="nat", minimum=0.0)
@@ -178,8 +177,8 @@ class GatingStepConfig(Settings):
     )
     gradient: str = option(
         "auto",
-        "gradient for a linear gating with contexts; plain: the ordinary gradient; natural: lets components with a "
-        "small weight recover; auto: natural if components are added, otherwise plain",
+        "gradient for a linear gating with contexts: plain is the ordinary gradient, and natural lets components with "
+        "a small weight recover; auto selects natural if components are added, otherwise plain",
         choices=("auto", "plain", "natural"),
     )
     n_contexts: int = option(
@@ -191,8 +190,8 @@ class GatingStepConfig(Settings):
     n_samples: int = option(1, "number of samples per context and expert", minimum=1)
     n_experts: int = option(
         0,
-        "maximum mean number of experts per context whose rewards are evaluated; the experts are drawn at random; 0: "
-        "all, as in the thesis; refits and natural gradients always evaluate all",
+        "maximum mean number of experts per context that are drawn to evaluate their rewards (0: all, as in the "
+        "thesis); refits and natural gradients always evaluate all experts",
         minimum=0,
     )
 
@@ -207,15 +206,15 @@ class MStepConfig(Settings):
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts; full: no restriction; diagonal: no correlations; tied: all experts share one "
-        "covariance, and the bounds apply to the mean over the experts",
+        "covariances of linear experts: full is unrestricted, diagonal has no correlations, and tied is one covariance "
+        "of all experts; for tied, the bounds apply to the mean over the experts",
         choices=("full", "diagonal", "tied"),
     )
     n_samples: int = option(150, "number of samples per linear expert for its surrogate", minimum=2)
     contexts: str = option(
         "resampled",
-        "contexts y of a linear expert z; resampled: drawn from p(y) q(z|y); weighted: drawn from p(y) and weighted "
-        "by q(z|y)/q(z) (thesis 4.3.2)",
+        "contexts y of a linear expert z: resampled draws them from p(y) q(z|y), and weighted draws them from p(y) and "
+        "weights them by q(z|y)/q(z) (thesis 4.3.2)",
         choices=("resampled", "weighted"),
     )
     surrogate: str = option(
@@ -322,8 +321,8 @@ class EIMConfig(FamilyConfig):
     n_iterations: int = option(40, "maximum number of iterations", minimum=0)
     update: str = option(
         "structured",
-        "kind of M-step; structured: closed-form updates in trust regions; unstructured: reparameterised gradients "
-        "(EIM-US, thesis 6.1)",
+        "kind of M-step: structured has closed-form updates in trust regions, and unstructured has reparameterised "
+        "gradients (EIM-US, thesis 6.1)",
         choices=("structured", "unstructured"),
     )
     kl_term: bool = option(
@@ -456,8 +455,8 @@ class EMConfig(FamilyConfig):
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts; full: no restriction; diagonal: no correlations; tied: all experts share one "
-        "covariance; spherical: equal variances in all directions",
+        "covariances of linear experts: full is unrestricted, diagonal has no correlations, tied is one covariance of "
+        "all experts, and spherical has equal variances in all directions",
         choices=("full", "diagonal", "tied", "spherical"),
     )
     gating_iterations: int = option(
@@ -502,9 +501,9 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "number of L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "where components of a point are searched for; full: among all components; partial: among neighbours of its "
-        "last components; selection: among components with near means; auto: partial, or exact EM below dense_below "
-        "components",
+        "where components of a point are searched for: among all components (full), neighbours of its last components "
+        "(partial) or components with near means (selection); auto is exact EM below dense_below components, otherwise "
+        "partial",
         choices=("auto", "full", "partial", "selection"),
     )
     dense_below: int = option(200, "number of components from which search auto truncates the posteriors", minimum=0)

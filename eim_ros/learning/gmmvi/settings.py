@@ -116,8 +116,8 @@ class ComponentAdaptationConfig(Settings):
     max_components: int = option(1000, "maximum number of components", minimum=1)
     n_refined: int = option(
         1,
-        "maximum number of components that are split with each addition; the components with the worst fit are "
-        "chosen; none are split without gradients",
+        "maximum number of components that are split with each addition, those with the worst fit; without gradients, "
+        "none are split",
         minimum=0,
     )
     least_refinement: float = option(
@@ -166,8 +166,8 @@ class GMMVIConfig(Settings):
 
     natural_gradient: str = option(
         "stein",
-        "estimate of the natural gradients; stein and regression use gradients of the target, with Stein's lemma or "
-        "a linear regression; more uses only values of the target",
+        "estimate of the natural gradients: stein and regression use gradients of the target, with Stein's lemma or "
+        "a linear regression, and more uses only values of the target",
         choices=("stein", "regression", "more"),
     )
     samples: str = option(

@@ -175,8 +175,8 @@ class CustomRatio:
             self.estimator.restore(tensors_of(PREFIX, tensors), model, iteration)
             return
         warn_caller(
-            f"the checkpoint does not contain the estimator, because {self.name} has no methods tensors and restore; "
-            f"after iteration {iteration}, the run continues with a new estimator, so its result may differ from "
+            f"the checkpoint does not contain the estimator, because {self.name} has no methods tensors and restore. "
+            f"After iteration {iteration}, the run continues with a new estimator, so its result may differ from "
             "that of an uninterrupted run",
             ResumeWarning,
         )
