@@ -263,7 +263,8 @@ class MotionPriorServerSettings(DataDirectorySettings):
     )
     outlier_share: float = option(
         0.05,
-        "A motion is an outlier if fewer than this fraction of held-out demonstrations are less likely than the motion.",
+        "A motion is an outlier if fewer than this fraction of held-out demonstrations are less likely than the "
+        "motion.",
         minimum=0.0,
         maximum=1.0,
         read_only=False,
