@@ -110,6 +110,12 @@ def seed_flag(default: int | None = 0, **options: Any) -> Any:
     return flag(default, text, read=whole(0, LARGEST_SEED), **options)
 
 
+def device_flag(**options: Any) -> Any:
+    """Return the field --device."""
+    text = "Device that solves the poses: cuda, cuda:1 and so on, or cpu for the same kernels in one thread."
+    return flag(None, text, metavar="DEVICE", **options)
+
+
 def threads_flag(**options: Any) -> Any:
     """Return the flag --threads."""
     return count(None, "Number of threads of torch (default: OMP_NUM_THREADS, or 1).", **options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eim_ros.cli.flags import count, flag, json_flag, quiet_flag, report, seed_flag
+from eim_ros.cli.flags import count, device_flag, flag, json_flag, quiet_flag, report, seed_flag
 from eim_ros.cli.options import Arm, workers
 from eim_ros.core.files import check_outputs
 
@@ -38,6 +38,7 @@ class Map:
     scheduler: str | None = flag(
         None, "Address of a Dask scheduler, whose workers then compute the map.", metavar="ADDRESS"
     )
+    device: str | None = device_flag()
     output: str = flag("map.npz", "Map to write.", metavar="FILE")
     picture: str | None = flag(None, "Picture of slices of the map to write (.png).", metavar="FILE")
     quiet: bool = quiet_flag()
@@ -65,7 +66,7 @@ class Map:
             from eim_ros.view.capability import draw_capability  # before the survey, to report a missing package early
         began = time.perf_counter()
         with Bar("map", enabled=not self.quiet, unit="poses") as bar:
-            found = survey(robot, grid, output, helpers, bar.show)
+            found = survey(robot, grid, output, helpers, bar.show, self.device)
         figures: dict[str, Any] = {
             "robot": found.robot,
             "poses": grid.n_poses,

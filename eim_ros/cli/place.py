@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, seed_flag, whole
+from eim_ros.cli.flags import count, device_flag, flag, json_flag, positive, quiet_flag, seed_flag, whole
 from eim_ros.cli.options import ConstraintFlags, SettingFlags, Source, check_pose_length, setting_names
 from eim_ros.cli.sample import read_rows
 from eim_ros.core.errors import ConfigurationError
@@ -57,6 +57,7 @@ class Place:
     refine: int = flag(3, "Number of bases to refine.", read=whole(0), is_expert=True)
     top: int = count(5, "Number of bases to print.", is_expert=True)
     seed: int = seed_flag(is_expert=True)
+    device: str | None = device_flag(is_expert=True)
     quiet: bool = quiet_flag(is_expert=True)
     json: bool = json_flag()
 
@@ -95,6 +96,7 @@ class Place:
                 n_refined=self.refine,
                 seed=self.seed,
                 progress=bar.show,
+                device=self.device,
             )
         best = found.rows(range(min(self.top, len(found))))
         if self.json:

@@ -41,6 +41,9 @@ from eim_ros.core.checks import (
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
+from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.rating import AT_ONCE_ON_DEVICE, rate
+from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.setup import PATIENCE
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.refinement import MAX_ITERATIONS
@@ -369,10 +372,24 @@ class PartWork:
     robot: Robot
     grid: CapabilityGrid
     n_threads: int
+    device: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of poses of a part, except the last one."""
+        return PART if self.device is None else AT_ONCE_ON_DEVICE
+
+    def n_poses(self, part: int) -> int:
+        """Return the number of poses of a part."""
+        return min(self.size, self.grid.n_poses - part * self.size)
 
     def __call__(self, part: int) -> tuple[int, npt.NDArray[np.float32]]:
         grid, robot = self.grid, self.robot
-        first, last = part * PART, min((part + 1) * PART, grid.n_poses)
+        first = part * self.size
+        last = first + self.n_poses(part)
+        if self.device is not None:
+            ratings = rate(sampler_of(robot), grid.poses(first, last), grid.seed * 2**32 + first, self.device)
+            return part, np.stack(ratings[:4], axis=1).astype(np.float32)
         free = redundancy(robot.bounds, False)
         effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, PATIENCE)
         spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
@@ -383,12 +400,18 @@ class PartWork:
         return part, figures.astype(np.float32)
 
 
+def sampler_of(robot: Robot) -> Sampler:
+    """Return a sampler with the tolerances of maps."""
+    return Sampler(robot, constraints=Constraints(position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE))
+
+
 def survey(
     robot: Robot,
     grid: CapabilityGrid,
     output: str | Path,
     workers: Workers | None = None,
     progress: Progress | None = None,
+    device: str | None = None,
 ) -> CapabilityMap:
     """Compute a capability map and write it to an npz file.
 
@@ -404,11 +427,15 @@ def survey(
         Workers that compute the parts, with one thread for each part. Default: this process with all cores.
     progress : callable, optional
         Function of the number of finished poses and the number of all poses, called at the start and after each part.
+    device : str, optional
+        Device that solves the poses, "cuda" or "cpu", see `Sampler.on`. If the arm has a closed form of six joints, the
+        numbers of solutions are then proven, and `n_seeds` is not used. For other arms up to 16 solutions are rated. A
+        redundant arm gets 1 component and the length NaN, because self-motions are not traced.
 
     Raises
     ------
     ConfigurationError
-        If OUTPUT.parts holds parts of another robot or grid, if another process is writing there, or if the folder
+        If OUTPUT.parts holds parts of another robot, grid or device, if another process is writing there, or if the folder
         cannot be written.
     RobotError
         If the arm has two or more joints more than a pose needs.
@@ -435,7 +462,10 @@ def survey(
             "pose needs",
             robot.dof,
         )
-    n_parts = -(-grid.n_poses // PART)
+    work = PartWork(copy.copy(robot), grid, usable_cores() if workers is None else 1, device)
+    if device is not None:
+        sampler_of(robot).on(device)  # names what is missing
+    n_parts = -(-grid.n_poses // work.size)
     if not path.name:
         raise ConfigurationError(f"the output {str(path)!r} has no file name", str(path))
     folder = path.with_name(path.name + ".parts")
@@ -443,11 +473,10 @@ def survey(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot create the folder {folder}: {error.strerror}", str(folder)) from error
-    work = PartWork(copy.copy(robot), grid, usable_cores() if workers is None else 1)
     with locked(folder):
-        _check_header(folder / HEADER, robot, grid)
-        missing = [part for part in range(n_parts) if _read(folder, part, grid) is None]
-        n_done = grid.n_poses - sum(_size(part, grid) for part in missing)
+        _check_header(folder / HEADER, work)
+        missing = [part for part in range(n_parts) if _read(folder, part, work) is None]
+        n_done = grid.n_poses - sum(work.n_poses(part) for part in missing)
         if progress is not None:
             progress(n_done, grid.n_poses)
         for part, figures in (workers or ThisProcess())(work, missing):
@@ -457,17 +486,20 @@ def survey(
             n_done += len(figures)
             if progress is not None:
                 progress(n_done, grid.n_poses)
-        parts = [_read(folder, part, grid) for part in range(n_parts)]
+        parts = [_read(folder, part, work) for part in range(n_parts)]
         found = CapabilityMap.of(robot.name, grid, np.concatenate([part for part in parts if part is not None]))
         found.save(path)
         shutil.rmtree(folder)
     return found
 
 
-def _check_header(path: Path, robot: Robot, grid: CapabilityGrid) -> None:
+def _check_header(path: Path, work: PartWork) -> None:
     """Write a description of the parts, or raise `ConfigurationError` if the folder holds parts of another map."""
+    robot = work.robot
     kinematics = hashlib.blake2b(robot.links.tobytes() + robot.bounds.tobytes(), digest_size=16).hexdigest()
-    header = {"robot": robot.name, "kinematics": kinematics, "part": PART, "grid": grid.to_mapping()}
+    header = {"robot": robot.name, "kinematics": kinematics, "part": work.size, "grid": work.grid.to_mapping()}
+    if work.device is not None:
+        header["device"] = True  # any: the processor and GPUs give the same numbers up to rounding
     if not path.exists():
         write_atomically(path, json.dumps(header, indent=1).encode())
         return
@@ -477,7 +509,7 @@ def _check_header(path: Path, robot: Robot, grid: CapabilityGrid) -> None:
         found = None
     if found != header:
         raise ConfigurationError(
-            f"{path.parent} has parts of another robot or grid: delete the folder, or give another --output",
+            f"{path.parent} has parts of another robot, grid or device: delete the folder, or give another --output",
             str(path.parent),
         )
 
@@ -486,15 +518,10 @@ def _file(folder: Path, part: int) -> Path:
     return folder / f"part_{part:06d}.npy"
 
 
-def _size(part: int, grid: CapabilityGrid) -> int:
-    """Return the number of poses of a part."""
-    return min((part + 1) * PART, grid.n_poses) - part * PART
-
-
-def _read(folder: Path, part: int, grid: CapabilityGrid) -> npt.NDArray[np.float32] | None:
+def _read(folder: Path, part: int, work: PartWork) -> npt.NDArray[np.float32] | None:
     """Return the results of a part; None if the file is missing or incomplete."""
     try:
         figures = np.load(_file(folder, part), allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    return figures if figures.shape == (_size(part, grid), 4) and figures.dtype == np.float32 else None
+    return figures if figures.shape == (work.n_poses(part), 4) and figures.dtype == np.float32 else None

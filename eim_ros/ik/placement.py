@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.rating import AT_ONCE, AT_ONCE_ON_DEVICE, n_free, rate
 from eim_ros.ik.sampler import Sampler
-from eim_ros.ik.solutions import Solutions
 from eim_ros.kinematics import Obstacle, Sphere
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.poses import check_poses
@@ -30,10 +30,6 @@ Criterion = Literal["manipulability", "components", "length"]
 Progress = Callable[[int, int], None]
 
 MOST_BASES = 10**6
-N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction of the joints is free
-MAX_SPACING = 0.5  # distance between solutions along self-motions [rad, m]
-PATIENCE = 1e6  # time limit [s], so large that ratings do not depend on the load of the machine
-AT_ONCE = 4096  # number of poses between two reports of progress
 N_HALVINGS, MOST_ROUNDS = 5, 30  # number of times that the compass search halves its step, and maximum of its rounds
 
 
@@ -179,6 +175,7 @@ def place_base(
     n_refined: int = 3,
     seed: int = 0,
     progress: Progress | None = None,
+    device: str | None = None,
 ) -> BasePlacements:
     """Rate candidate bases by the poses that the arm reaches from them, and refine the best candidates.
 
@@ -204,6 +201,10 @@ def place_base(
         Seed of the restarts.
     progress : callable, optional
         Function of the number of finished candidates and the number of all candidates. Refinement does not count.
+    device : str, optional
+        Device that solves the poses, "cuda" or "cpu"; see `Sampler.on` for what it refuses. Arms with a closed form of
+        six joints get the same numbers. Self-motions are not traced, so only "manipulability" ranks their bases: of
+        redundant arms, up to 16 solutions are rated, components are 1 and lengths NaN. Default: the sampler itself.
 
     Returns
     -------
@@ -235,7 +236,15 @@ def place_base(
     n_refined = checked_whole(n_refined, 0, "n_refined")
     if progress is not None and not callable(progress):
         raise ConfigurationError(f"progress must be callable, got {progress!r}", progress)
-    rater = _Rater(sampler, check_poses(poses), checked_obstacles(obstacles), checked_whole(seed, 0, "seed"))
+    obstacles, seed = checked_obstacles(obstacles), checked_whole(seed, 0, "seed")
+    if device is not None:
+        (sampler.with_obstacles(obstacles) if obstacles else sampler).on(device)  # refuses what devices do not do
+        if criterion != "manipulability" and n_free(sampler) > 0:
+            raise ConfigurationError(
+                f"a device does not trace self-motions, which the criterion {criterion!r} needs: use 'manipulability'",
+                criterion,
+            )
+    rater = _Rater(sampler, check_poses(poses), obstacles, seed, device)
     found = rater(candidates, progress or (lambda done, total: None)).best_first(criterion)
     varied = np.ptp(candidates, axis=0)
     n_per_axis = len(candidates) ** (1.0 / max(1, int(np.count_nonzero(varied))))
@@ -273,9 +282,11 @@ class _Rater:
     poses: FloatArray
     obstacles: tuple[Obstacle, ...]
     seed: int
+    device: str | None
 
     def __call__(self, bases: FloatArray, progress: Progress = lambda done, total: None) -> BasePlacements:
-        size = 1 if self.obstacles else max(1, AT_ONCE // len(self.poses))
+        at_once = AT_ONCE if self.device is None else AT_ONCE_ON_DEVICE
+        size = 1 if self.obstacles else max(1, at_once // len(self.poses))
         parts = []
         progress(0, len(bases))
         for first in range(0, len(bases), size):
@@ -293,41 +304,10 @@ class _Rater:
         return self.sampler.with_constraints(obstacles=(*self.sampler.constraints.obstacles, *moved))
 
     def _rated(self, bases: FloatArray, inverse: FloatArray, sampler: Sampler) -> BasePlacements:
-        position_only = sampler._setup.is_position_only(sampler.context_kind)
         targets = (inverse[:, None] @ self.poses).reshape(-1, 4, 4)
-        options: dict[str, Any] = {"seed": self.seed, "timeout": PATIENCE}
-        if _n_free(sampler, position_only) > 1:
-            blocks = sampler.stream(targets, Sampler.sample, n=N_OF_LARGE_SETS, **options)
-        else:
-            blocks = sampler.stream(targets, Sampler.solve_all, max_spacing=MAX_SPACING, **options)
-        answers = Solutions.concatenate(blocks)
-        best, q = _most_manipulable(answers, sampler.robot.manipulability(answers.q, position_only))
-        n_components, lengths = np.zeros(len(targets), dtype=np.int64), np.zeros(len(targets))
-        for i in np.flatnonzero(answers.n_per_pose).tolist():
-            report = answers.reports[i]
-            n_components[i] = 1 if report is None else report.n_components
-            lengths[i] = 0.0 if report is None else report.lengths.sum()
-        columns: list[npt.NDArray[Any]] = [answers.n_per_pose, n_components, lengths, best, q]
+        columns = rate(sampler, targets, self.seed, self.device)
         shape = len(bases), len(self.poses)
         return BasePlacements(bases, *(column.reshape(*shape, *column.shape[1:]) for column in columns))
-
-
-def _n_free(sampler: Sampler, position_only: bool) -> int:
-    """Return the dimension of the solution sets of a sampler."""
-    setup = sampler._setup
-    axes = slice(0, 3 if position_only else 6)
-    n_tolerant = 0 if setup.tolerances is None else np.count_nonzero(setup.tolerances[axes])
-    return setup.redundancies[position_only] + int(n_tolerant)
-
-
-def _most_manipulable(answers: Solutions, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest value (n_poses,) of each pose, 0 without solutions, and the row (n_poses, dof) that has it."""
-    best, q = np.zeros(answers.n_poses), np.full((answers.n_poses, answers.q.shape[1]), np.nan)
-    owners = np.repeat(np.arange(answers.n_poses), answers.n_per_pose)
-    order = np.lexsort((values, owners))  # the last row of each pose has its largest value
-    last = order[np.cumsum(answers.n_per_pose)[answers.n_per_pose > 0] - 1]
-    best[owners[last]], q[owners[last]] = values[last], answers.q[last]
-    return best, q
 
 
 def _transforms(bases: FloatArray) -> FloatArray:

@@ -110,9 +110,9 @@ def test_map_does_not_depend_on_parts_runs_or_workers(
         survey(arm_of("panda"), BOX, path, progress=stop)
     assert not path.exists()
     (tmp_path / "panda.npz.parts" / "part_000001.npy").write_bytes(b"cut off")
-    with pytest.raises(ConfigurationError, match="parts of another robot or grid"):
+    with pytest.raises(ConfigurationError, match="parts of another robot, grid or device"):
         survey(arm_of("iiwa14"), BOX, path)
-    with pytest.raises(ConfigurationError, match="parts of another robot or grid"):
+    with pytest.raises(ConfigurationError, match="parts of another robot, grid or device"):
         survey(arm_of("panda"), dataclasses.replace(BOX, n_seeds=8), path)
     done.clear()
     found = survey(arm_of("panda"), BOX, path, progress=lambda *n: done.append(n))

@@ -45,7 +45,10 @@ def request(
     in_single: bool,
     apart: float,
 ) -> Bytes:
-    """Return the structure of a call for n poses. Addresses are those of arm, poses, q, errors, counts and status."""
+    """Return the structure of a call for n poses.
+
+    The seven addresses are those of arm, poses, q, errors, counts, status and manipulabilities; the last one may be 0.
+    """
 
 def run(name: str, request: Bytes) -> None:
     """Run a kernel for all poses of a request, one after the other."""

@@ -87,7 +87,7 @@ inline T value_of(const Converted<std::uint8_t>& bytes) {
     return value;
 }
 
-inline py::array_t<std::uint8_t> request_of(const std::array<std::uintptr_t, 6>& addresses, std::int64_t n,
+inline py::array_t<std::uint8_t> request_of(const std::array<std::uintptr_t, 7>& addresses, std::int64_t n,
                                             std::uint64_t seed, int n_rows, int patience, int n_values,
                                             bool lists_revolutions, const std::vector<double>& reference,
                                             bool has_reference, bool in_single, double apart) {
@@ -98,6 +98,7 @@ inline py::array_t<std::uint8_t> request_of(const std::array<std::uintptr_t, 6>&
     call.q = reinterpret_cast<double*>(addresses[2]), call.errors = reinterpret_cast<double*>(addresses[3]);
     call.counts = reinterpret_cast<std::int32_t*>(addresses[4]);
     call.status = reinterpret_cast<std::uint8_t*>(addresses[5]);
+    call.measures = reinterpret_cast<double*>(addresses[6]);
     call.n = n, call.seed = seed, call.n_rows = n_rows, call.patience = patience, call.n_values = n_values;
     call.lists_revolutions = lists_revolutions, call.has_reference = has_reference, call.in_single = in_single;
     call.apart = apart;

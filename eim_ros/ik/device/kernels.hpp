@@ -63,6 +63,7 @@ struct Request {
     double *q, *errors;   // [rad] or [m]; [m], [rad]
     std::int32_t* counts;
     std::uint8_t* status;
+    double* measures;  // manipulability of each row (n_rows, n), or null
     std::int64_t n;
     std::uint64_t seed;     // of the first pose; the i-th uses seed + i
     std::int32_t n_rows;    // largest number of rows of a pose
@@ -85,6 +86,31 @@ inline Random random_of(std::uint64_t seed) {
     }
     random.state = seed;
     return random;
+}
+
+// Yoshikawa's manipulability, the product of the singular values of the first n_rows rows of a Jacobian. It is the product
+// of lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
+template <int N>
+inline double manipulability(const Chain& chain, const Kinematics<double, N>& at, int n_rows) {
+    const int n_joints = joints_of<N>(chain), n = std::min(n_rows, n_joints), size = std::max(n_rows, n_joints);
+    double vectors[6][kJoints<N>], product = 1.0;
+    for (int i = 0; i < n; ++i) {
+        double* v = vectors[i];
+        const auto along = [&](const double* other) {
+            double sum = 0.0;
+            for (int k = 0; k < size; ++k) sum += v[k] * other[k];
+            return sum;
+        };
+        for (int k = 0; k < size; ++k) v[k] = n == n_rows ? at.jacobian[k][i] : at.jacobian[i][k];
+        for (int k = 0; k < 2 * i; ++k) {  // twice, because of rounding
+            const double part = along(vectors[k % i]);
+            for (int l = 0; l < size; ++l) v[l] -= part * vectors[k % i][l];
+        }
+        const double length = std::sqrt(along(v));
+        product *= length;
+        for (int k = 0; k < size; ++k) v[k] /= length > 0.0 ? length : 1.0;
+    }
+    return product;
 }
 
 // The rows of one pose.
@@ -122,6 +148,10 @@ struct Answer {
             call.q[place(n * n_joints + j)] = q[j] + kTwoPi * turn;
         }
         call.errors[place(2 * n)] = error.distance, call.errors[place(2 * n + 1)] = error.angle;
+        if (call.measures) {
+            differentiate<N>(chain, at);
+            call.measures[place(n)] = manipulability<N>(chain, at, arm.task.position_only ? 3 : 6);
+        }
         ++n;
         return true;
     }
@@ -132,6 +162,7 @@ struct Answer {
         constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
         for (int column = n * n_joints; column < call.n_rows * n_joints; ++column) call.q[place(column)] = nothing;
         for (int column = 2 * n; column < 2 * call.n_rows; ++column) call.errors[place(column)] = nothing;
+        for (int row = n; call.measures && row < call.n_rows; ++row) call.measures[place(row)] = nothing;
         call.counts[i] = n, call.status[i] = status;
     }
 

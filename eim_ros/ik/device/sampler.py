@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -75,6 +75,7 @@ class Call(NamedTuple):
     reference: FloatArray | None = None
     apart: float = 0.0
     lists_all: bool = False
+    measures: bool = False
 
 
 @with_hints
@@ -230,6 +231,13 @@ class DeviceSampler:
             call = call._replace(n_rows=checked_count(max_solutions, "max_solutions"))
         return self._answer(poses, call._replace(lists_all=True), None)
 
+    def measured_batch(self, poses: Any, n: int, *, seed: int) -> DeviceSolutions:
+        """Return all solutions of a closed form up to full revolutions, else up to `n`, with their manipulability."""
+        call = Call("roots", MOST_SOLUTIONS, lists_revolutions=False, lists_all=True)
+        if not self._has_roots:
+            call = self._several(n, None, DISTINCT_TOLERANCE)
+        return self._answer(poses, call._replace(measures=True), seed)
+
     def _several(
         self, n: int, reference: FloatArray | None, apart: float = 0.0, revolutions: Revolutions = "all"
     ) -> Call:
@@ -251,29 +259,28 @@ class DeviceSampler:
         library, device = tensor
         if device == "cpu" and self._cuda is None:
             given = check_poses(poses.detach().numpy(), self._robot.base_link)
-            found = self._of_blocks(given, call, first)
-            q, counts, errors, status = map(library.from_numpy, (found.q, found.counts, found.errors, found.status))
-            return DeviceSolutions(q, counts, errors, status, self._robot, call.lists_all)
+            return self._of_blocks(given, call, first, library.from_numpy)
         own = "cpu" if self._cuda is None else f"cuda:{self._cuda.number}"
         if device != own:
             raise PoseError(f"the poses are on {device}, the sampler is on {own}: move one of them", device)
         return self._of_device(poses, library, call, first)
 
-    def _of_blocks(self, poses: FloatArray, call: Call, seed: int) -> DeviceSolutions:
+    def _of_blocks(
+        self, poses: FloatArray, call: Call, seed: int, converted: Callable[[Any], Any] = np.asarray
+    ) -> DeviceSolutions:
         """Answer poses in the memory of the processor, in blocks, so that any number of them fits on a GPU."""
-        m, n, dof = len(poses), call.n_rows, self._robot.dof
-        q, errors = np.empty((m, n, dof)), np.empty((m, n, 2))
-        counts, status = np.empty(m, np.int32), np.empty(m, np.uint8)
-        size = max(1, BLOCK_SIZE // (8 * (dof + 2) * n))
+        m, layout = len(poses), self._layout(call)
+        size = max(1, BLOCK_SIZE // (8 * (self._robot.dof + 2) * call.n_rows))
+        columns = [np.empty((m, *shape), kind) for shape, kind in layout]
         for first in range(0, m, size):
             some = slice(first, min(first + size, m))
             part = np.ascontiguousarray(poses[some])
-            arrays = _made(len(part), n, dof, np.empty)
+            arrays = tuple(np.empty((*shape, len(part)), kind) for shape, kind in layout)
             request = self._request(call, len(part), seed + first)
             self._backend.answers(self._kernel(call), part, arrays, request)
-            q[some], errors[some] = arrays[0].transpose(2, 0, 1), arrays[1].transpose(2, 0, 1)
-            counts[some], status[some] = arrays[2:]
-        return DeviceSolutions(q, counts, errors, status, self._robot, call.lists_all)
+            for column, array in zip(columns, arrays, strict=True):
+                column[some] = np.moveaxis(array, -1, 0)
+        return self._found(map(converted, columns), call)
 
     def _of_device(self, poses: Any, library: Any, call: Call, seed: int) -> DeviceSolutions:
         """Start a kernel for an array on the GPU, in the current stream of its library."""
@@ -282,23 +289,33 @@ class DeviceSampler:
             raise PoseError(
                 f"poses on a GPU must be (m, 4, 4) in float64, got {tuple(poses.shape)} in {poses.dtype}", poses
             )
-        sizes = len(poses), call.n_rows, self._robot.dof
+        shapes = [((*shape, len(poses)), getattr(library, kind)) for shape, kind in self._layout(call)]
         if library.__name__ == "torch":
             poses, device = poses.detach().contiguous(), poses.device
             stream = library.cuda.current_stream(device).cuda_stream
-            arrays = _made(
-                *sizes, lambda shape, kind: library.empty(shape, dtype=getattr(library, kind), device=device)
-            )
-            addresses, moved = [each.data_ptr() for each in (poses, *arrays)], "permute"
+            arrays = [library.empty(shape, dtype=kind, device=device) for shape, kind in shapes]
+            addresses = [each.data_ptr() for each in (poses, *arrays)]
         else:
             poses, stream = library.ascontiguousarray(poses), library.cuda.get_current_stream().ptr
-            arrays = _made(*sizes, library.empty)
-            addresses, moved = [each.data.ptr for each in (poses, *arrays)], "transpose"
+            arrays = [library.empty(shape, kind) for shape, kind in shapes]
+            addresses = [each.data.ptr for each in (poses, *arrays)]
         if len(poses):
             request = self._request(call, len(poses), seed)([int(self._cuda.arm), *addresses])
             self._cuda.launch(self._kernel(call), request, len(poses), stream)
-        q, errors = (getattr(each, moved)(2, 0, 1) for each in arrays[:2])
-        return DeviceSolutions(q, arrays[2], errors, arrays[3], self._robot, call.lists_all)
+        return self._found((library.moveaxis(each, -1, 0) for each in arrays), call)
+
+    def _layout(self, call: Call) -> list[tuple[tuple[int, ...], str]]:
+        """Return shapes, without the number of poses, and types of the arrays of an answer, in the order of `Request`.
+
+        In the arrays of kernels, the axis of the poses is the last one, so rows are stored joint by joint.
+        """
+        n = call.n_rows
+        layout: list[tuple[tuple[int, ...], str]] = [((n, self._robot.dof), "float64"), ((n, 2), "float64")]
+        return [*layout, ((), "int32"), ((), "uint8"), *([((n,), "float64")] if call.measures else [])]
+
+    def _found(self, columns: Iterable[Any], call: Call) -> DeviceSolutions:
+        q, errors, counts, status, *measures = columns
+        return DeviceSolutions(q, counts, errors, status, self._robot, call.lists_all, *measures)
 
     def _kernel(self, call: Call) -> str:
         """Return the name of the kernel of this arm."""
@@ -312,21 +329,11 @@ class DeviceSampler:
 
         def made(addresses: list[int]) -> Bytes:
             ends = reference.tolist(), has_reference, self._in_single, call.apart
-            request: Bytes = _kernels.request(addresses, *settings, *ends)
+            all_addresses = addresses if call.measures else [*addresses, 0]
+            request: Bytes = _kernels.request(all_addresses, *settings, *ends)
             return request
 
         return made
-
-
-def _made(n: int, n_rows: int, dof: int, empty: Callable[[tuple[int, ...], str], Any]) -> tuple[Any, ...]:
-    """Return arrays of rows, errors, counts and status of n poses; rows are stored joint by joint."""
-    shapes: tuple[tuple[tuple[int, ...], str], ...] = (
-        ((n_rows, dof, n), "float64"),
-        ((n_rows, 2, n), "float64"),
-        ((n,), "int32"),
-        ((n,), "uint8"),
-    )
-    return tuple(empty(*each) for each in shapes)
 
 
 def _lists(revolutions: Any) -> bool:

@@ -47,6 +47,8 @@ class DeviceSolutions:
         The arm.
     lists_all : bool
         Whether all solutions were requested.
+    manipulability : (m, n), optional
+        Yoshikawa's measure of each row, which capability maps and base placement ask for.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class DeviceSolutions:
     status: Any
     robot: Robot
     lists_all: bool
+    manipulability: Any = None
 
     def __len__(self) -> int:
         return len(self.counts)

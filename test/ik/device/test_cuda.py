@@ -84,7 +84,7 @@ def test_kernels_have_the_names_and_the_argument_that_a_launch_uses() -> None:
     pytest.importorskip("cuda.core", reason="`make cuda` installs the compiler, and CI runs it")
     assert tuple(_kernels.FUNCTIONS) == NAMES
     binary = cuda.compiled("branches_7", "sm_90", "max")
-    size = len(_kernels.request([0] * 6, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
+    size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
     assert [name for name in NAMES if b".text." + name.encode() in binary] == ["branches_7"]
     # attributes of a kernel in a binary: size of its parameters, and largest number of threads
     assert b"\x03\x19" + struct.pack("<H", size) in binary
@@ -162,7 +162,7 @@ class Driver(types.ModuleType):
 
     def cuLaunchKernel(self, function: str, *arguments: int) -> tuple[int]:
         *shape, _, stream, parameters, extra = arguments
-        size = len(_kernels.request([0] * 6, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
+        size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
         address = ctypes.c_void_p.from_address(parameters).value
         _kernels.run(function, np.frombuffer(ctypes.string_at(address, size), np.uint8))
         self.launches.append((function, *shape, stream))
