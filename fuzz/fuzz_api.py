@@ -293,12 +293,19 @@ def calls() -> dict[str, Call]:
         "CapabilityMap.load": (CapabilityMap.load, {"path": "none.npz"}),
         "survey": (
             survey,
-            {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz"},
+            {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz", "device": "cpu"},
         ),
         "base_grid": (base_grid, {"x": (0.0, 1.0), "y": (0.0, 1.0), "spacing": 0.5, "n_yaws": 2, "z": 0.0}),
         "place_base": (
             functools.partial(place_base, seven, n_refined=1),
-            {"poses": [pose7], "bases": np.zeros((2, 4)), "obstacles": (), "criterion": "length", "seed": 0},
+            {
+                "poses": [pose7],
+                "bases": np.zeros((2, 4)),
+                "obstacles": (),
+                "criterion": "length",
+                "seed": 0,
+                "device": None,
+            },
         ),
         "self_motion_components": (
             self_motion_components,

@@ -435,8 +435,8 @@ def survey(
     Raises
     ------
     ConfigurationError
-        If OUTPUT.parts holds parts of another robot, grid or device, if another process is writing there, or if the folder
-        cannot be written.
+        If OUTPUT.parts holds parts of another robot, grid or device, if another process is writing there, if the
+        folder cannot be written, or if the device is missing.
     RobotError
         If the arm has two or more joints more than a pose needs.
 

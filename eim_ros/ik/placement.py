@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -305,7 +305,7 @@ class _Rater:
 
     def _rated(self, bases: FloatArray, inverse: FloatArray, sampler: Sampler) -> BasePlacements:
         targets = (inverse[:, None] @ self.poses).reshape(-1, 4, 4)
-        columns = rate(sampler, targets, self.seed, self.device)
+        columns: tuple[npt.NDArray[Any], ...] = rate(sampler, targets, self.seed, self.device)
         shape = len(bases), len(self.poses)
         return BasePlacements(bases, *(column.reshape(*shape, *column.shape[1:]) for column in columns))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,15 @@ def test_one_kind_may_be_asked_for(eim: Command) -> None:
     robots, models = eim("list", "robots").out, eim("list", "models").out
     assert robots.count("\n") == 1 + len(SHIPPED_ROBOTS) and "models" not in robots
     assert "panda_pose       panda, given a pose: 1000 experts by eim-kinematics" in models
+
+
+def test_device_maps_the_same_reach_and_a_missing_one_is_told_in_one_line(eim: Command, tmp_path: Path) -> None:
+    words = ("map", "--robot", "ur5e", *SMALL[2:], "--quiet", "--approaches", 4, "--rolls", 1, "--seeds", 256)
+    output = ("--output", tmp_path / "map.npz", "--json")
+    told = [eim(*words, *device, *output).json for device in ((), ("--device", "cpu"))]
+    assert told[0]["reached"] == told[1]["reached"] > 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cuda.bindings", None)
+        missing = eim(*words, "--device", "cuda", "--output", tmp_path / "other.npz")
+    assert missing.code == 5 and missing.err.count("\n") == 1 and "[cuda]" in missing.err
+    assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]

@@ -42,3 +42,10 @@ def test_grid_goes_as_far_as_the_arm_reaches(eim: Command) -> None:
     reach = Robot("ur5e").reach
     words = ("place", "--robot", "ur5e", "--quiet", "--spacing", "0.8", "--refine", "0", "--pose", *POSE, "--json")
     assert eim(*words).json["bases"] == len(base_grid((1.0 - reach, 1.0 + reach), (-reach, reach), 0.8))
+
+
+def test_device_places_the_base_as_the_processor_and_refuses_obstacles(eim: Command) -> None:
+    best = [eim(*FEW, "--pose", *POSE, *device, "--json").json["best"][0] for device in ((), ("--device", "cpu"))]
+    assert best[0]["base"] == pytest.approx(best[1]["base"]) and best[0]["components"] == best[1]["components"]
+    answer = eim(*FEW, "--pose", *POSE, "--device", "cpu", "--box", "1", "0", "0.3", "0.2", "0.2", "0.2")
+    assert answer.code == 2 and "do not support obstacles" in answer.err

@@ -88,8 +88,8 @@ inline Random random_of(std::uint64_t seed) {
     return random;
 }
 
-// Yoshikawa's manipulability, the product of the singular values of the first n_rows rows of a Jacobian. It is the product
-// of lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
+// Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. It is computed
+// as the product of the lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
 template <int N>
 inline double manipulability(const Chain& chain, const Kinematics<double, N>& at, int n_rows) {
     const int n_joints = joints_of<N>(chain), n = std::min(n_rows, n_joints), size = std::max(n_rows, n_joints);
