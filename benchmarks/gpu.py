@@ -13,14 +13,24 @@ with round angles, small offsets from them, and joints at limits. Columns:
   wrong      rows that miss the pose by more than 1e-6 m or rad, or a limit, as pinocchio's kinematics judge
   error      largest error of a row [m, rad]
 
+A second table compares maps (`eim map --device cpu`) and base placement (`eim place --device cpu`) with those without a
+device. Columns:
+
+  both, map, device   poses of a coarse map that both reach, only the search from 256 seeds, and only the device
+  undecided           those that the device leaves to the processor
+  measure             median difference of the best manipulability, as a share
+  bases               bases with another number of poses in reach, of 49
+
 Then the same calls run on a GPU, without waiting between start and end, for random poses that are already on the GPU.
-Without a GPU, the benchmark names the missing part.
+A Panda is mapped and placed on the processor, with all cores, and on the GPU. Without a GPU, the benchmark names the
+missing part.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,12 +40,17 @@ import numpy as np
 from benchmarks._machine import conditions, print_table
 from eim_ros import Sampler
 from eim_ros.core.errors import EimError
+from eim_ros.ik import CapabilityGrid, base_grid, place_base
+from eim_ros.ik.capability import sampler_of as map_sampler
+from eim_ros.ik.capability import survey
 from eim_ros.ik.device import DeviceSolutions
+from eim_ros.kinematics import Robot
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
-from ik.device.test_device_sampler import ALL, configurations, sampler_of
+from ik.device.test_device_sampler import ALL, PLANAR, configurations, sampler_of
 from kinematics.oracle import Oracle
 
+RATED = tuple(name for name in ALL if name not in ("mobile", PLANAR))  # a map needs poses that the arm can reach
 N_ROWS, JUDGED, AT_ONCE = 20, 20_000, 10_000
 
 
@@ -126,12 +141,64 @@ def on_gpu(name: str, n: int, seed: int) -> str:
     return line
 
 
+def rated(name: str, seed: int) -> str:
+    """Return a line of the table about maps and placement."""
+    sampler = sampler_of(name)
+    robot, line = sampler.robot, f"{name:10s} {sampler.on('cpu').method:26s}"
+    with tempfile.TemporaryDirectory() as folder:
+        grid = CapabilityGrid.around(robot, robot.reach / 4, n_approaches=10, n_rolls=2, n_seeds=256, seed=seed)
+        expected, found = (survey(robot, grid, Path(folder, f"{on}.npz"), device=on) for on in (None, "cpu"))
+    reached, also = expected.n_components > 0, found.n_components > 0
+    best = found.manipulability[reached & also] / expected.manipulability[reached & also]
+    kernels = map_sampler(robot).on("cpu")
+    n_undecided = "-"
+    if kernels.method == "closed form":
+        n_undecided = str(len(kernels.measured_batch(grid.poses(0, grid.n_poses), 1, seed=seed).undecided))
+    shares = f"{np.median(np.abs(best - 1.0)):9.1e}" if len(best) else f"{'-':>9s}"
+    poses, bases = placement(robot, seed)
+    counts = [
+        {tuple(base): count for base, count in zip(each.bases.tolist(), each.n_reached.tolist(), strict=True)}
+        for each in (place_base(sampler, poses, bases, n_refined=0, device=on) for on in (None, "cpu"))
+    ]
+    n_other = sum(counts[0][base] != counts[1][base] for base in counts[0])
+    sets = f"{(reached & also).sum():8d}{(reached & ~also).sum():6d}{(also & ~reached).sum():8d}"
+    return f"{line}{grid.n_poses:8d}{sets}{n_undecided:>11s}{shares}{n_other:7d}"
+
+
+def placement(robot: Robot, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return 10 poses in the world that the arm reaches from its base at the origin, and 49 bases near the origin."""
+    poses = robot.fk(robot.random(10, np.random.default_rng(seed)))
+    width = robot.reach / 2
+    return poses, base_grid((-width, width), (-width, width), 2 * width / 6 + 1e-9)
+
+
+def consumers_on_gpu(seed: int, spacing: float = 0.05) -> Iterator[str]:
+    """Yield the times of a map of the Panda and of placing it, on the processor and on the GPU."""
+    sampler = Sampler("panda")
+    grid = CapabilityGrid.around(sampler.robot, spacing, n_approaches=50, n_rolls=4, seed=seed)
+    poses, bases = placement(sampler.robot, seed)
+    place_base(sampler, poses, bases[:1], n_refined=0, device="cuda")  # compiles
+    for on in ("cuda", None):
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            found = survey(sampler.robot, grid, Path(folder, "map.npz"), device=on)
+        mapped = time.perf_counter()
+        place_base(sampler, poses, bases, n_refined=0, device=on)
+        placed, share = time.perf_counter() - mapped, float((found.n_components > 0).mean())
+        told = f"map of {grid.n_poses} poses {mapped - began:.1f} s ({share:.2%} reached)"
+        yield f"panda      {on or 'processor':26s} {told}, {len(bases)} bases {placed:.2f} s"
+
+
 def lines(n: int, n_timed: int, seed: int) -> Iterator[str]:
-    """Yield both tables. Without a GPU, the second one is a line that names the missing part."""
+    """Yield all tables. Without a GPU, a line names the missing part."""
     head = "undecided  empty  differ  claims      rows  wrong     error"
     yield f"{'arm':10s} {'method':26s} {'poses':8s}{head}"
     for name in ALL:
         yield from compared(name, n, seed)
+    yield ""
+    yield f"{'arm':10s} {'method':26s}   poses    both   map  device  undecided  measure  bases"
+    for name in RATED:
+        yield rated(name, seed)
     yield ""
     try:
         sampler_of(ALL[0]).on("cuda")
@@ -141,6 +208,7 @@ def lines(n: int, n_timed: int, seed: int) -> Iterator[str]:
     yield "poses per second on the GPU (from and to NumPy)"
     for name in ALL:
         yield on_gpu(name, n_timed, seed)
+    yield from consumers_on_gpu(seed)
 
 
 def main() -> int:
