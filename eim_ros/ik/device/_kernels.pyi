@@ -43,6 +43,7 @@ def request(
     reference: Sequence[float],
     has_reference: bool,
     in_single: bool,
+    screens: bool,
     apart: float,
 ) -> Bytes:
     """Return the structure of a call for n poses.

@@ -90,7 +90,7 @@ inline T value_of(const Converted<std::uint8_t>& bytes) {
 inline py::array_t<std::uint8_t> request_of(const std::array<std::uintptr_t, 7>& addresses, std::int64_t n,
                                             std::uint64_t seed, int n_rows, int patience, int n_values,
                                             bool lists_revolutions, const std::vector<double>& reference,
-                                            bool has_reference, bool in_single, double apart) {
+                                            bool has_reference, bool in_single, bool screens, double apart) {
     expect(reference.size() <= kMostJoints, "a reference has at most 16 joints");
     Request call{};
     call.arm = reinterpret_cast<const Arm*>(addresses[0]);
@@ -101,7 +101,7 @@ inline py::array_t<std::uint8_t> request_of(const std::array<std::uintptr_t, 7>&
     call.measures = reinterpret_cast<double*>(addresses[6]);
     call.n = n, call.seed = seed, call.n_rows = n_rows, call.patience = patience, call.n_values = n_values;
     call.lists_revolutions = lists_revolutions, call.has_reference = has_reference, call.in_single = in_single;
-    call.apart = apart;
+    call.screens = screens, call.apart = apart;
     std::copy(reference.begin(), reference.end(), call.reference);
     return bytes_of(call);
 }

@@ -142,11 +142,12 @@ class Cuda:
         device = self._call("cuDeviceGet", number)
         self._context = self._call("cuDevicePrimaryCtxRetain", device)  # the one of torch and CuPy
         capability = driver.CUdevice_attribute
-        major, minor = (
+        major, minor, self.ratio = (
             self._call("cuDeviceGetAttribute", attribute, device)
             for attribute in (
                 capability.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
                 capability.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                capability.CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
             )
         )
         self._architecture = f"sm_{major}{minor}"

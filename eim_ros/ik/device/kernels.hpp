@@ -8,6 +8,9 @@
 //   restarts   damped least squares from random seeds, for any chain
 //
 // All of them verify each row by forward kinematics in double precision, and against the limits, before they write it.
+// Restarts begin in single precision. On cards that are slow in double precision, branches that do not exist are ruled
+// out in single precision. Roots are computed in double: on a processor, the Newton steps that roots in single
+// precision would need take twice as long as this closed form.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +73,8 @@ struct Request {
     std::int32_t patience;  // number of tries without a new row after which a pose is given up
     std::int32_t n_values;  // number of evenly spaced values of the parameter; 0 for random ones
     std::int32_t lists_revolutions, has_reference, in_single;
-    double apart;  // least difference of two rows in some joint [rad] or [m]; 0 if rows are not compared
+    std::int32_t screens;  // whether single precision rules out branches before they are computed in double
+    double apart;          // least difference of two rows in some joint [rad] or [m]; 0 if rows are not compared
     double reference[kMostJoints];
 };
 
@@ -420,7 +424,7 @@ inline void find_by_restarts(const Request& call, std::int64_t i) {
 // A branch of the parameterised form, as far as it exists within the limits.
 struct Branch {
     const Arm& arm;
-    Random& random;
+    Random random;  // its own, so that branches without result change no later row
     double* q;
     bool exists = true;
 
@@ -443,6 +447,37 @@ struct Branch {
     }
 };
 
+// A branch in single precision. It is ruled out only if rounding can not be the reason: each test has a margin that is
+// far larger than the error of what it tests, and at ill-conditioned branches the walk ends without a decision.
+struct Screen {
+    const Arm& arm;
+    float error, size;  // relative; [m]
+    bool exists = true;
+
+    bool root(int number, float square, float& root) {
+        if (number == 1) square /= size * size;
+        if (square < -1e2f * error) exists = false;
+        root = std::sqrt(square) * (number == 1 ? size : 1.0f);
+        return square > 1e3f * error;
+    }
+    bool angle(int number, float y, float x) {
+        const Bounds<float>& bounds = arm.task.bounds_in<float>();
+        const int j = arm.parameterised.joint(number);
+        const float angle = y < 0.0f ? -angle_of(-y, x) : angle_of(y, x);
+        const float least = std::ceil((bounds.lower[j] - kSlack - angle) / float(kTwoPi));
+        const float most = std::floor((bounds.upper[j] + kSlack - angle) / float(kTwoPi));
+        return exists = bounds.wraps[j] || least <= most;
+    }
+    bool direction(int number, float y, float x, float& cosine, float& sine) {
+        const float length = std::sqrt(x * x + y * y);
+        if (!(length > kShort * (number == 4 ? 1.0f : size * size))) return false;
+        cosine = x / length, sine = y / length;
+        return angle(number, y, x);
+    }
+
+    static constexpr float kSlack = 0.02f, kShort = 0.02f;  // [rad]; relative
+};
+
 inline void find_branches(const Request& call, std::int64_t i) {
     Answer answer(call, i);
     const Arm& arm = answer.arm;
@@ -450,12 +485,20 @@ inline void find_branches(const Request& call, std::int64_t i) {
     double target[3][4], q[7];
     for (int k = 0; k < 12; ++k) target[k / 4][k % 4] = answer.pose[k];
     const ParameterisedForm::AtPose at(arm.parameterised, motion_of(target));
+    const ParameterisedForm::SingleAtPose in_single(at);
     Random random = random_of(call.seed + std::uint64_t(i));
     const int held = arm.parameterised.held();
     const double least = arm.least[held], width = arm.most[held] - least;
     const auto try_branch = [&](double value, int branch) {
+        ++random.state;
+        if (call.screens) {
+            Screen screen{arm, in_single.error(), in_single.size()};
+            const SineCosine<float> turn = sine_and_cosine_of_small(float(value));
+            in_single.walk(turn.cosine, turn.sine, branch, screen);
+            if (!screen.exists) return false;
+        }
         const portable::SineCosine turn = portable::sincos(value);
-        Branch visit{arm, random, q};
+        Branch visit{arm, random_of(random.state), q};
         q[held] = value;
         at.walk(turn.cosine, turn.sine, branch, visit);
         return visit.exists && answer.add<7>(q);

@@ -39,6 +39,9 @@ MOST_ROWS = 10_000  # of a pose that are compared with each other
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
 BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
 LARGEST_WORD = 2**64
+# Ratio of speeds in single and double precision from which branches are first computed in single precision. It is 2 on
+# cards for computing, and 32 or 64 on others.
+SLOW_IN_DOUBLE = 8
 
 Arrays = tuple[npt.NDArray[Any], ...]
 Bytes = npt.NDArray[np.uint8]
@@ -89,7 +92,9 @@ class DeviceSampler:
     The i-th pose uses `seed + i`, so the same seed gives the same rows for every number of poses. `Sampler` returns
     other rows for this seed. `method` says how rows are found. Closed forms of six joints give all solutions. Seven
     joints have a parameterised form if their axes meet as in a Panda or an iiwa. All other arms, positions and
-    tolerances need least squares. Most kernels compute in double precision, which is slow on consumer cards.
+    tolerances need least squares. Closed forms of six joints compute in double precision, which is slow on consumer
+    cards. On these cards, branches of seven joints that do not exist are ruled out in single precision. The rows are
+    the same.
 
     Parameters
     ----------
@@ -141,6 +146,7 @@ class DeviceSampler:
             from eim_ros.ik.device.cuda import on_gpu
 
             self._backend = self._cuda = on_gpu(arm.tobytes(), int(number or 0))
+        self._screens = self._in_single and self._cuda is not None and self._cuda.ratio >= SLOW_IN_DOUBLE
 
     @property
     def method(self) -> str:
@@ -328,7 +334,7 @@ class DeviceSampler:
         settings = n, seed % LARGEST_WORD, call.n_rows, call.patience, call.n_values, call.lists_revolutions
 
         def made(addresses: list[int]) -> Bytes:
-            ends = reference.tolist(), has_reference, self._in_single, call.apart
+            ends = reference.tolist(), has_reference, self._in_single, self._screens, call.apart
             all_addresses = addresses if call.measures else [*addresses, 0]
             request: Bytes = _kernels.request(all_addresses, *settings, *ends)
             return request

@@ -38,9 +38,14 @@ struct Basis {
     double part(int k, const Vector& v) const { return dot(k == 0 ? h : k == 1 ? p : q, v); }
 };
 
+// Type of the constants of a computation with T.
+template <class T>
+using Constant = std::conditional_t<std::is_same_v<T, float>, float, double>;
+
 // a f + b g + constant, and a b + c d, of numbers and packs. `intervals.hpp` has the same functions of bounds.
 template <class T>
-inline T linear_of(const T& a, double f, const T& b, double g, double constant = 0.0, double inexact = 0.0) {
+inline T linear_of(const T& a, Constant<T> f, const T& b, Constant<T> g, Constant<T> constant = 0.0,
+                   double inexact = 0.0) {
     if constexpr (requires { T::value; }) {
         return linear(a, f, b, g, constant, inexact);
     } else {
@@ -68,10 +73,15 @@ struct Components {
 };
 
 // Change from one basis to the next.
+template <class S>
 struct BasisChange {
-    double rows[3][3];
+    S rows[3][3];
 
     BasisChange() = default;
+    template <class Other>
+    explicit BasisChange(const BasisChange<Other>& other) {
+        for (int i = 0; i < 9; ++i) rows[i / 3][i % 3] = S(other.rows[i / 3][i % 3]);
+    }
     BasisChange(const Basis& from, const Basis& to) {
         const Vector of[3] = {from.h, from.p, from.q};
         for (int i = 0; i < 3; ++i) {
@@ -83,7 +93,7 @@ struct BasisChange {
     }
     template <class T>
     Components<T> operator()(const Components<T>& v) const {
-        const auto row = [&](const double* r) -> T {
+        const auto row = [&](const S* r) -> T {
             if (r[2] == 0.0) return linear_of<T>(v.h, r[0], v.p, r[1]);
             if (r[1] == 0.0) return linear_of<T>(v.h, r[0], v.q, r[2]);
             if (r[0] == 0.0) return linear_of<T>(v.p, r[1], v.q, r[2]);
@@ -111,8 +121,8 @@ struct BranchSigns {
     V signs[3];
 };
 
-inline double sign_in(int branch, int bit) {
-    return branch >> bit & 1 ? -1.0 : 1.0;
+inline int sign_in(int branch, int bit) {
+    return branch >> bit & 1 ? -1 : 1;
 }
 template <class V>
 inline V sign_in(const BranchSigns<V>& branches, int bit) {
@@ -120,22 +130,26 @@ inline V sign_in(const BranchSigns<V>& branches, int bit) {
 }
 
 // constant + cosine cos q + sine sin q.
-template <class T>
-inline T at_turn(const Sinusoid& f, const T& cosine, const T& sine, double size) {
+template <class T, class Function>
+inline T at_turn(const Function& f, const T& cosine, const T& sine, double size) {
     return linear_of<T>(cosine, f.cosine, sine, f.sine, f.constant, kConstants * size);
 }
 
 // Solves constant + cosine cos x + sine sin x = value: x = phase +- acos(level).
+template <class S>
 struct LevelAngles {
-    double constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: cosine and sine of the phase
+    S constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: cosine and sine of the phase
 
     LevelAngles() = default;
+    template <class Other>
+    explicit LevelAngles(const LevelAngles<Other>& f)
+        : constant(S(f.constant)), amplitude(S(f.amplitude)), cosine(S(f.cosine)), sine(S(f.sine)) {}
     explicit LevelAngles(const Sinusoid& f) : constant(f.constant), amplitude(f.amplitude()) {
         if (amplitude > 0.0) cosine = f.cosine / amplitude, sine = f.sine / amplitude;
     }
     template <class T>
     T level(const T& value) const {
-        return (value + eim::constant<T>(-constant, std::abs(constant))) * (1.0 / amplitude);
+        return (value + eim::constant<T>(-constant, std::abs(constant))) * (S(1.0) / amplitude);
     }
 };
 
@@ -168,8 +182,9 @@ class ParameterisedForm {
     // The gaps before each axis, in the order of reading [m].
     const double* gaps() const { return gaps_; }
 
-    // Quantities of one pose of the tip; they determine the branches.
+    // Quantities of one pose of the tip; they determine the branches. The second class has them in single precision.
     class AtPose;
+    class SingleAtPose;
 
    private:
     ParameterisedForm(const Line (&axes)[7], const Motion& tip, bool is_nominal, bool reversed)
@@ -238,14 +253,14 @@ class ParameterisedForm {
         radius_ = length(across(r, h3));
         const Sinusoid product = turned_product(b, h3, r);
         square_ = dot(b, b) + dot(r, r);
-        elbow_ = LevelAngles(Sinusoid{square_} + product * 2.0);
+        elbow_ = LevelAngles<double>(Sinusoid{square_} + product * 2.0);
         if (!(elbow_.amplitude > 1e-4 * size_ * size_)) return false;
         const Vector fixed = b + h3 * dot(h3, r), cosine = across(r, h3), turned = cross(h3, r);
         for (int k = 0; k < 3; ++k) {
             upper_[k] = {bases_[1].part(k, fixed), bases_[1].part(k, cosine), bases_[1].part(k, turned)};
         }
         const Vector &h4 = bases_[3].h, &h5 = bases_[4].h, &h6 = bases_[5].h;
-        wrist_ = LevelAngles(turned_product(h4, h5, h6));
+        wrist_ = LevelAngles<double>(turned_product(h4, h5, h6));
         for (int k = 0; k < 3; ++k) {
             last_[k] = {bases_[3].part(k, h5 * dot(h5, h6)), bases_[3].part(k, across(h6, h5)),
                         bases_[3].part(k, cross(h5, h6))};
@@ -264,8 +279,8 @@ class ParameterisedForm {
     Line held_;
     Vector centre_, corner_;  // the centre of the wrist, c; the point where axes 2 and 3 meet, o
     Basis bases_[6];          // of joints 2 to 7
-    BasisChange changes_[5];
-    LevelAngles elbow_, wrist_;
+    BasisChange<double> changes_[5];
+    LevelAngles<double> elbow_, wrist_;
     // b + R_4 r as a function of q_4, in the basis of joint 3; R_6 h_7 as a function of q_6, in the basis of joint 5
     Sinusoid upper_[3], last_[3];
 };
@@ -306,18 +321,26 @@ class ParameterisedForm::AtPose {
     // The computation ends if one of these functions returns false. Packs compute a branch in each lane.
     template <class T, class Branch, class Visit>
     void walk(const T& cosine, const T& sine, const Branch& branch, Visit& visit) const {
-        const ParameterisedForm& f = form_;
-        const double size = f.size_, area = size * size;
+        walk<T>(form_, *this, cosine, sine, branch, visit);
+    }
+
+    // The same for constants of an arm and a pose in any precision.
+    template <class T, class Form, class Pose, class Branch, class Visit>
+    static void walk(const Form& f, const Pose& pose, const T& cosine, const T& sine, const Branch& branch,
+                     Visit& visit) {
+        const auto size = f.size_, area = size * size;
         const auto sign = [&](int bit) { return sign_in(branch, bit); };
-        const auto both = [](const T& a) { return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * -1.0); };
-        const auto from_level = [](const LevelAngles& of, const T& level, const T& root, T& c, T& s) {
+        const auto both = [](const T& a) {
+            return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * Constant<T>(-1.0));
+        };
+        const auto from_level = [](const auto& of, const T& level, const T& root, T& c, T& s) {
             c = linear_of<T>(level, of.cosine, root, -of.sine), s = linear_of<T>(level, of.sine, root, of.cosine);
         };
         T root, c[7], s[7];
         const auto off = [&](const T& value, double error, double rate) {
             return of_near_poses<T>(value, cosine, sine, error, rate);
         };
-        const T square = off(at_turn<T>(square_, cosine, sine, area), off_square_, off_rate_);
+        const T square = off(at_turn<T>(pose.square_, cosine, sine, area), pose.off_square_, pose.off_rate_);
         const T elbow = f.elbow_.level(square);
         if (!visit.root(0, both(elbow), root)) return;
         from_level(f.elbow_, elbow, root * sign(0), c[3], s[3]);
@@ -326,23 +349,24 @@ class ParameterisedForm::AtPose {
         T u[3], w[3];
         for (int k = 0; k < 3; ++k) {
             u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size);
-            w[k] = off(at_turn<T>(to_centre_[k], cosine, sine, size), off_, off_);
+            w[k] = off(at_turn<T>(pose.to_centre_[k], cosine, sine, size), pose.off_, pose.off_);
         }
-        const T vq = linear_of<T>(w[0], 1.0 / f.sine_, u[0], -f.along_ / f.sine_),
+        const T vq = linear_of<T>(w[0], Constant<T>(1.0) / f.sine_, u[0], -f.along_ / f.sine_),
                 wide = products_of<T>(u[1], u[1], u[2], u[2]);
-        if (!visit.root(1, wide + vq * vq * -1.0, root)) return;
+        if (!visit.root(1, wide + vq * vq * Constant<T>(-1.0), root)) return;
         const T vp = root * sign(1);
         T x = products_of<T>(u[1], vp, u[2], vq), y = products_of<T>(u[1], vq, -u[2], vp);
         if (!visit.direction(2, y, x, c[2], s[2])) return;
 
-        const double (&back)[3][3] = f.changes_[0].rows;  // of v, in the basis of joint 2
+        const auto& back = f.changes_[0].rows;  // of v, in the basis of joint 2
         const T vz = linear_of<T>(u[0], back[0][2], vq, back[2][2]);
         x = products_of<T>(vp, w[1], vz, w[2]), y = products_of<T>(vp, w[2], -vz, w[1]);
         if (!visit.direction(1, y, x, c[1], s[1])) return;
 
         const auto before_wrist = [&](int e) {
-            Components<T> v{at_turn<T>(ends_[e][0], cosine, sine, 1.0), at_turn<T>(ends_[e][1], cosine, sine, 1.0),
-                            at_turn<T>(ends_[e][2], cosine, sine, 1.0)};
+            Components<T> v{at_turn<T>(pose.ends_[e][0], cosine, sine, 1.0),
+                            at_turn<T>(pose.ends_[e][1], cosine, sine, 1.0),
+                            at_turn<T>(pose.ends_[e][2], cosine, sine, 1.0)};
             for (int i = 1; i <= 3; ++i) v = f.changes_[i - 1](v.turned(c[i], -s[i]));
             return v;
         };
@@ -350,7 +374,7 @@ class ParameterisedForm::AtPose {
         const T wrist = f.wrist_.level(end.h);
         T bend = both(wrist);
         if constexpr (std::is_same_v<T, Enclosed>) {
-            if (off_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
+            if (pose.off_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
                 const double c = f.wrist_.constant, a = f.wrist_.amplitude;
                 const T other =
                     (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *
@@ -363,7 +387,7 @@ class ParameterisedForm::AtPose {
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
         if constexpr (requires { visit.shape; }) {
-            if (off_ > 0.0) {
+            if (pose.off_ > 0.0) {
                 visit.shape = {square, {u[0], u[1], u[2]}, {w[0], w[1], w[2]}, {c[2], c[3]}, {s[2], s[3]}, end.h, np,
                                nq};
             }
@@ -399,6 +423,55 @@ class ParameterisedForm::AtPose {
     const ParameterisedForm& form_;
     Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
     double off_, off_square_, off_rate_, aside_;   // errors of w, |w|^2 and its rate; distance of c from axis 1
+
+    friend class SingleAtPose;
+};
+
+// Constants of an arm and a pose for walks in single precision, whose errors the visitor has to consider.
+class ParameterisedForm::SingleAtPose {
+   public:
+    explicit SingleAtPose(const AtPose& at)
+        : size_(float(at.form_.size_)),
+          sine_(float(at.form_.sine_)),
+          along_(float(at.form_.along_)),
+          elbow_(at.form_.elbow_),
+          wrist_(at.form_.wrist_),
+          square_(at.square_) {
+        for (int i = 0; i < 5; ++i) changes_[i] = BasisChange<float>(at.form_.changes_[i]);
+        for (int k = 0; k < 3; ++k) {
+            upper_[k] = Single(at.form_.upper_[k]), last_[k] = Single(at.form_.last_[k]);
+            to_centre_[k] = Single(at.to_centre_[k]);
+            for (int e = 0; e < 2; ++e) ends_[e][k] = Single(at.ends_[e][k]);
+        }
+    }
+
+    // See `AtPose::walk`.
+    template <class Visit>
+    void walk(float cosine, float sine, int branch, Visit& visit) const {
+        AtPose::walk<float>(*this, *this, cosine, sine, branch, visit);
+    }
+
+    // Relative error of squares by rounding: of |w|^2, which the elbow magnifies, and of others.
+    float error() const { return 1e-6f * (1.0f + size_ * size_ / elbow_.amplitude); }
+    float size() const { return size_; }
+
+   private:
+    friend class AtPose;
+
+    struct Single {  // a sinusoid
+        float constant, cosine, sine;
+
+        Single() = default;
+        explicit Single(const Sinusoid& f)
+            : constant(float(f.constant)), cosine(float(f.cosine)), sine(float(f.sine)) {}
+    };
+
+    static constexpr float off_ = 0.0f, off_square_ = 0.0f, off_rate_ = 0.0f;
+
+    float size_, sine_, along_;
+    LevelAngles<float> elbow_, wrist_;
+    Single square_, upper_[3], last_[3], to_centre_[3], ends_[2][3];
+    BasisChange<float> changes_[5];
 };
 
 }  // namespace eim

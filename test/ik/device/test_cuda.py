@@ -84,7 +84,7 @@ def test_kernels_have_the_names_and_the_argument_that_a_launch_uses() -> None:
     pytest.importorskip("cuda.core", reason="`make cuda` installs the compiler, and CI runs it")
     assert tuple(_kernels.FUNCTIONS) == NAMES
     binary = cuda.compiled("branches_7", "sm_90", "max")
-    size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
+    size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, False, 0.0))
     assert [name for name in NAMES if b".text." + name.encode() in binary] == ["branches_7"]
     # attributes of a kernel in a binary: size of its parameters, and largest number of threads
     assert b"\x03\x19" + struct.pack("<H", size) in binary
@@ -102,7 +102,9 @@ class Driver(types.ModuleType):
     """The part of `cuda.bindings.driver` that is used, for a device whose memory is that of the processor."""
 
     CUdevice_attribute = types.SimpleNamespace(
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=0
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=0,
+        CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO=2,
     )
 
     def __init__(self, n_devices: int = 1, error: int = 0) -> None:
@@ -162,7 +164,7 @@ class Driver(types.ModuleType):
 
     def cuLaunchKernel(self, function: str, *arguments: int) -> tuple[int]:
         *shape, _, stream, parameters, extra = arguments
-        size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, 0.0))
+        size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, False, 0.0))
         address = ctypes.c_void_p.from_address(parameters).value
         _kernels.run(function, np.frombuffer(ctypes.string_at(address, size), np.uint8))
         self.launches.append((function, *shape, stream))
@@ -199,6 +201,18 @@ def test_launches_give_the_rows_of_the_processor_and_free_their_memory(robot: st
     del device
     gc.collect()
     assert not driver.memory and not driver.contexts
+
+
+@pytest.mark.parametrize(("ratio", "screens"), [(2, False), (64, True)])
+def test_card_that_is_slow_in_double_precision_rules_out_branches_in_single(
+    ratio: int, screens: bool, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO"
+    monkeypatch.setattr(driver.CUdevice_attribute, name, ratio)
+    device = Sampler("panda").on("cuda")
+    assert device._screens == screens and not Sampler("panda").on("cpu")._screens
+    found, expected = device.sample_batch(POSES, 4, seed=2), Sampler("panda").on("cpu").sample_batch(POSES, 4, seed=2)
+    assert np.array_equal(found.q, expected.q, equal_nan=True)
 
 
 def test_pose_that_is_not_rigid_is_empty_and_named_when_it_is_read(driver: Driver) -> None:

@@ -182,6 +182,24 @@ def test_sweep_has_all_branches_at_the_requested_spacing_and_claims_nothing() ->
     assert all(report is None for report in found.cpu().reports)
 
 
+@pytest.mark.parametrize("special", [False, True], ids=["random", "special"])
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "xarm7"])
+def test_single_precision_rules_out_no_branch_that_exists(name: str, special: bool) -> None:
+    """Branches that it does not rule out are computed in double precision, so the rows are the same to the last bit."""
+    sampler = sampler_of(name)
+    poses = sampler.robot.fk(configurations(name, 300, special, seed=6))
+    poses[200:, :3, 3] += np.random.default_rng(0).uniform(-0.4, 0.4, (100, 3))  # some are at the edge, some beyond
+    double, single = sampler.on("cpu"), sampler.on("cpu")
+    single._screens = True
+    found, expected = single.sample_batch(poses, 16, seed=2), double.sample_batch(poses, 16, seed=2)
+    assert 0 < np.count_nonzero(expected.counts == 0) < 100
+    np.testing.assert_array_equal(found.q, expected.q)
+    np.testing.assert_array_equal(found.status, expected.status)
+    found, expected = single.solve_all_batch(poses), double.solve_all_batch(poses)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(np.exp(1j * found.q), np.exp(1j * expected.q), atol=1e-12)  # revolutions are random
+
+
 def test_tolerances_positions_and_limits_are_kept() -> None:
     near_by = {"limits": {"panda_joint1": (0.0, 1.0)}, "tolerances": [0.0, 0.0, 0.0, 0.0, 0.0, math.pi]}
     for changes in ({"position_only": True}, near_by, {"tolerances": [0.01, 0.01, 0.0, 0.1, 0.1, 0.1]}):
