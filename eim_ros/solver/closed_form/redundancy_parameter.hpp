@@ -94,9 +94,9 @@ struct BasisChange {
     template <class T>
     Components<T> operator()(const Components<T>& v) const {
         const auto row = [&](const S* r) -> T {
-            if (r[2] == 0.0) return linear_of<T>(v.h, r[0], v.p, r[1]);
-            if (r[1] == 0.0) return linear_of<T>(v.h, r[0], v.q, r[2]);
-            if (r[0] == 0.0) return linear_of<T>(v.p, r[1], v.q, r[2]);
+            if (r[2] == S(0)) return linear_of<T>(v.h, r[0], v.p, r[1]);
+            if (r[1] == S(0)) return linear_of<T>(v.h, r[0], v.q, r[2]);
+            if (r[0] == S(0)) return linear_of<T>(v.p, r[1], v.q, r[2]);
             return linear_of<T>(v.h, r[0], v.p, r[1]) + v.q * r[2];
         };
         return {row(rows[0]), row(rows[1]), row(rows[2])};
