@@ -203,6 +203,13 @@ def test_launches_give_the_rows_of_the_processor_and_free_their_memory(robot: st
     assert not driver.memory and not driver.contexts
 
 
+def test_launches_measure_rows(driver: Driver) -> None:
+    device, twin = Sampler("ur5e").on("cuda"), Sampler("ur5e").on("cpu")
+    found, expected = (each.measured_batch(POSES, 4, seed=2) for each in (device, twin))
+    assert np.array_equal(found.manipulability, expected.manipulability, equal_nan=True)
+    assert (found.manipulability[0] > 0.0).any() and list(driver.memory) == [device._cuda.arm]
+
+
 @pytest.mark.parametrize(("ratio", "screens"), [(2, False), (64, True)])
 def test_card_that_is_slow_in_double_precision_rules_out_branches_in_single(
     ratio: int, screens: bool, driver: Driver, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import pytest
 from ik.device.test_device_sampler import ALL, configurations, sampler_of
 
 from eim_ros.core.errors import EimError
+from eim_ros.ik.rating import rate
 
 try:
     sampler_of("ur5e").on("cuda")
@@ -46,3 +47,21 @@ def test_arrays_of_cupy_give_arrays_of_cupy() -> None:
     poses = sampler_of("panda").robot.fk(configurations("panda", 1000, False))
     found = sampler_of("panda").on("cuda").sample_batch(cupy.asarray(poses), 4, seed=1)
     assert isinstance(found.q, cupy.ndarray) and (found.counts == 4).all()
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "xarm7"])
+def test_single_precision_rules_out_no_branch_that_exists(name: str) -> None:
+    poses = sampler_of(name).robot.fk(configurations(name, 2000, False))
+    single, double = sampler_of(name).on("cuda"), sampler_of(name).on("cuda")
+    single._screens, double._screens = True, False
+    found, expected = single.sample_batch(poses, 8, seed=1), double.sample_batch(poses, 8, seed=1)
+    np.testing.assert_array_equal(found.q, expected.q)
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda", "gen3"])
+def test_poses_are_rated_as_on_the_processor(name: str) -> None:
+    poses = sampler_of(name).robot.fk(configurations(name, 1000, False))
+    poses[500:, :3, 3] *= np.random.default_rng(0).uniform(0.5, 3.0, (500, 1))
+    found, expected = (rate(sampler_of(name), poses, 0, device) for device in ("cuda", "cpu"))
+    assert ((found.n_solutions > 0) == (expected.n_solutions > 0)).mean() > 0.99
+    assert np.isclose(found.manipulability, expected.manipulability, rtol=1e-6, atol=1e-9).mean() > 0.99
