@@ -14,6 +14,7 @@ import argparse
 import collections
 import functools
 import itertools
+import math
 import os
 import sys
 import tempfile
@@ -68,6 +69,7 @@ __all__ = ["Outcome", "Tally", "calls", "run", "tally"]
 
 KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples", "n", "pose", "tol", "timeout_s", "")
 WRITERS = ("CapabilityMap.save", "survey")
+LONGEST_WAIT = 1.0  # [s]
 BRIEF: dict[str, Any] = {"seed": 0, "timeout": 0.01}
 SHORT: dict[str, Any] = {"n": 2, **BRIEF}
 MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints")  # only some combinations of options are valid
@@ -374,6 +376,9 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
             arguments[key] = damaged(arguments[key], rng) if rng.integers(3) else malformed(rng)
     if not rng.integers(20):
         arguments[KEYWORDS[int(rng.integers(len(KEYWORDS)))]] = malformed(rng)
+    timeout = arguments.get("timeout")
+    if isinstance(timeout, int | float) and LONGEST_WAIT < timeout < math.inf:
+        arguments["timeout"] = LONGEST_WAIT  # the call would rightly search that long
     return name, call, arguments
 
 
