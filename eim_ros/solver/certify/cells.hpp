@@ -60,26 +60,29 @@ struct BranchPointOf {
 using BranchPoint = BranchPointOf<double>;
 
 // A branch at one parameter value with error bounds, if the branch exists.
-struct BranchBounds {
-    Enclosed angles[7], squares[3];
+template <class T>
+struct BranchBoundsOf {
+    T angles[7], squares[3];
     int n_angles = 0;
 
-    bool root(int number, const Enclosed& square, Enclosed& root) {
+    bool root(int number, const T& square, T& root) {
         squares[number] = square, root = square_root(square);
         return true;
     }
-    bool angle(int number, const Enclosed& y, const Enclosed& x) {
+    bool angle(int number, const T& y, const T& x) {
         const bool is_known = enclose_angle(y, x, angles[number]);
         n_angles += is_known;
         return is_known;
     }
-    bool direction(int number, const Enclosed& y, const Enclosed& x, Enclosed& cosine, Enclosed& sine) {
+    bool direction(int number, const T& y, const T& x, T& cosine, T& sine) {
         if (!angle(number, y, x)) return false;
         enclose_turn(angles[number], cosine, sine);
         return true;
     }
     bool is_complete() const { return n_angles == 6; }
 };
+
+using BranchBounds = BranchBoundsOf<Enclosed>;
 
 class HeldCells {
    public:

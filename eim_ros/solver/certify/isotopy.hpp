@@ -14,24 +14,27 @@
 // turn the gap back, so its rate is bounded by either sum of rates.
 //
 // Rates of joints are bounded one after the other, for |u| = 1, with q_1 at rest. Where a root may be 0, its joint is
-// at rest instead, and q_1 moves. Cells of q_1, of a root that may be 0, and of the translation of the pose are divided
-// until the bounds suffice.
+// at rest instead, and q_1 moves; the root becomes the variable of the cell. Near singularities, the Jacobian of A_h is
+// bounded instead (`certify/rank.hpp`). As the angles of a cell determine d, a part of the arms is enough there to know
+// better where the centre is. Cells of q_1, of such a root, of h and of d are divided until one of both bounds
+// suffices.
 #pragma once
 
+#include "certify/rank.hpp"
 #include "closed_form/redundancy_parameter.hpp"
 
 namespace eim {
 
 inline constexpr double kMostRate = 0.99;  // largest bound of |D Q|, below 1 because it is rounded
 
-inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, const Enclosed (&roots)[3],
-                                                      const Enclosed& cosine, const Enclosed& sine, double half,
-                                                      int branch, int turn) const {
+inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3],
+                                                      const EnclosedNear& cosine, const EnclosedNear& sine,
+                                                      double along, int branch, int turn) const {
     const ParameterisedForm& f = form_;
-    const auto square = [](const Enclosed& a, const Enclosed& b) { return products(a, a, b, b); };
+    using T = EnclosedNear;
+    const auto square = [](const T& a, const T& b) { return products(a, a, b, b); };
     const auto root_of = [](double value) { return std::sqrt(std::max(value, 0.0)); };
-    const auto least_size = [](const Enclosed& a) { return std::max(std::abs(a.value) - a.radius, 0.0); };
-    const auto least_rate = [half](const Enclosed& a) { return std::max(std::abs(a.slope) - a.spread, 0.0) / half; };
+    const auto least_size = [](const T& a) { return std::max(std::abs(a.value) - a.radius, 0.0); };
 
     // factors of the rates: |w|^2 by q_4, h_2 v by q_3, h_5 R_6 h_7 by q_6; lengths across h_2, h_3, and of h_7 on h_5
     const auto least = [&](int i) { return std::max(roots[i].least(), 0.0); };
@@ -40,8 +43,9 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     const double across_second = root_of(square(shape.w[1], shape.w[2]).least()),
                  across_third = root_of(square(shape.u[1], shape.u[2]).most()),
                  across_fifth = root_of(square(shape.np, shape.nq).least());
-    const double away = root_of(shape.square.most()),
-                 rate = 0.5 * (std::abs(shape.square.slope) + shape.square.spread) / half;  // of |w|^2 / 2 by q_1
+    const Sinusoid by[3] = {rates(square_by_[0]), rates(square_by_[1]), rates(square_by_[2])};
+    const T of_square = squares(rates(square_), by, cosine, sine);  // |w|^2 by q_1
+    const double away = root_of(shape.square.most()), rate = 0.5 * (std::abs(of_square.value) + of_square.radius);
 
     double q[7] = {};
     const auto follow = [&](double u) {  // rates of q_3 and q_2 for a motion of c by u at most, in addition to q_1, q_4
@@ -50,29 +54,27 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     };
     const auto turned = [&] { return q[0] + q[1] + q[2] + q[3]; };
     if (turn == 0) {
-        q[0] = 2.0 * away / least_rate(shape.square);
+        q[0] = 2.0 * away / least_size(of_square);
     } else {
         q[3] = away / elbow;
     }
     if (turn == 1) {  // the rate of h_2 (w - v) by q_1 while q_3 rests, times the root of the elbow
         const auto [c, s] = std::pair{shape.c, shape.s};
-        const auto rates = [](const Sinusoid& of) { return Sinusoid{0.0, of.sine, -of.cosine}; };
-        const auto by_fourth = [&](int k) { return at_turn<Enclosed>(rates(f.upper_[k]), c[1], s[1], f.size_); };
-        const Enclosed of_w = of_near_poses<Enclosed>(at_turn<Enclosed>(rates(to_centre_[0]), cosine, sine, f.size_),
-                                                      cosine, sine, off_, off_);
-        const Enclosed of_square = of_near_poses<Enclosed>(
-            at_turn<Enclosed>(rates(square_), cosine, sine, f.size_ * f.size_), cosine, sine, off_rate_, off_rate_);
-        const Enclosed of_v = by_fourth(0) * f.along_ + products(by_fourth(1), s[0], by_fourth(2), c[0]) * f.sine_;
-        const Enclosed product = of_w * roots[0] + of_v * of_square * (sign_in(branch, 0) / f.elbow_.amplitude);
+        const auto by_fourth = [&](int k) { return at_turn<T>(rates(f.upper_[k]), c[1], s[1], f.size_); };
+        const Sinusoid by_first[3] = {rates(to_centre_by_[0][0]), rates(to_centre_by_[0][1]),
+                                      rates(to_centre_by_[0][2])};
+        const T of_w = near_poses(rates(to_centre_[0]), by_first, cosine, sine, f.size_);
+        const T of_v = by_fourth(0) * f.along_ + products(by_fourth(1), s[0], by_fourth(2), c[0]) * f.sine_;
+        const T product = of_w * roots[0] + of_v * of_square * (sign_in(branch, 0) / f.elbow_.amplitude);
         q[0] = (1.0 + f.radius_ * q[3]) * roots[0].most() / least_size(product);
         q[3] += rate / elbow * q[0];
     }
     follow(1.0 + aside_ * q[0]);
     if (turn == 2) {
-        const double along = turned() / least_rate(shape.level);  // of q_1, so that h_5 R_6 h_7 rests
-        q[0] = along;
-        q[3] += rate / elbow * along;
-        follow(1.0 + aside_ * along);
+        const double first = turned() / along;  // of q_1, so that h_5 R_6 h_7 rests
+        q[0] = first;
+        q[3] += rate / elbow * first;
+        follow(1.0 + aside_ * first);
         q[4] = q[6] = turned() / across_fifth;
     } else {
         q[4] = q[5] = q[6] = turned() / wrist;
@@ -88,12 +90,12 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
 
 class Isotopy {
    public:
-    Isotopy(const ParameterisedForm& form, const Motion& target) : form_(form), target_(target) {}
+    Isotopy(const ParameterisedForm& form, const Motion& target) : form_(form), arms_(form), target_(target) {}
 
     // Whether the arm is known to have as many self-motions as the nominal one.
     bool holds() {
-        const Balls all{{}, form_.gap(), form_.gap(), 0};
-        const ParameterisedForm::AtPose pose(form_, target_, {}, form_.gap());
+        const Part all{{0.0, 1.0}, Offsets::within(form_.gap())};
+        const ParameterisedForm::AtPose pose(form_, target_, all.offsets);
         const int n_first = int(std::ceil(kTwoPi / kFirst));
         for (int branch = 0; branch < kHeldBranches; ++branch) {
             for (int k = 0; k < n_first; ++k) {
@@ -107,118 +109,190 @@ class Isotopy {
     int n_cells() const { return n_cells_; }
 
    private:
+    using T = EnclosedNear;
     static constexpr double kFirst = 0.2;  // [rad]
-    static constexpr int kMostLooks = 20000, kMostPartings = 5, kMostDivisions = 2;
-    // [rad]: cells narrower than this, times the relative radius of the translations, depend on these instead
-    static constexpr double kNarrow = 0.5;
+    static constexpr int kMostLooks = 12000, kMostPartings = 5;
+    static constexpr double kNarrowest = 1e-6;                 // [rad]
+    static constexpr double kSmaller = 0.7, kSmallest = 1e-2;  // of offsets: ratio of successive ones, and to the gap
 
-    // Translations within a cube, and within a radius of its centre.
-    struct Balls {
-        Vector centre;
-        double half, radius;
-        int n_divisions;
+    // Arms between the two, and where the wrist is for the nominal arm.
+    struct Part {
+        Shares shares;
+        Offsets offsets;
     };
 
     struct View {
         bool is_empty = false, is_open = false;
-        int turn = -1, n_squares = 0;
-        int given = -1;  // number of a root that is given by a range, or -1
+        int turn = -1, n_squares = 0, n_directions = 0;
+        int given = -1;  // number of a root that is the first variable, or -1
         double least_root = 0.0, most_root = 0.0;
-        Enclosed squares[3], roots[3];
+        T squares[3], roots[3], angles[7], sines[7], cosines[7];
         BranchShape shape;
 
-        bool root(int number, const Enclosed& of, Enclosed& root) {
+        bool root(int number, const T& of, T& root) {
             if (is_empty = of.most() < 0.0; is_empty) return false;
             root = square_root(of);
             if (number == given || of.least() <= 0.0) is_open |= turn >= 0, turn = turn < 0 ? number : turn;
             if (number == given) {
                 const double middle = 0.5 * (least_root + most_root), radius = 0.5 * (most_root - least_root);
-                root = {middle, radius, 0.0, kUnknown, radius * (1.0 + kWidened)};
+                root = enclosed(middle, 0.0, WideDouble{radius}, WideDouble{}, radius);
             }
             squares[number] = of, roots[number] = root, n_squares = number + 1;
             return true;
         }
-        bool angle(int, const Enclosed&, const Enclosed&) { return true; }
-        bool direction(int, const Enclosed& y, const Enclosed& x, Enclosed& cosine, Enclosed& sine) {
-            Enclosed angle;
-            if (!enclose_angle(y, x, angle)) {
-                is_open = true;
+        bool angle(int number, const T& y, const T& x) {
+            sines[number] = y, cosines[number] = x;
+            return true;
+        }
+        bool direction(int number, const T& y, const T& x, T& cosine, T& sine) {
+            if (!enclose_angle(y, x, angles[number])) {
+                is_open |= number != 4;  // bounds of rates do not need the joints that follow
                 return false;
             }
-            enclose_turn(angle, cosine, sine);
+            ++n_directions;
+            enclose_turn(angles[number], cosine, sine);
             return true;
+        }
+
+        // The ranges of all angles; false if some are unknown. angles[0] is set.
+        bool box(AngleBox& box) {
+            if (n_directions < 3) return false;
+            for (const int i : {3, 5, 6}) {
+                if (!enclose_angle(sines[i], cosines[i], angles[i])) return false;
+            }
+            for (int i = 0; i < 7; ++i) box.middle[i] = angles[i].value, box.radius[i] = angles[i].radius;
+            return true;
+        }
+        // The variable on which bounds depend most. Beyond a root that may be 0, bounds of rates are unknown.
+        int widest() const {
+            WideDouble parts{};
+            for (int i = 0; i < (turn < 0 ? n_squares : turn + 1); ++i) {
+                parts += (absolute(squares[i].slope) + squares[i].spread) / std::max(squares[i].radius, 1e-300);
+            }
+            int widest = 0;
+            for (int k = 1; k < 4; ++k) widest = parts[k] > parts[widest] ? k : widest;
+            return widest;
         }
     };
 
-    // Whether bounds of a view suffice. Without a root that may be 0, the joint of the least one may be at rest, too.
-    static bool suffices(const ParameterisedForm::AtPose& pose, const View& view, const EnclosedTurn& turn, double half,
-                         int branch) {
-        if (view.is_empty) return true;
+    // Whether bounds of rates suffice. Without a root that may be 0, the joint of the least one may be at rest, too.
+    static bool is_slow(const ParameterisedForm::AtPose& pose, const View& view, const T& cosine, const T& sine,
+                        double along, int branch) {
         if (view.is_open) return false;
-        const auto is_slow = [&](int number) {
-            return pose.rate_of_gaps(view.shape, view.roots, turn.cosine, turn.sine, half, branch, number) < kMostRate;
+        const auto is_slow_for = [&](int number) {
+            return pose.rate_of_gaps(view.shape, view.roots, cosine, sine, along, branch, number) < kMostRate;
         };
-        if (is_slow(view.turn)) return true;
+        if (is_slow_for(view.turn)) return true;
         if (view.turn >= 0) return false;
         const auto least = [&](int i, int j) { return view.roots[i].value < view.roots[j].value ? i : j; };
-        return is_slow(least(least(0, 1), 2));
+        return is_slow_for(least(least(0, 1), 2));
+    }
+    // The least rate of h_5 R_6 h_7 by the parameter.
+    static double along(const View& view, double half) {
+        return std::max(std::abs(view.shape.level.slope[0]) - view.shape.level.spread[0], 0.0) / half;
     }
 
-    bool holds(const ParameterisedForm::AtPose& pose, const Balls& balls, int branch, double from, double to) {
+    bool holds(const ParameterisedForm::AtPose& pose, const Part& part, int branch, double from, double to) {
         if (++n_cells_ > kMostLooks) return false;
         const double middle = 0.5 * (from + to), half = 0.5 * (to - from) * (1.0 + 1e-9) + 1e-15;
-        const EnclosedTurn turn(middle, half);
+        const EnclosedTurnOf<double, WideDouble> turn(middle, half);
         View view;
-        pose.walk<Enclosed>(turn.cosine, turn.sine, branch, view);
-        if (suffices(pose, view, turn, half, branch)) return true;
+        pose.walk<T>(turn.cosine, turn.sine, branch, view);
+        if (view.is_empty || is_slow(pose, view, turn.cosine, turn.sine, along(view, half), branch)) return true;
+        view.angles[0] = enclosed(middle, 0.0, WideDouble{half}, WideDouble{}, half);
+        AngleBox box;
+        const bool is_bounded = view.box(box);
+        if (is_bounded && arms_.have_full_rank(box, part.shares)) return true;
         if (view.turn >= 0 && view.squares[view.turn].is_monotone()) {
             const double most = std::sqrt(std::max(view.squares[view.turn].most(), 0.0)) * (1.0 + kWidened);
-            if (holds_for(pose, view, branch, middle, half, 0.0, most, kMostPartings)) return true;
+            if (holds_for(pose, part, view, branch, middle, half, 0.0, most, kMostPartings)) return true;
         }
-        if (to - from > kNarrow * balls.radius / form_.size()) {
-            return holds(pose, balls, branch, from, middle) && holds(pose, balls, branch, middle, to);
+        const int widest = view.widest();
+        if (widest > 0) {
+            bool is_decided = false;
+            if (is_bounded && holds_for_shares(pose, part, box, branch, from, to, is_decided)) return true;
+            return !is_decided && holds_for_halves(part, widest - 1, branch, from, to);
         }
-        return holds_for_parts(balls, branch, from, to);
+        return to - from > kNarrowest && holds(pose, part, branch, from, middle) &&
+               holds(pose, part, branch, middle, to);
     }
 
-    // The same for a range of the root that may be 0, which is halved until the angles are known well.
-    bool holds_for(const ParameterisedForm::AtPose& pose, const View& cell, int branch, double middle, double half,
-                   double least, double most, int n_partings) {
+    // The same for a range of the root that may be 0. This root becomes the first variable, which determines q_1. The
+    // range is halved until the bounds suffice.
+    bool holds_for(const ParameterisedForm::AtPose& pose, const Part& part, const View& cell, int branch, double middle,
+                   double half, double least, double most, int n_partings) {
         ++n_cells_;
-        // the part of the cell where the root may be in this range
-        const Enclosed& square = cell.squares[cell.turn];
-        const double slope = std::abs(square.slope), off = (square.error + square.spread) * (1.0 + kWidened);
-        const double begin = std::max((least * least - off - square.value) / slope - 1e-9, -1.0),
-                     end = std::min((most * most + off - square.value) / slope + 1e-9, 1.0);
-        if (!(begin < end)) return true;
-        const double sign = square.slope > 0.0 ? 1.0 : -1.0, own = 0.5 * (end - begin) * half * (1.0 + 1e-9) + 1e-15;
-        const EnclosedTurn turn(middle + sign * 0.5 * (begin + end) * half, own);
+        // q_1 = middle + half t, where t solves square(t) = root^2. Beyond the cell, the square is continued linearly.
+        const T& square = cell.squares[cell.turn];
+        const double root = 0.5 * (least + most), own = 0.5 * (most - least), slope = square.slope[0],
+                     steep = std::abs(slope) - square.spread[0], uncertain = square.spread[0] / steep;
+        const double t = (root * root - square.value) / slope,
+                     error = (square.error + square.spread[0] * std::abs(t)) / steep * (1.0 + 1e-9) +
+                             1e-14 * (1.0 + std::abs(t));
+        WideDouble rates = square.slope * (-1.0 / slope), off = square.spread / steep + absolute(rates) * uncertain;
+        rates[0] = 2.0 * root * own / slope;
+        off[0] = (2.0 * own * own + 2.0 * root * own * uncertain) / steep;
+        off = off * (1.0 + 1e-9) + 1e-15;
+        const T time = enclosed(t, error, rates, off, kUnknown);
+        if (time.least() > 1.0 + 1e-9 || time.most() < -1.0 - 1e-9) return true;
         View view;
         view.given = cell.turn, view.least_root = least, view.most_root = most;
-        pose.walk<Enclosed>(turn.cosine, turn.sine, branch, view);
-        if (suffices(pose, view, turn, own, branch)) return true;
-        const double between = 0.5 * (least + most);
-        return n_partings > 0 && holds_for(pose, cell, branch, middle, half, least, between, n_partings - 1) &&
-               holds_for(pose, cell, branch, middle, half, between, most, n_partings - 1);
+        view.angles[0] = time * half + middle;
+        T cosine, sine;
+        enclose_turn(view.angles[0], cosine, sine);
+        pose.walk<T>(cosine, sine, branch, view);
+        if (view.is_empty || is_slow(pose, view, cosine, sine, along(cell, half), branch)) return true;
+        AngleBox box;
+        if (view.box(box) && arms_.have_full_rank(box, part.shares)) return true;
+        return n_partings > 0 && holds_for(pose, part, cell, branch, middle, half, least, root, n_partings - 1) &&
+               holds_for(pose, part, cell, branch, middle, half, root, most, n_partings - 1);
     }
 
-    // The same for parts of the translations.
-    bool holds_for_parts(const Balls& balls, int branch, double from, double to) {
-        if (balls.n_divisions == kMostDivisions) return false;
-        const int n = balls.n_divisions == 0 ? 3 : 2;
-        Balls part{{}, balls.half / n * (1.0 + 1e-9), 0.0, balls.n_divisions + 1};
-        part.radius = std::sqrt(3.0) * part.half * (1.0 + 1e-9);
-        for (int i = 0; i < n * n * n; ++i) {
-            const auto at = [&](int k) { return balls.half * (double(2 * k + 1) / n - 1.0); };
-            part.centre = balls.centre + Vector{at(i % n), at(i / n % n), at(i / (n * n))};
-            if (length(part.centre) - part.radius > form_.gap()) continue;
-            const ParameterisedForm::AtPose pose(form_, target_, part.centre, part.radius);
-            if (!holds(pose, part, branch, from, to)) return false;
+    // The same for both halves of the shares. `is_decided` becomes false if they do not locate the wrist better.
+    bool holds_for_shares(const ParameterisedForm::AtPose& pose, const Part& part, const AngleBox& box, int branch,
+                          double from, double to, bool& is_decided) {
+        double off;
+        const Vector whole = arms_.translation(box, pose.rotation(), off);
+        const Shares& all = part.shares;
+        const double size = length(whole);
+        const Vector first = whole * (1.0 / size), some = across({first.y, first.z, first.x}, first),
+                     other = length(some) > 0.1 ? some : across({1, 0, 0}, first),
+                     second = other * (1.0 / length(other));
+        for (const Shares& half : {Shares{all.least, all.middle()}, Shares{all.middle(), all.most}}) {
+            const double beside = half.most * off * (1.0 + 1e-9), along = (half.half() * size + beside) * (1.0 + 1e-9);
+            const Part less{half,
+                            {whole * -half.middle(), {first * along, second * beside, cross(first, second) * beside}}};
+            is_decided = less.offsets.reach() < kSmaller * part.offsets.reach();
+            if (!is_decided) return false;
+            if (are_apart(part.offsets, less.offsets)) continue;
+            if (!holds(ParameterisedForm::AtPose(form_, target_, less.offsets), less, branch, from, to)) return false;
+        }
+        return true;
+    }
+    // Whether no translation is in both sets.
+    static bool are_apart(const Offsets& a, const Offsets& b) {
+        const Vector between = b.middle - a.middle;
+        return std::any_of(a.sides, a.sides + 3, [&](const Vector& side) {
+            double reach = dot(side, side);
+            for (const Vector& other : b.sides) reach += std::abs(dot(side, other));
+            return std::abs(dot(side, between)) > reach * (1.0 + 1e-9);
+        });
+    }
+
+    // The same for both halves of the offsets.
+    bool holds_for_halves(const Part& part, int side, int branch, double from, double to) {
+        if (part.offsets.reach() < kSmallest * form_.gap()) return false;
+        for (const double sign : {-1.0, 1.0}) {
+            Part half = part;
+            Vector& of = half.offsets.sides[side];
+            of = of * (0.5 * (1.0 + 1e-9)), half.offsets.middle = half.offsets.middle + of * sign;
+            if (!holds(ParameterisedForm::AtPose(form_, target_, half.offsets), half, branch, from, to)) return false;
         }
         return true;
     }
 
     const ParameterisedForm& form_;
+    const ArmsBetween arms_;
     const Motion target_;
     int n_cells_ = 0;
 };

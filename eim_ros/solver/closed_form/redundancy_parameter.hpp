@@ -15,7 +15,7 @@
 //
 // If the axes only nearly meet, they are translated until they do. At each configuration, the arm as it is then places
 // its tip at T(d) times the motion of this nominal arm, where |d| is at most the sum of the gaps. So each solution is
-// one of the nominal arm for a pose that is translated by at most that. The bounds hold for all these poses.
+// one of the nominal arm for a pose that is translated by at most that. `EnclosedNear` bounds hold for all these poses.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -109,7 +109,7 @@ inline T constant(double value, double size) {
     if constexpr (requires { T::value; }) {
         using V = decltype(T::value);
         const V error = fill<V>(kConstants * size);
-        return {fill<V>(value), error, V{}, V{}, error};
+        return {fill<V>(value), error, decltype(T::slope){}, decltype(T::slope){}, error};
     } else {
         return fill<T>(value);
     }
@@ -155,8 +155,17 @@ struct LevelAngles {
 
 // What a branch looks like in a cell, from which rates of its joints follow.
 struct BranchShape {
-    Enclosed square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3 and q_4
-    Enclosed level, np, nq;                   // h_5 R_6 h_7; R_6 h_7 across h_5
+    EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3 and q_4
+    EnclosedNear level, np, nq;                   // h_5 R_6 h_7; R_6 h_7 across h_5
+};
+
+// Translations of the wrist: middle + x_1 sides[0] + x_2 sides[1] + x_3 sides[2], where |x_i| <= 1.
+struct Offsets {
+    Vector middle, sides[3];
+
+    static Offsets within(double radius) { return {{}, {{radius, 0.0, 0.0}, {0.0, radius, 0.0}, {0.0, 0.0, radius}}}; }
+
+    double reach() const { return length(sides[0]) + length(sides[1]) + length(sides[2]); }
 };
 
 class ParameterisedForm {
@@ -179,8 +188,14 @@ class ParameterisedForm {
     double gap() const { return gap_; }
     // Length of the arm [m]
     double size() const { return size_; }
-    // The gaps before each axis, in the order of reading [m].
+    // The gaps before each axis, in the order of reading [m], and as translations at zero.
     const double* gaps() const { return gaps_; }
+    const Vector* gap_vectors() const { return moves_; }
+    // The axes of the nominal arm at zero, in the order of reading.
+    const Line* axes() const { return axes_; }
+    // The points where the last three axes meet, and the second and third.
+    const Vector& centre() const { return centre_; }
+    const Vector& corner() const { return corner_; }
 
     // Quantities of one pose of the tip; they determine the branches. The second class has them in single precision.
     class AtPose;
@@ -213,11 +228,11 @@ class ParameterisedForm {
     // Translates axes and all after them, so that axes 2 and 3 meet, and axes 5 to 7; false if they are too far apart.
     bool close_gaps(Line (&l)[7]) {
         gap_ = 0.0, moved_ = {};
-        std::fill_n(gaps_, 7, 0.0);
+        std::fill_n(gaps_, 7, 0.0), std::fill_n(moves_, 7, Vector{});
         const auto close = [&](int first, const Vector& gap) {
             const double size = length(gap) + kConstants * size_;
             for (int i = first; i < 7; ++i) l[i].point = l[i].point - gap;
-            gaps_[first] = size, gap_ += size, moved_ = moved_ + gap;
+            gaps_[first] = size, gap_ += size, moves_[first] = gap, moved_ = moved_ + gap;
             return size <= kNearlyMeet * size_;
         };
         const auto apart = [&](int i) {
@@ -237,6 +252,7 @@ class ParameterisedForm {
         centre_ = (wrist.first + wrist.second) * 0.5, corner_ = (second.first + second.second) * 0.5;
         const double apart = std::max(length(wrist.second - wrist.first), l[6].distance(centre_));
         if (apart > tolerance || length(second.second - second.first) > tolerance) return false;
+        std::copy_n(l, 7, axes_);
         held_ = l[0], sine_ = second.sine;
         const Vector &h1 = l[1].direction, &h2 = l[2].direction, &h3 = l[3].direction;
         const Vector y = across(h1, h2) * (1.0 / sine_), x = cross(y, h2);
@@ -271,12 +287,12 @@ class ParameterisedForm {
 
     bool read_ = false, is_nominal_ = false;
     double gap_ = 0.0, gaps_[7] = {};  // [m]: the sum, and the gap before each axis
-    Vector moved_;                     // translation of the last axis
+    Vector moves_[7], moved_;          // the gaps as translations, and their sum
     double radius_ = 0.0;              // [m]: from axis 4 to the centre of the wrist
     // [m]; sine of the angle of axes 2 and 3; its cosine; |b|^2 + |r|^2
     double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;
     Motion to_zero_;
-    Line held_;
+    Line axes_[7], held_;
     Vector centre_, corner_;  // the centre of the wrist, c; the point where axes 2 and 3 meet, o
     Basis bases_[6];          // of joints 2 to 7
     BasisChange<double> changes_[5];
@@ -287,24 +303,31 @@ class ParameterisedForm {
 
 class ParameterisedForm::AtPose {
    public:
-    // Bounds also hold for the poses whose wrist is translated from there by `offset` and at most `radius` more, in the
-    // frame in which the joints are read.
-    AtPose(const ParameterisedForm& form, const Motion& target, const Vector& offset = {}, double radius = 0.0)
-        : form_(form), off_(radius) {
+    // Bounds also hold for the poses whose wrist is translated in the frame in which the joints are read. Variables 2
+    // to 4 of `EnclosedNear` are those of the translations.
+    AtPose(const ParameterisedForm& form, const Motion& target, const Offsets& offsets = {})
+        : form_(form), reach_(offsets.reach() * (1.0 + 1e-9)) {
         Motion x;  // target tip(0)^-1
         for (int k = 0; k < 3; ++k) x.rows[k] = form.to_zero_.turn_back(target.rows[k]);
         x.translation = target.turn(form.to_zero_.translation) + target.translation;
         if (form.is_reversed) x = x.inverse();
-        const Vector &k = form.held_.direction, to = x(form.centre_ + form.moved_) - form.held_.point + offset,
+        rotation_ = x;
+        const Vector &k = form.held_.direction, to = x(form.centre_ + form.moved_) - form.held_.point + offsets.middle,
                      aside = across(to, k);
         const Vector middle = form.held_.point - form.corner_ + k * dot(k, to), turned = -cross(k, aside);
         square_ = {dot(middle, middle) + dot(aside, aside), 2.0 * dot(middle, aside), 2.0 * dot(middle, turned)};
-        const double most = std::sqrt(square_.constant + square_.amplitude()) * (1.0 + 1e-9);
-        off_square_ = (2.0 * most + radius) * radius;
-        off_rate_ = 2.0 * length(across(form.held_.point - form.corner_, k)) * radius;
-        aside_ = length(aside) + radius;
+        aside_ = length(aside) + reach_;
         const Basis& second = form.bases_[0];
         const Vector ends[2] = {x.turn(form.bases_[5].h), x.turn(form.bases_[5].p)};
+        for (int m = 0; m < 3 && reach_ > 0.0; ++m) {
+            const Vector &side = offsets.sides[m], by = across(side, k), along = k * dot(k, side), turn = -cross(k, by);
+            by_side_[m] = 2.0 * length(side) * (1.0 + 1e-9);
+            square_by_[m] = {2.0 * (dot(middle, along) + dot(aside, by)), 2.0 * (dot(along, aside) + dot(middle, by)),
+                             2.0 * (dot(along, turned) + dot(middle, turn))};
+            for (int i = 0; i < 3; ++i) {
+                to_centre_by_[i][m] = {second.part(i, along), second.part(i, by), second.part(i, turn)};
+            }
+        }
         for (int i = 0; i < 3; ++i) {
             to_centre_[i] = {second.part(i, middle), second.part(i, aside), second.part(i, turned)};
             for (int e = 0; e < 2; ++e) {
@@ -313,6 +336,9 @@ class ParameterisedForm::AtPose {
             }
         }
     }
+
+    // The rotation of the last link from zero.
+    const Motion& rotation() const { return rotation_; }
 
     // Computes a branch at a value of the parameter, given by its cosine and sine:
     //    bool visit.root(number, square, T& root)    the root of a square, or false if the branch does not exist
@@ -337,10 +363,12 @@ class ParameterisedForm::AtPose {
             c = linear_of<T>(level, of.cosine, root, -of.sine), s = linear_of<T>(level, of.sine, root, of.cosine);
         };
         T root, c[7], s[7];
-        const auto off = [&](const T& value, double error, double rate) {
-            return of_near_poses<T>(value, cosine, sine, error, rate);
-        };
-        const T square = off(at_turn<T>(pose.square_, cosine, sine, area), pose.off_square_, pose.off_rate_);
+        T square;
+        if constexpr (std::is_same_v<T, EnclosedNear>) {
+            square = pose.squares(pose.square_, pose.square_by_, cosine, sine);
+        } else {
+            square = at_turn<T>(pose.square_, cosine, sine, area);
+        }
         const T elbow = f.elbow_.level(square);
         if (!visit.root(0, both(elbow), root)) return;
         from_level(f.elbow_, elbow, root * sign(0), c[3], s[3]);
@@ -349,7 +377,11 @@ class ParameterisedForm::AtPose {
         T u[3], w[3];
         for (int k = 0; k < 3; ++k) {
             u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size);
-            w[k] = off(at_turn<T>(pose.to_centre_[k], cosine, sine, size), pose.off_, pose.off_);
+            if constexpr (std::is_same_v<T, EnclosedNear>) {
+                w[k] = pose.near_poses(pose.to_centre_[k], pose.to_centre_by_[k], cosine, sine, size);
+            } else {
+                w[k] = at_turn<T>(pose.to_centre_[k], cosine, sine, size);
+            }
         }
         const T vq = linear_of<T>(w[0], Constant<T>(1.0) / f.sine_, u[0], -f.along_ / f.sine_),
                 wide = products_of<T>(u[1], u[1], u[2], u[2]);
@@ -373,24 +405,20 @@ class ParameterisedForm::AtPose {
         const Components<T> end = before_wrist(0);
         const T wrist = f.wrist_.level(end.h);
         T bend = both(wrist);
-        if constexpr (std::is_same_v<T, Enclosed>) {
-            if (pose.off_ > 0.0) {  // the other parts of the unit vector say more if the wrist is nearly straight
-                const double c = f.wrist_.constant, a = f.wrist_.amplitude;
-                const T other =
-                    (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *
-                    (1.0 / (a * a));
-                if (other.radius < bend.radius) bend = other;
-            }
+        if constexpr (std::is_same_v<T, EnclosedNear>) {
+            // the other parts of the unit vector say more if the wrist is nearly straight
+            const double c = f.wrist_.constant, a = f.wrist_.amplitude;
+            const T other =
+                (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *
+                (1.0 / (a * a));
+            if (other.radius < bend.radius) bend = other;
         }
         if (!visit.root(2, bend, root)) return;
         from_level(f.wrist_, wrist, root * sign(2), c[5], s[5]);
         if (!visit.angle(5, s[5], c[5])) return;
         const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
         if constexpr (requires { visit.shape; }) {
-            if (pose.off_ > 0.0) {
-                visit.shape = {square, {u[0], u[1], u[2]}, {w[0], w[1], w[2]}, {c[2], c[3]}, {s[2], s[3]}, end.h, np,
-                               nq};
-            }
+            visit.shape = {square, {u[0], u[1], u[2]}, {w[0], w[1], w[2]}, {c[2], c[3]}, {s[2], s[3]}, end.h, np, nq};
         }
         x = products_of<T>(np, end.p, nq, end.q), y = products_of<T>(np, end.q, -nq, end.p);
         if (!visit.direction(4, y, x, c[4], s[4])) return;
@@ -400,29 +428,40 @@ class ParameterisedForm::AtPose {
     }
 
     // Upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in the cell; it
-    // has number `turn`, else -1. The cosine and sine of the parameter are those of the cell, which has this half
-    // width.
-    double rate_of_gaps(const BranchShape& shape, const Enclosed (&roots)[3], const Enclosed& cosine,
-                        const Enclosed& sine, double half, int branch, int turn) const;
+    // has number `turn`, else -1. The cosine and sine of the parameter are those of the cell. `along` is the least rate
+    // of h_5 R_6 h_7 by the parameter, which only matters for the last root.
+    double rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3], const EnclosedNear& cosine,
+                        const EnclosedNear& sine, double along, int branch, int turn) const;
 
    private:
-    // Bounds for the poses that are translated by the gap: errors of a value, and of its rate by the parameter.
-    template <class T>
-    static T of_near_poses(const T& value, const T& cosine, const T& sine, double error, double rate) {
-        if constexpr (requires { T::value; }) {
-            if (error == 0.0) return value;
-            using V = decltype(T::value);
-            const V half = (absolute(cosine.slope) + absolute(sine.slope)) * (1.0 + 1e-9);  // of the cell, at least
-            return enclosed<V>(value.value, value.error + error, value.slope, value.spread + half * rate,
-                               value.radius + error);
-        } else {
-            return value;
+    static Sinusoid rates(const Sinusoid& of) { return {0.0, of.sine, -of.cosine}; }
+
+    // A sinusoid of the parameter, with its rates by the three translations.
+    EnclosedNear near_poses(const Sinusoid& f, const Sinusoid (&by)[3], const EnclosedNear& cosine,
+                            const EnclosedNear& sine, double size) const {
+        EnclosedNear value = at_turn<EnclosedNear>(f, cosine, sine, size);
+        for (int m = 0; m < 3; ++m) {
+            const EnclosedNear rate = at_turn<EnclosedNear>(by[m], cosine, sine, reach_);
+            value.slope[m + 1] += rate.value, value.spread[m + 1] += rate.radius + kRoundedRate * reach_;
+            value.spread += absolute(rate.slope) + rate.spread;
+            value.radius += std::abs(rate.value) + rate.radius;
         }
+        return enclosed(value.value, value.error, value.slope, value.spread, value.radius);
     }
+    // |w|^2, or its rate by the parameter.
+    EnclosedNear squares(const Sinusoid& f, const Sinusoid (&by)[3], const EnclosedNear& cosine,
+                         const EnclosedNear& sine) const {
+        EnclosedNear value = near_poses(f, by, cosine, sine, form_.size_ * form_.size_);
+        for (int m = 0; m < 3; ++m) value.spread[m + 1] += by_side_[m] * reach_;
+        return enclosed(value.value, value.error, value.slope, value.spread, value.radius + reach_ * reach_);
+    }
+    static constexpr double kRoundedRate = 1e-12;  // relative error of rates by translations, much more than in fact
 
     const ParameterisedForm& form_;
+    Motion rotation_;
     Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
-    double off_, off_square_, off_rate_, aside_;   // errors of w, |w|^2 and its rate; distance of c from axis 1
+    Sinusoid square_by_[3], to_centre_by_[3][3];   // rates by the translations: of |w|^2, of each part of w
+    double by_side_[3] = {}, reach_, aside_;       // twice the sides; their sum; largest distance of c from axis 1
 
     friend class SingleAtPose;
 };
@@ -465,8 +504,6 @@ class ParameterisedForm::SingleAtPose {
         explicit Single(const Sinusoid& f)
             : constant(float(f.constant)), cosine(float(f.cosine)), sine(float(f.sine)) {}
     };
-
-    static constexpr float off_ = 0.0f, off_square_ = 0.0f, off_rate_ = 0.0f;
 
     float size_, sine_, along_;
     LevelAngles<float> elbow_, wrist_;

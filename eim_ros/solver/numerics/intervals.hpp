@@ -4,7 +4,8 @@
 //
 //    f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t.
 //
-// They give both the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
+// With more variables, all in [-1, 1], slope and spread have one lane for each; the first is that of t. They give both
+// the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
 // widened by the rounding error of each operation. Sines and cosines of the library are assumed to be correct to 4
 // units in the last place. The bounds are numbers, or packs with one cell per lane.
 #pragma once
@@ -20,23 +21,52 @@ inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one ope
 inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
 inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for the rounding of the bounds themselves
 
-template <class V>
+// The sum over the variables.
+template <class V, class S>
+[[gnu::always_inline]] inline V total(const S& parts) {
+    if constexpr (std::is_same_v<V, S>) {
+        return parts;
+    } else {
+        return sum(parts) * (1.0 + 4.0 * kWidened);
+    }
+}
+// What belongs to the first variable.
+template <class S, class V>
+[[gnu::always_inline]] inline S of_first(const V& part) {
+    if constexpr (std::is_same_v<V, S>) {
+        return part;
+    } else {
+        return S{part};
+    }
+}
+
+// V: a number, or a pack with one cell per lane. S: the same, or a pack with one variable per lane.
+template <class V, class S = V>
 struct EnclosedOf {
-    V value{}, error{}, slope{}, spread{}, radius{};
+    V value{}, error{};
+    S slope{}, spread{};
+    V radius{};
 
     V least() const { return value - radius; }
     V most() const { return value + radius; }
-    Mask<V> is_monotone() const { return absolute(slope) > spread; }
+    Mask<V> is_monotone() const {  // in t
+        if constexpr (std::is_same_v<V, S>) {
+            return absolute(slope) > spread;
+        } else {
+            return std::abs(slope[0]) > spread[0];
+        }
+    }
 };
 
 using Enclosed = EnclosedOf<double>;
+using EnclosedNear = EnclosedOf<double, WideDouble>;  // of four variables
 
 // Uses the smaller of two bounds of the radius: the natural one and the one from the mean value form.
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> enclosed(V value, V error, V slope, V spread, V radius) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> enclosed(V value, V error, S slope, S spread, V radius) {
     error += 2.0 * kUnit * absolute(value);
     spread = spread * (1.0 + kWidened) + 4.0 * kUnit * absolute(slope);
-    const V least = smaller<V>(error + absolute(slope) + spread, radius + 2.0 * kUnit * absolute(value));
+    const V least = smaller<V>(error + total<V>(S(absolute(slope) + spread)), radius + 2.0 * kUnit * absolute(value));
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
@@ -44,108 +74,109 @@ template <class V>
 inline constexpr double kUnits = 8.0 * kUnit;
 
 // The same from bounds that include the rounding of value and slope, but not their own.
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> widened(V value, V error, V slope, V spread, V radius) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> widened(V value, V error, S slope, S spread, V radius) {
     constexpr double more = 1.0 + 4.0 * kWidened;
     error *= more, spread *= more;
-    return {value, error, slope, spread, smaller<V>(error + absolute(slope) + spread, radius) * more};
+    return {value, error, slope, spread, smaller<V>(error + total<V>(S(absolute(slope) + spread)), radius) * more};
 }
 
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator+(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
-    return enclosed<V>(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread,
-                       a.radius + b.radius);
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator+(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b) {
+    return enclosed<V, S>(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread,
+                          a.radius + b.radius);
 }
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, double f) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator*(const EnclosedOf<V, S>& a, double f) {
     const double size = std::abs(f);
-    return enclosed<V>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
+    return enclosed<V, S>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
 }
-template <class V>
+template <class V, class S>
     requires kIsPack<V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, V f) {
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator*(const EnclosedOf<V, S>& a, V f) {
     const V size = absolute(f);
-    return enclosed<V>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
+    return enclosed<V, S>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
 }
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator-(const EnclosedOf<V>& a) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator-(const EnclosedOf<V, S>& a) {
     return {-a.value, a.error, -a.slope, a.spread, a.radius};
 }
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator-(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator-(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b) {
     return a + -b;
 }
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator+(const EnclosedOf<V>& a, double b) {
-    return enclosed<V>(a.value + b, a.error, a.slope, a.spread, a.radius);
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator+(const EnclosedOf<V, S>& a, double b) {
+    return enclosed<V, S>(a.value + b, a.error, a.slope, a.spread, a.radius);
 }
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> operator*(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b) {
     const V va = absolute(a.value), vb = absolute(b.value);
     const V error = va * b.error + vb * a.error + a.error * b.error;
-    const V spread = a.spread * (vb + b.radius) + absolute(a.slope) * b.radius + b.spread * (va + a.radius) +
+    const S spread = a.spread * (vb + b.radius) + absolute(a.slope) * b.radius + b.spread * (va + a.radius) +
                      absolute(b.slope) * a.radius;
     const V radius = va * b.radius + vb * a.radius + a.radius * b.radius;
-    return enclosed<V>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
+    return enclosed<V, S>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
 }
 
 // a f + b g + constant, with one widening for the rounding of all operations. `inexact` is the error of the constant.
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> linear(const EnclosedOf<V>& a, double f, const EnclosedOf<V>& b, double g,
-                                                   double constant = 0.0, double inexact = 0.0) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> linear(const EnclosedOf<V, S>& a, double f, const EnclosedOf<V, S>& b,
+                                                      double g, double constant = 0.0, double inexact = 0.0) {
     const double f_size = std::abs(f), g_size = std::abs(g);
     const V af = a.value * f, bg = b.value * g;
     const V rounding = kUnits * ((absolute(af) + absolute(bg)) + std::abs(constant)) + inexact;
-    const V slopes = kUnits * (absolute(a.slope) * f_size + absolute(b.slope) * g_size);
-    return widened<V>((af + bg) + constant, a.error * f_size + b.error * g_size + rounding, a.slope * f + b.slope * g,
-                      a.spread * f_size + b.spread * g_size + slopes, a.radius * f_size + b.radius * g_size + rounding);
+    const S slopes = kUnits * (absolute(a.slope) * f_size + absolute(b.slope) * g_size);
+    return widened<V, S>((af + bg) + constant, a.error * f_size + b.error * g_size + rounding,
+                         a.slope * f + b.slope * g, a.spread * f_size + b.spread * g_size + slopes,
+                         a.radius * f_size + b.radius * g_size + rounding);
 }
 
 // a b + c d, in the same way.
-template <class V>
-[[gnu::always_inline]] inline EnclosedOf<V> products(const EnclosedOf<V>& a, const EnclosedOf<V>& b,
-                                                     const EnclosedOf<V>& c, const EnclosedOf<V>& d) {
+template <class V, class S>
+[[gnu::always_inline]] inline EnclosedOf<V, S> products(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b,
+                                                        const EnclosedOf<V, S>& c, const EnclosedOf<V, S>& d) {
     const V va = absolute(a.value), vb = absolute(b.value), vc = absolute(c.value), vd = absolute(d.value);
     const V rounding = kUnits * (va * vb + vc * vd);
-    const V slope = (a.value * b.slope + b.value * a.slope) + (c.value * d.slope + d.value * c.slope);
-    const V sa = absolute(a.slope), sb = absolute(b.slope), sc = absolute(c.slope), sd = absolute(d.slope);
-    const V slopes = kUnits * ((va * sb + vb * sa) + (vc * sd + vd * sc));
+    const S slope = (a.value * b.slope + b.value * a.slope) + (c.value * d.slope + d.value * c.slope);
+    const S sa = absolute(a.slope), sb = absolute(b.slope), sc = absolute(c.slope), sd = absolute(d.slope);
+    const S slopes = kUnits * ((va * sb + vb * sa) + (vc * sd + vd * sc));
     const V error =
         (va * b.error + vb * a.error + a.error * b.error) + (vc * d.error + vd * c.error + c.error * d.error);
-    const V spread = (a.spread * (vb + b.radius) + sa * b.radius + b.spread * (va + a.radius) + sb * a.radius) +
+    const S spread = (a.spread * (vb + b.radius) + sa * b.radius + b.spread * (va + a.radius) + sb * a.radius) +
                      (c.spread * (vd + d.radius) + sc * d.radius + d.spread * (vc + c.radius) + sd * c.radius);
     const V radius =
         (va * b.radius + vb * a.radius + a.radius * b.radius) + (vc * d.radius + vd * c.radius + c.radius * d.radius);
-    return widened<V>(a.value * b.value + c.value * d.value, error + rounding, slope, spread + slopes,
-                      radius + rounding);
+    return widened<V, S>(a.value * b.value + c.value * d.value, error + rounding, slope, spread + slopes,
+                         radius + rounding);
 }
 
 // g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.
-template <class V>
-inline EnclosedOf<V> composed(const EnclosedOf<V>& f, V value, V least, V most, V radius, V error) {
+template <class V, class S>
+inline EnclosedOf<V, S> composed(const EnclosedOf<V, S>& f, V value, V least, V most, V radius, V error) {
     const V mean = 0.5 * (least + most), half = 0.5 * (most - least);
-    return enclosed<V>(value, error, mean * f.slope, absolute(mean) * f.spread + half * (absolute(f.slope) + f.spread),
-                       radius);
+    return enclosed<V, S>(value, error, mean * f.slope,
+                          absolute(mean) * f.spread + half * (absolute(f.slope) + f.spread), radius);
 }
 
 // Square root of a value that is not negative, except on parts of the cell where the function does not exist.
-template <class V>
-inline EnclosedOf<V> square_root(const EnclosedOf<V>& f) {
+template <class V, class S>
+inline EnclosedOf<V, S> square_root(const EnclosedOf<V, S>& f) {
     const V zero{}, least = f.least(), most = larger(zero, f.most()), value = square_root(larger(zero, f.value));
     const auto of_positive = [&] {
         const V low = square_root(least), high = square_root(most);
-        return composed<V>(f, value, 0.5 / high, 0.5 / low, larger<V>(value - low, high - value),
-                           0.5 * f.error / square_root<V>(f.value - f.error));
+        return composed<V, S>(f, value, 0.5 / high, 0.5 / low, larger<V>(value - low, high - value),
+                              0.5 * f.error / square_root<V>(f.value - f.error));
     };
     const auto of_any = [&] {
         const V near = square_root(larger<V>(zero, f.value - f.error));
         const V far = square_root(larger<V>(zero, f.value + f.error));
-        return enclosed<V>(value, larger<V>(value - near, far - value), zero, fill<V>(kUnknown),
-                           larger<V>(value, square_root(most) - value));
+        return enclosed<V, S>(value, larger<V>(value - near, far - value), S{}, fill<S>(kUnknown),
+                              larger<V>(value, square_root(most) - value));
     };
     if constexpr (kIsPack<V>) {
         const Mask<V> is_positive = least > 0.0;
-        const EnclosedOf<V> a = of_positive(), b = of_any();
+        const EnclosedOf<V, S> a = of_positive(), b = of_any();
         return {is_positive ? a.value : b.value, is_positive ? a.error : b.error, is_positive ? a.slope : b.slope,
                 is_positive ? a.spread : b.spread, is_positive ? a.radius : b.radius};
     } else {
@@ -161,8 +192,8 @@ inline V angle_over(V ratio) {
 
 // Computes the angle of the direction (x, y). Returns false if this may be (0, 0). The angle is continuous around its
 // value, beyond pi if necessary.
-template <class V>
-inline Mask<V> enclose_angle(const EnclosedOf<V>& y, const EnclosedOf<V>& x, EnclosedOf<V>& angle) {
+template <class V, class S>
+inline Mask<V> enclose_angle(const EnclosedOf<V, S>& y, const EnclosedOf<V, S>& x, EnclosedOf<V, S>& angle) {
     const auto length = [](V a, V b) { return square_root<V>(a * a + b * b) * (1.0 + 4.0 * kWidened); };
     const V away = length(x.value, y.value) * (1.0 - 8.0 * kWidened), far = length(x.radius, y.radius);
     const Mask<V> is_known = far < 0.99 * away;
@@ -170,35 +201,35 @@ inline Mask<V> enclose_angle(const EnclosedOf<V>& y, const EnclosedOf<V>& x, Enc
         if (!is_known) return false;
     }
     const V high = 1.0 / ((away - far) * (away - far)), low = 1.0 / ((away + far) * (away + far));
-    const V turn = x.value * y.slope - y.value * x.slope;
-    const V spread = absolute(x.value) * y.spread + x.radius * (absolute(y.slope) + y.spread) +
+    const S turn = x.value * y.slope - y.value * x.slope;
+    const S spread = absolute(x.value) * y.spread + x.radius * (absolute(y.slope) + y.spread) +
                      absolute(y.value) * x.spread + y.radius * (absolute(x.slope) + x.spread);
     const V mean = 0.5 * (low + high), half = 0.5 * (high - low);
-    angle = enclosed<V>(angle_towards(y.value, x.value), angle_over<V>(length(x.error, y.error) / away), mean * turn,
-                        mean * spread + half * (absolute(turn) + spread), angle_over<V>(far / away));
+    angle = enclosed<V, S>(angle_towards(y.value, x.value), angle_over<V>(length(x.error, y.error) / away), mean * turn,
+                           mean * spread + half * (absolute(turn) + spread), angle_over<V>(far / away));
     return is_known;
 }
 
 // Cosine and sine of an angle.
-template <class V>
-inline void enclose_turn(const EnclosedOf<V>& angle, EnclosedOf<V>& cosine, EnclosedOf<V>& sine) {
+template <class V, class S>
+inline void enclose_turn(const EnclosedOf<V, S>& angle, EnclosedOf<V, S>& cosine, EnclosedOf<V, S>& sine) {
     const auto [s, c] = turn_by(angle.value);
     const V error = fill<V>(4.0 * kUnit), away = smaller(fill<V>(2.0), angle.radius) + error;
-    cosine = composed<V>(angle, c, -s - away, -s + away, away, angle.error + error);
-    sine = composed<V>(angle, s, c - away, c + away, away, angle.error + error);
+    cosine = composed<V, S>(angle, c, -s - away, -s + away, away, angle.error + error);
+    sine = composed<V, S>(angle, s, c - away, c + away, away, angle.error + error);
 }
 
 // The same for the cell middle +- half.
-template <class V>
+template <class V, class S = V>
 struct EnclosedTurnOf {
-    EnclosedOf<V> cosine, sine;
+    EnclosedOf<V, S> cosine, sine;
 
     EnclosedTurnOf(V middle, V half) {
         const auto [s, c] = turn_by(middle);
         const V most = smaller<V>(2.0 * half, half * half), two = fill<V>(2.0);
         const V error = 4.0 * kUnit * (1.0 + absolute(middle));
-        cosine = enclosed<V>(c, error, -s * half, most + error * half, two);
-        sine = enclosed<V>(s, error, c * half, most + error * half, two);
+        cosine = enclosed<V, S>(c, error, of_first<S>(V(-s * half)), of_first<S>(V(most + error * half)), two);
+        sine = enclosed<V, S>(s, error, of_first<S>(V(c * half)), of_first<S>(V(most + error * half)), two);
     }
 };
 

@@ -137,6 +137,7 @@ class SelfMotions {
         return prove(chain, forms.general, deadline);
     }
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
+        if (!may_certify(chain)) return false;  // more curves would not change this
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
         const std::vector<int>& readings = arm.readings();
         for (const long most_looks : {kFewLooks, kManyLooks}) {

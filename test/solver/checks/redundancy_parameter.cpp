@@ -42,7 +42,7 @@ Motion pose_at(const Chain& chain, const double* q) {
 template <class Function>
 void for_nominal_arms(Function function) {
     for (int k = 0; k < 60; ++k) {
-        const double offs[] = {1e-8, 1e-6, 1e-5};
+        const double offs[] = {1e-8, 1e-5, 1e-3};
         const Chain chain = nearly_ball_arm(k % 2 == 0, std::uint64_t(k + 1), offs[k % 3]);
         const ParameterisedForm form = parameterised_form(chain, true);
         claim(!parameterised_form(chain).fits(), "the axes do not meet");
@@ -56,12 +56,12 @@ void for_nominal_arms(Function function) {
 }
 
 // Bounds of a branch in a cell, with everything that bounds of rates need.
-struct BoundsWithShape : BranchBounds {
-    Enclosed roots[3];
+struct BoundsWithShape : BranchBoundsOf<EnclosedNear> {
+    EnclosedNear roots[3];
     BranchShape shape;
 
-    bool root(int number, const Enclosed& square, Enclosed& root) {
-        BranchBounds::root(number, square, root), roots[number] = root;
+    bool root(int number, const EnclosedNear& square, EnclosedNear& root) {
+        BranchBoundsOf::root(number, square, root), roots[number] = root;
         return true;
     }
 };
@@ -141,13 +141,13 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
 CHECK(bounds_of_a_nominal_arm_hold_for_the_arm) {
     int n_complete = 0;
     for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
-        const ParameterisedForm::AtPose pose(form, pose_at(chain, q), {}, form.gap());
+        const ParameterisedForm::AtPose pose(form, pose_at(chain, q), Offsets::within(form.gap()));
         for (const double half : {1e-2, 1e-4, 0.0}) {
             bool is_known = false;  // whether q is within the bounds of a branch, or on a branch without bounds
             for (int branch = 0; branch < kHeldBranches; ++branch) {
-                BranchBounds bounds;
-                const EnclosedTurn turn(read[0] + 0.7 * half, half);
-                pose.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
+                BranchBoundsOf<EnclosedNear> bounds;
+                const EnclosedTurnOf<double, WideDouble> turn(read[0] + 0.7 * half, half);
+                pose.walk<EnclosedNear>(turn.cosine, turn.sine, branch, bounds);
                 bool is_within = true;
                 for (int i = 1; i < 7 && bounds.is_complete(); ++i) {
                     const double off = wrapped(read[i] - bounds.angles[i].value, kTwoPi, 1.0 / kTwoPi);
@@ -166,7 +166,7 @@ CHECK(rates_of_gaps_are_bounded) {
     int n_compared = 0;
     for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
         const Motion target = pose_at(chain, q);
-        const ParameterisedForm::AtPose pose(form, target, {}, 1e-9);
+        const ParameterisedForm::AtPose pose(form, target, Offsets::within(1e-9));
         const double x = read[0];
         for (int branch = 0; branch < kHeldBranches; ++branch) {
             const auto angles = [&](const Motion& at_target, double at, double (&all)[7]) {
@@ -179,8 +179,10 @@ CHECK(rates_of_gaps_are_bounded) {
                 for (int i = 1; i < 7; ++i) all[i] = wrapped(after[i] - before[i], kTwoPi, 1.0 / kTwoPi) / (2.0 * h);
             };
             BoundsWithShape bounds;
-            const EnclosedTurn turn(x, h);
-            pose.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
+            const EnclosedTurnOf<double, WideDouble> turn(x, h);
+            pose.walk<EnclosedNear>(turn.cosine, turn.sine, branch, bounds);
+            const EnclosedNear& level = bounds.shape.level;
+            const double by_first = (std::abs(level.slope[0]) - level.spread[0]) / (h * (1.0 + 1e-9) + 1e-15);
             double before[7], after[7], along[7];
             if (!(std::min(angles(target, x - h, before), angles(target, x + h, after)) > 1e-3)) continue;
             rates(before, after, along);
@@ -199,7 +201,7 @@ CHECK(rates_of_gaps_are_bounded) {
                         sum += form.gaps()[i] * std::min(before_gap, all - before_gap), before_gap += speeds[i];
                     }
                     const double bound = pose.rate_of_gaps(bounds.shape, bounds.roots, turn.cosine, turn.sine,
-                                                           h * (1.0 + 1e-9) + 1e-15, branch, still);
+                                                           std::max(by_first, 0.0), branch, still);
                     claim(!(sum > bound * (1.0 + 1e-3)), "the rate of the gaps");
                     ++n_compared;
                 }
@@ -207,6 +209,135 @@ CHECK(rates_of_gaps_are_bounded) {
         }
     });
     claim(n_compared > 500, "enough was compared");
+}
+
+CHECK(bounds_hold_for_translated_poses) {
+    int n_compared = 0;
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
+        const Motion target = pose_at(chain, q);
+        Random random(0.5 + 0.1 * q[1]);
+        const auto some = [&](double size) {
+            return Vector{random.uniform(-size, size), random.uniform(-size, size), random.uniform(-size, size)};
+        };
+        const Offsets offsets{some(1e-2), {some(3e-3), some(1e-3), some(1e-4)}};
+        const ParameterisedForm::AtPose pose(form, target, offsets);
+        const double half = 1e-2, at = read[0];
+        for (int branch = 0; branch < kHeldBranches; ++branch) {
+            BranchBoundsOf<EnclosedNear> bounds;
+            const EnclosedTurnOf<double, WideDouble> turn(at, half);
+            pose.walk<EnclosedNear>(turn.cosine, turn.sine, branch, bounds);
+            const auto point = [&](const double (&x)[4], BranchPoint& made) {
+                Offsets there{offsets.middle, {}};
+                for (int k = 0; k < 3; ++k) there.middle = there.middle + offsets.sides[k] * x[k + 1];
+                const double angle = at + half * x[0];
+                ParameterisedForm::AtPose(form, target, there)
+                    .walk<double>(std::cos(angle), std::sin(angle), branch, made);
+            };
+            for (int i = 0; i < 20 && bounds.is_complete(); ++i) {
+                double x[4], y[4];
+                for (int k = 0; k < 4; ++k) x[k] = y[k] = random.uniform(-0.9, 0.9);
+                const int variable = i % 4;
+                y[variable] += 0.1;
+                BranchPoint first, second;
+                point(x, first), point(y, second);
+                if (!(std::min({first.squares[0], first.squares[1], first.squares[2]}) > 1e-6)) continue;
+                const auto compare = [&](double before, double after, const EnclosedNear& of) {
+                    const double off = wrapped(before - of.value, kTwoPi, 1.0 / kTwoPi);
+                    const double rise = wrapped(after - before, kTwoPi, 1.0 / kTwoPi) - 0.1 * of.slope[variable];
+                    claim(std::abs(off) <= of.radius + 1e-12, "a value");
+                    claim(std::abs(rise) <= 0.1 * of.spread[variable] + 1e-11, "a slope");
+                    ++n_compared;
+                };
+                for (int k = 0; k < 3; ++k) compare(first.squares[k], second.squares[k], bounds.squares[k]);
+                for (int k = 1; k < 7; ++k) compare(first.angles[k], second.angles[k], bounds.angles[k]);
+            }
+        }
+    });
+    claim(n_compared > 5000, "enough was compared");
+}
+
+// The determinant of J J^T, from the columns of J.
+double gram(const double (&columns)[7][6]) {
+    double l[6][6], determinant = 1.0;
+    for (int a = 0; a < 6; ++a) {
+        for (int b = 0; b <= a; ++b) {
+            double sum = 0.0;
+            for (const auto& column : columns) sum += column[a] * column[b];
+            for (int c = 0; c < b; ++c) sum -= l[a][c] * l[b][c];
+            l[a][b] = a == b ? std::sqrt(sum) : sum / l[b][b];
+        }
+        determinant *= l[a][a] * l[a][a];
+    }
+    return determinant;
+}
+
+CHECK(lines_and_translations_between_arms_are_those_of_the_arms) {
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
+        const ArmsBetween arms(form);
+        const Motion target = pose_at(chain, q);
+        AngleBox box;
+        std::copy_n(read, 7, box.middle);
+        double lines[7][6];
+        arms.lines(box.middle, 1.0, lines);
+        Kinematics<double, 7> at;
+        forward<7>(chain, q, at), differentiate<7>(chain, at);
+        double columns[7][6];
+        for (int j = 0; j < 7; ++j) std::copy_n(at.jacobian[j], 6, columns[j]);
+        const double ratio = gram(lines) * std::pow(arms.unit(), 6.0) / gram(columns);
+        claim(std::abs(ratio - 1.0) < 1e-6, "the lines are those of the Jacobian");
+
+        double off;
+        const ParameterisedForm::AtPose unmoved(form, target);
+        const Vector translation = arms.translation(box, unmoved.rotation(), off);
+        double away = 1e300;  // of the nearest branch of the nominal arm, for the translated pose
+        for (int branch = 0; branch < kHeldBranches; ++branch) {
+            BranchPoint point;
+            ParameterisedForm::AtPose(form, target, {translation * -1.0, {}})
+                .walk<double>(std::cos(read[0]), std::sin(read[0]), branch, point);
+            double most = 0.0;
+            for (int i = 1; i < 7; ++i) {
+                most = std::max(most, std::abs(wrapped(point.angles[i] - read[i], kTwoPi, 1.0 / kTwoPi)));
+            }
+            away = std::min(away, most);
+        }
+        claim(away < 1e-9, "the translated pose of the nominal arm has the same configuration");
+    });
+}
+
+CHECK(changes_of_lines_between_arms_are_bounded) {
+    int n_full = 0;
+    for_nominal_arms([&](const ParameterisedForm& form, const Chain& chain, const double* q, const double* read) {
+        const ArmsBetween arms(form);
+        const ParameterisedForm::AtPose pose(form, pose_at(chain, q));
+        Random random(0.5 + 0.1 * q[2]);
+        for (const double size : {0.3, 0.03, 1e-4}) {
+            AngleBox box;
+            for (int i = 0; i < 7; ++i) box.middle[i] = read[i], box.radius[i] = random.uniform(0.0, size);
+            const Shares shares{0.25, 0.75};
+            double lines[7][6], others[7][6], sizes[7], off, none;
+            arms.lines(box.middle, shares.middle(), lines), arms.changes(box, shares, sizes);
+            const Vector translation = arms.translation(box, pose.rotation(), off);
+            const bool is_full = arms.have_full_rank(box, shares);
+            n_full += is_full;
+            for (int k = 0; k < 50; ++k) {
+                AngleBox point;
+                for (int i = 0; i < 7; ++i) {
+                    const double share = k % 2 ? random.uniform(-1.0, 1.0) : random.uniform() < 0.5 ? -1.0 : 1.0;
+                    point.middle[i] = box.middle[i] + share * box.radius[i];
+                }
+                arms.lines(point.middle, random.uniform(shares.least, shares.most), others);
+                for (int i = 0; i < 7; ++i) {
+                    double square = 0.0;
+                    for (int a = 0; a < 6; ++a) square += (others[i][a] - lines[i][a]) * (others[i][a] - lines[i][a]);
+                    claim(std::sqrt(square) <= sizes[i], "the change of a line");
+                }
+                claim(!is_full || gram(others) > 0.0, "the rank is 6");
+                const Vector moved = arms.translation(point, pose.rotation(), none) - translation;
+                claim(length(moved) <= off, "the translation");
+            }
+        }
+    });
+    claim(n_full > 50, "small boxes have full rank");
 }
 
 CHECK(an_arm_has_as_many_curves_as_its_nominal_arm) {
