@@ -37,10 +37,16 @@ class CurveProof {
         const double half = kPi / kFirstStrips;
         for (int i = 0; i < kFirstStrips; ++i) {
             const double middle = kShift - kPi + (2 * i + 1) * half;
-            if (!divide(proof, middle, half, StripProof::whole_circle())) return false;
+            proof.allow(most_looks / 2);  // if one of the strips needs more, the others rarely help
+            if (!divide(proof, middle, half, StripProof::whole_circle())) {
+                share_ = proof.is_spent() ? double(i) / kFirstStrips : 0.0;
+                return false;
+            }
         }
         return true;
     }
+    // The share of the circle that was divided when the bounds of cells were spent; 0 if more of them do not help.
+    double share() const { return share_; }
 
     // Compares the slices with known curves. `is_known(q)` decides whether a solution is on one of them. Adds solutions
     // to `roots` if some are missing.
@@ -167,6 +173,7 @@ class CurveProof {
 
     Reading reading_;
     TorusPolynomial f_;
+    double share_ = 0.0;
     std::vector<Strip> strips_;
     std::vector<Slice> slices_;
 };

@@ -36,7 +36,9 @@ class StripProof {
     StripProof(const TorusPolynomial& f, long most_looks, double deadline)
         : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
 
-    bool is_spent() { return n_looks_ > most_looks_ || watch_.is_past(); }
+    bool is_spent() { return n_looks_ > std::min(most_looks_, most_now_) || watch_.is_past(); }
+    // Allows at most this number of bounds from now on.
+    void allow(long most_looks) { most_now_ = n_looks_ + most_looks; }
 
     // A range of t. Empty and monotone cells are also empty and monotone in narrower strips.
     enum class Kind { empty, monotone, turning, unknown };
@@ -266,7 +268,7 @@ class StripProof {
     double middle_ = 0.0, half_ = 0.0;
     TorusSlices slices_;
     std::vector<Cell> cells_;
-    long n_looks_ = 0, most_looks_;
+    long n_looks_ = 0, most_looks_, most_now_ = std::numeric_limits<long>::max();
     Watch watch_;
 };
 

@@ -139,13 +139,23 @@ class SelfMotions {
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         if (!may_certify(chain)) return false;  // more curves would not change this
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
-        const std::vector<int>& readings = arm.readings();
+        // Most poses are decided with a few bounds of cells for one of the readings. Otherwise, those that came
+        // farthest get more.
+        std::vector<std::pair<double, int>> left;  // share of the circle that was not divided, reading
+        for (const int reading : arm.readings()) {
+            if (left.size() == kReadings) break;
+            left.push_back({1.0, reading});
+        }
         for (const long most_looks : {kFewLooks, kManyLooks}) {
-            const std::size_t n = std::min(readings.size(), most_looks == kFewLooks ? kReadings : kReadings / 2);
-            for (std::size_t i = 0; i < n; ++i) {
+            const std::vector<std::pair<double, int>> tried = std::move(left);
+            left.clear();
+            for (const auto& [open, reading] : tried) {
                 if (is_past(deadline)) return false;
-                CurveProof proof(arm, motion_of(task_.target), readings[i]);
-                if (!proof.prepare(deadline, most_looks)) continue;
+                CurveProof proof(arm, motion_of(task_.target), reading);
+                if (!proof.prepare(deadline, most_looks)) {
+                    if (proof.share() > 0.0) left.push_back({1.0 - proof.share(), reading});
+                    continue;
+                }
                 for (int round = 0; round < kMostRounds; ++round) {
                     Configurations roots{n_joints_};
                     const Knowledge knowledge = proof.compare(components_.curves(), is_known, roots);
@@ -153,6 +163,8 @@ class SelfMotions {
                     if (knowledge == Knowledge::undecided || !trace<7>(chain, roots, deadline)) break;
                 }
             }
+            std::sort(left.begin(), left.end());
+            left.resize(std::min(left.size(), kFarthest));
         }
         return false;
     }
@@ -214,9 +226,9 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof shows to be missing
-    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
-    static constexpr std::size_t kReadings = 16;
+    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
+    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
+    static constexpr std::size_t kReadings = 16, kFarthest = 4;
     static constexpr double kLargestCorrection = 0.3;  // [rad]
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
