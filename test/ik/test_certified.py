@@ -230,7 +230,9 @@ def test_included_arms_of_seven_joints_are_certified(name: str) -> None:
     assert n_certified >= 3
 
 
-@pytest.mark.parametrize(("name", "off"), [("gen3", 0.0), ("panda", 1e-5), ("panda", 1e-3), ("iiwa14", 1e-3), ("xarm7", 1e-5)])
+@pytest.mark.parametrize(
+    ("name", "off"), [("gen3", 0.0), ("panda", 1e-5), ("panda", 1e-3), ("iiwa14", 1e-3), ("xarm7", 1e-5)]
+)
 def test_arms_whose_axes_nearly_meet_are_certified(name: str, off: float) -> None:
     """Their curves are as many as those of an arm whose axes meet."""
     robot = calibrated(Robot(name), off)

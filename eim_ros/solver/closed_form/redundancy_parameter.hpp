@@ -436,12 +436,12 @@ class ParameterisedForm::AtPose {
    private:
     static Sinusoid rates(const Sinusoid& of) { return {0.0, of.sine, -of.cosine}; }
 
-    // A sinusoid of the parameter, with its rates by the three translations.
-    EnclosedNear near_poses(const Sinusoid& f, const Sinusoid (&by)[3], const EnclosedNear& cosine,
-                            const EnclosedNear& sine, double size) const {
-        EnclosedNear value = at_turn<EnclosedNear>(f, cosine, sine, size);
+    // A sinusoid of the parameter, with its rates by the three translations. T is `EnclosedNear`.
+    template <class T>
+    T near_poses(const Sinusoid& f, const Sinusoid (&by)[3], const T& cosine, const T& sine, double size) const {
+        T value = at_turn<T>(f, cosine, sine, size);
         for (int m = 0; m < 3; ++m) {
-            const EnclosedNear rate = at_turn<EnclosedNear>(by[m], cosine, sine, reach_);
+            const T rate = at_turn<T>(by[m], cosine, sine, reach_);
             value.slope[m + 1] += rate.value, value.spread[m + 1] += rate.radius + kRoundedRate * reach_;
             value.spread += absolute(rate.slope) + rate.spread;
             value.radius += std::abs(rate.value) + rate.radius;
@@ -449,9 +449,9 @@ class ParameterisedForm::AtPose {
         return enclosed(value.value, value.error, value.slope, value.spread, value.radius);
     }
     // |w|^2, or its rate by the parameter.
-    EnclosedNear squares(const Sinusoid& f, const Sinusoid (&by)[3], const EnclosedNear& cosine,
-                         const EnclosedNear& sine) const {
-        EnclosedNear value = near_poses(f, by, cosine, sine, form_.size_ * form_.size_);
+    template <class T>
+    T squares(const Sinusoid& f, const Sinusoid (&by)[3], const T& cosine, const T& sine) const {
+        T value = near_poses(f, by, cosine, sine, form_.size_ * form_.size_);
         for (int m = 0; m < 3; ++m) value.spread[m + 1] += by_side_[m] * reach_;
         return enclosed(value.value, value.error, value.slope, value.spread, value.radius + reach_ * reach_);
     }

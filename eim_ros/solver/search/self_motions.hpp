@@ -226,8 +226,8 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
-    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
+    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof shows to be missing
+    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
     static constexpr std::size_t kReadings = 16, kFarthest = 4;
     static constexpr double kLargestCorrection = 0.3;  // [rad]
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
