@@ -96,7 +96,7 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
     ("urdf", "difference"),
     [
         (ARMS["continuous"], "joint 1 'j0' turns, but joint 1 'slide_100' of the model slides"),
-        (ARMS["six_joints"], "the robot has 4 joints and 0 followers instead of 3 joints and 0 followers"),
+        (ARMS["six_joints"], "the robot has 4 joints and 0 mimic joints instead of 3 joints and 0 mimic joints"),
         (ARMS["gantry"].replace('xyz="0 1 0"', 'xyz="0 1 0.1"'), "joint 2 'slide_010' is turned by 0.09967 rad"),
     ],
 )

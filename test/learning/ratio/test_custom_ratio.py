@@ -250,7 +250,7 @@ def test_resumed_fit_of_an_estimator_that_saves_its_state_equals_an_uninterrupte
 
 def test_resumed_fit_without_the_state_of_its_estimator_says_so(tmp_path):
     target = MixtureOfExperts.from_mixture(TARGET)
-    message = "Known has no methods tensors and restore; after iteration 2, the run continues with a new estimator"
+    message = "Known has no methods tensors and restore. After iteration 2, the run continues with a new estimator"
     with pytest.warns(ResumeWarning, match=message):
         assert same(*resumed(Known(target), tmp_path / "memoryless"))
     with pytest.warns(ResumeWarning, match="Counting has no methods"):
