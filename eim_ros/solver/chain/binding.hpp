@@ -1,4 +1,4 @@
-// The chain, its tasks and Newton's method as parts of the Python module. Included by binding.cpp.
+// Python bindings of the chain, its tasks and Newton's method. Included by binding.cpp.
 #pragma once
 
 #include "chain/normal_equations.hpp"

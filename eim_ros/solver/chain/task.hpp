@@ -88,8 +88,8 @@ inline Frame<V> target_of(const Task& task, double unit = 1.0) {
 
 template <class V>
 struct Difference {
-    V vector[6], distance, angle;  // error, and the norms of its two parts [m], [rad]
-    V axes[3][3];                  // with tolerances only: see `beyond_tolerances`
+    V vector[6], distance, angle;  // error, and the norms of its position part [m] and its rotation part [rad]
+    V axes[3][3];                  // set only with tolerances; see `beyond_tolerances`
 };
 
 // The angle follows from both the sine |v| and the cosine of the relative rotation, so it is accurate over [0, pi].

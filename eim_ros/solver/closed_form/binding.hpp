@@ -1,4 +1,4 @@
-// Closed forms and 2 pi-equivalent solutions as parts of the Python module. Included by binding.cpp.
+// Python bindings of closed forms and 2 pi-equivalent solutions. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"

@@ -129,7 +129,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     Roots roots{{N}};
     roots.is_complete = candidates.is_decided() && is_clear && numbers_where(rows.size(), is_lost).empty();
     roots.is_certified = roots.is_complete;
-    if (form.deviation() > 0.0) {  // the form belongs to another arm, whose roots may vanish where they meet
+    if (form.deviation() > 0.0) {  // where roots of this similar arm meet, the arm itself may have none
         const auto fails = [&](Index i) { return !is_exact(i); };
         roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;

@@ -57,7 +57,7 @@ inline bool is_without_solution(double (&m)[12][12], double change) {
     const double rho = (change + kRounding) / values[2];
     if (!(rho < 0.1)) return false;
     const double wanted = SolutionForms::kRate * (rho + rho * rho + 0.5 * kPi / kDirections) + kRounding;
-    // on N, q = mean + even cos 2a + odd sin 2a at the direction a
+    // For vectors of length 1 in N with the angle a, each form q has the value mean + even cos 2a + odd sin 2a.
     double x[3][12];
     for (int i = 0; i < 12; ++i) {
         x[0][i] = vectors[i][0], x[1][i] = vectors[i][1], x[2][i] = std::sqrt(0.5) * (x[0][i] + x[1][i]);

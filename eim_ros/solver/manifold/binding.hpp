@@ -1,4 +1,4 @@
-// Motion along the solutions of a pose as a part of the Python module. Included by binding.cpp.
+// Python bindings of the motion along the solutions of a pose. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"

@@ -111,7 +111,8 @@ class CurveComponents {
         return part;
     }
 
-    // Adds n places to rows, one in each of n equal parts of a component. `phase` is the position within each part.
+    // Adds n places to rows, one in each of n equal parts of a component. `phase` says where in its part a place is: 0
+    // at the start, 1 at the end.
     void divide(const Component& component, Index n, double phase, Configurations& rows) const {
         double q[kMostJoints], passed = 0.0;
         std::size_t p = 0;

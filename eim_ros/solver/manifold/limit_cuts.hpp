@@ -1,6 +1,7 @@
 // The parts of a segment of a solution curve that are within the joint limits.
 //
-// Limits cut the cubic at roots of polynomials of degree 3, so even very short pieces are found.
+// On a segment, each joint is a cubic polynomial. It can cross a limit only once between two of its extremes, so even
+// very short pieces are found.
 #pragma once
 
 #include "manifold/curve_graph.hpp"

@@ -88,12 +88,13 @@ inline double least_singular_value(const Chain& chain, const double* q, bool pos
 }
 
 inline constexpr double kNearby = 0.2;         // [rad, m]: largest distance of a solution that may end a search
-inline constexpr double kRegularShare = 0.25;  // largest such distance over the least singular value [1 / m, 1]
+inline constexpr double kRegularShare = 0.25;  // largest such distance, as a share of the least singular value
 
 // Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
 //
-// Within this distance of the reference, the Jacobian changes by at most about twice the distance. If the least
-// singular value exceeds this change by some factor, the solutions near the reference form a single smooth set.
+// Within this distance of the reference, the Jacobian changes by at most about twice the distance. With a share of
+// 0.25, this is at most half of the least singular value. Then the Jacobian keeps its full rank there, and the
+// solutions near the reference form a single smooth set.
 template <int N>
 inline bool is_surely_nearest(const Chain& chain, const double* q, double distance, bool position_only) {
     return distance <= kNearby && distance <= kRegularShare * least_singular_value<N>(chain, q, position_only);

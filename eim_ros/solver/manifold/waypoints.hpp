@@ -53,8 +53,9 @@ class Waypoints {
         return Configurations{n_joints_};
     }
 
-    // Places along each component, in order from end to end, one component after the other. Places are at most
-    // `spacing` apart, and there are at most about `most`. `counts` returns the number of places per component.
+    // Returns places along the components, one component after the other, and from end to end on each. Places are at
+    // most `spacing` apart, unless this would give more than about `most`. Sets `counts` to the number of places per
+    // component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
         for (const Component& component : components_.components()) total += component.length;
@@ -105,7 +106,8 @@ class Waypoints {
         return rows;
     }
 
-    // Random places on the components, on average one per `spacing` of length, also on short components.
+    // Returns random places on the components, on average one per `spacing` of length. The number of places on a
+    // component is rounded at random, so short components also get places.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Component& component : components_.components()) {

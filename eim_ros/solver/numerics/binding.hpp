@@ -1,4 +1,4 @@
-// Mixtures of experts and elementary functions as a part of the Python module. Included by binding.cpp.
+// Python bindings of mixtures of experts and elementary functions. Included by binding.cpp.
 #pragma once
 
 #include "numerics/arrays.hpp"

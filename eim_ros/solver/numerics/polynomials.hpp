@@ -59,7 +59,7 @@ inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
 
 inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero where two roots meet
 
-// Angles, at most 8.
+// Up to eight angles that solve an equation exactly or nearly.
 struct Angles {
     int n = 0, n_roots = 0;  // number of all values, and of values that are roots despite rounding
     double values[8];

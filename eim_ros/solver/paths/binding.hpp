@@ -1,4 +1,4 @@
-// Paths through the solutions of successive poses as a part of the Python module. Included by binding.cpp.
+// Python bindings of paths through the solutions of successive poses. Included by binding.cpp.
 #pragma once
 
 #include "numerics/arrays.hpp"

@@ -160,8 +160,8 @@ class Transitions {
         }
     }
 
-    // Calls function(i, first, last) for solutions of a layer and the ranges of another layer that may be within the
-    // largest step.
+    // Calls function(i, first, last) for each solution i of `from`. The solutions [first, last) of `to` are those that
+    // may be within the largest step of solution i.
     template <class Function>
     void for_windows(const Layer& from, const Layer& to, const double* scales, Function function) const {
         for (Index i = 0; i < from.n; ++i) {

@@ -1,4 +1,4 @@
-// Searches for one pose and for many as parts of the Python module. Included by binding.cpp.
+// Python bindings of the searches for one pose and for many. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"

@@ -1,4 +1,4 @@
-// The selection of rows as a part of the Python module. Included by binding.cpp.
+// Python bindings of the selection of rows. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
