@@ -3,9 +3,9 @@
 #
 # The script can be repeated. Each step stores a hash of its inputs under .venv/stamps, and is skipped if they have not
 # changed.
-# The argument `bench` adds the peers used by the benchmarks, `fuzz` adds atheris, and `cuda` adds NVIDIA's compiler for
-# GPUs. `view` installs only what `eim view` needs: no learning, ROS or tools, no modules for older processors, and modules
-# with fewer optimisations. A later run without the argument adds the rest.
+# The argument `bench` also installs the libraries that the benchmarks compare us with, `fuzz` the fuzzer atheris, and
+# `cuda` NVIDIA's compiler for GPUs. With `view`, the script installs only what `eim view` needs: no learning, ROS or tools,
+# no modules for older processors, and modules with fewer optimisations. A later run without the argument adds the rest.
 # PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -31,7 +31,9 @@ class ManagedSettings(Settings):
     """Parameters of all lifecycle nodes."""
 
     autostart: bool = option(
-        True, "Configure and activate at start. Set it to false to use a lifecycle manager or 'ros2 lifecycle set'."
+        True,
+        "Configure and activate the node when it starts. Set it to false to use a lifecycle manager or 'ros2 lifecycle "
+        "set'.",
     )
 
 
