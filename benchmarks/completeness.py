@@ -165,9 +165,9 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     for n_wanted in (100, 200, 500):
         ways: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
             "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, seed=index).q,
-            "diversity .85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, diversity=0.85, seed=index).q,
+            "diversity 0.85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, diversity=0.85, seed=index).q,
             "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, 2 * n, n),
-            "100 seeds + spread": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
+            "100 seeds, continued": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
         }
         parts = []
         for way, call in ways.items():
@@ -182,7 +182,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
             )
         lines += [f"  n = {n_wanted}", *parts]
 
-    for what in ("uniform", "noise of .05 rad"):
+    for what in ("uniform", "noise of 0.05 rad"):
         figures = []
         for index, (pose, truth) in enumerate(zip(poses, truths, strict=True)):
             near = robot.random(1, rng)[0]
@@ -194,8 +194,8 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
             figures.append((took, np.linalg.norm(rows_[0] - near) <= least + 1e-4))
         took, right = np.array(figures, dtype=float).T
         lines.append(
-            f"  near, {what}: nearest {right.mean():.1%}, median {1e6 * np.median(took):.0f} us (90 %: "
-            f"{1e6 * np.quantile(took, 0.9):.0f})"
+            f"  near, {what}: the nearest solution at {right.mean():.1%} of poses, median time "
+            f"{1e6 * np.median(took):.0f} us (90 % quantile {1e6 * np.quantile(took, 0.9):.0f} us)"
         )
     return lines
 

@@ -90,7 +90,7 @@ def judged(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tuple
     oracle = Oracle(robot.urdf, robot)
     some = np.random.default_rng(0).permutation(len(rows))[:JUDGED]
     errors = [max(oracle.errors(rows[i], poses[numbers[i]])) for i in some]
-    wrong[some] |= np.array(errors) > 1e-6 + 1e-9  # of pinocchio's logarithm
+    wrong[some] |= np.array(errors) > 1e-6 + 1e-9  # pinocchio's logarithm has errors up to 1e-9
     return len(rows), int(wrong.sum()), float(np.nanmax(found.errors)) if len(rows) else 0.0
 
 

@@ -395,7 +395,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the .mat files of LASA")
     parser.add_argument("--shapes", type=int, nargs="+", default=SHAPES, help="numbers of shapes")
     parser.add_argument("--groups", type=int, default=3, help="maximum number of groups of shapes")
-    parser.add_argument("--splits", type=int, default=3, help="number of splits, up to 7")
+    parser.add_argument(
+        "--splits",
+        type=int,
+        default=3,
+        help="number of splits into motions for training and held-out motions, at most 7",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()

@@ -118,7 +118,7 @@ class AdversarialComparisonConfig(Settings):
     model_divergence: str = option("pearson", "f-divergence that b-GAN's model minimises", choices=tuple(DIVERGENCES))
     weight_limit: float = option(0.01, "maximum absolute value of WGAN's weights", minimum=1e-6)
     gradient_penalty: float = option(10.0, "weight of WGAN-GP's penalty", minimum=0.0)
-    n_critic_steps: int = option(5, "steps of a Wasserstein critic per step of the model", minimum=1)
+    n_critic_steps: int = option(5, "number of steps of a Wasserstein critic before each step of the model", minimum=1)
     gumbel_temperature: float = option(0.5, "temperature of the Gumbel-softmax", minimum=1e-3)
     information_weight: float = option(0.1, "weight of the mutual information in the loss", minimum=0.0)
 

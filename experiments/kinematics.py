@@ -318,12 +318,12 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
     if n_falling < len(curves):
         why = f"the entropy rises in {len(curves) - n_falling} of {len(curves)} runs"
     else:
-        where = listed(f"{robot}, K = {count}" for robot, count in close)
-        why = f"the entropy falls, but at {where} by so little that EIM's experts overlap almost as much as EM's"
+        where = listed(f"{robot} with K = {count}" for robot, count in close)
+        why = f"the entropy falls, but for {where} by so little that EIM's experts overlap almost as much as EM's"
     return judged(
         f"the entropy falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in "
-        f"{len(pairs) - len(close)} of {len(pairs)} cases; the closest is {worst[0]}, K = {worst[1]}: {first:.2f} "
-        f"(EM {second:.2f})",
+        f"{len(pairs) - len(close)} of {len(pairs)} cases. It is closest to EM's for {worst[0]} with K = {worst[1]}: "
+        f"{first:.2f} (EM {second:.2f})",
         n_falling == len(curves) and not close,
         why,
     )

@@ -233,14 +233,13 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
     if not pairs:
         return None
     failing = [key[0] for key, (first, second) in pairs.items() if first >= factor * second]
-    shown = "; ".join(
+    shown = ", ".join(
         f"{pairs[key][0]:.3f} m with k = {key[0]} ({other} {pairs[key][1]:.3f})"
         for key in dict.fromkeys((min(pairs), max(pairs)))
     )
-    words = "smaller" if factor == 1.0 else "at most half as large"
-    measured = (
-        f"the distance is {words} for {len(pairs) - len(failing)} of {len(pairs)} numbers k of components: {shown}"
-    )
+    words = f"smaller than {other}" if factor == 1.0 else f"at most half of {other}'s"
+    n_met = len(pairs) - len(failing)
+    measured = f"with k components, the distance is {words} for {n_met} of {len(pairs)} values of k: {shown}"
     return judged(measured, not failing, _why_not_closer(pairs, failing, other))
 
 
@@ -274,8 +273,8 @@ def _covers_more_with_more(table: ResultTable, setup: Setup) -> Finding | None:
         return None
     counts = sorted({row["n_components"] for row in rows})
     values = [mean_and_error([row for row in rows if row["n_components"] == n], "coverage")[0] for n in counts]
-    shown = ", ".join(f"{value:.2f} ({count})" for count, value in zip(counts, values, strict=True))
-    measured = f"overlap of the histograms (number of components): {shown}"
+    shown = ", ".join(f"{value:.2f} with {count}" for count, value in zip(counts, values, strict=True))
+    measured = f"overlap of the histograms for each number of components: {shown}"
     if len(counts) < 2:
         return Finding(measured, None)
     most, least = (counts[values.index(extreme)] for extreme in (max(values), min(values)))

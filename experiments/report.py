@@ -189,8 +189,8 @@ uses importance weights, fits the gating again in each iteration, has the bounds
 last model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same bounds and
 networks, but it uses gradients of the classifier, updates the gating directly, checks whether the classifier helps, and
 returns the best model. If there is a plug-in density, EIM starts from it. Such a start may already be almost as good as
-the result, so a table on each page shows start and result. The tables list all other differences. A seed counts if all
-of its rows are measured.
+the result, so a table on each page shows start and result. The tables list all other differences. The report skips
+seeds with missing results.
 """
 SOURCES = """## Sources
 

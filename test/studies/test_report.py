@@ -68,7 +68,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert "| EIM (plug-in) | 0.01 → 0.01 |" in text
     assert "| EIM, thesis (classifier) | 0.01 → 0.01 |" in text
     assert "| EIM (classifier) | all settings (thesis: not given) | 2 |" in text
-    assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
+    assert "| EIM (plug-in) | as EIM (classifier); a plug-in density instead of the classifier | 2 |" in text
     assert f"| EIM (classifier) | {measured} | yes |" in text
     assert f"| EIM (plug-in) | {measured} | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
@@ -135,7 +135,7 @@ def test_seeds_without_all_rows_of_a_setup_are_not_counted_for_it(tmp_path):
     assert "| [obstacle](obstacle.md) | FULL | 1 to 2 |" in text
     assert "seeds 0, 1: [16 rows]" in text
     assert "| EIM (classifier) | all settings (thesis: not given) | 1 |" in text
-    assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
+    assert "| EIM (plug-in) | as EIM (classifier); a plug-in density instead of the classifier | 2 |" in text
     table.with_rows(row for row in kept if row["estimator"] != "network").write(path)
     text = made(tmp_path, tmp_path / "report")
     assert "| EIM (classifier) | all settings (thesis: not given) | 0 |" in text
