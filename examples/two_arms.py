@@ -41,7 +41,7 @@ pairs = np.array([[*left[::-1], *right] for left in found["panda"] for right in 
 free = pairs[~scene.colliding(pairs)]
 print(f"given tray: {len(free)} of {len(pairs)} pairs keep clear of each other and of themselves")
 
-# Only the hands relative to each other are given.
+# Now only the pose of one hand relative to the other is given, so the pair can hold the tray anywhere.
 relative = np.linalg.inv(pose_from(hands["panda"], DOWN)) @ pose_from(hands["iiwa14"], DOWN)
 anywhere = Sampler(pair, constraints=Constraints(self_collision=True)).sample(relative, 100, seed=0)
 trays = Robot(urdf, base="world", tip=tips["panda"]).fk(anywhere.q[:, 6::-1])[:, :3, 3]

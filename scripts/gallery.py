@@ -94,7 +94,7 @@ def branches(figure: Figure, values: Values) -> None:
 
 
 def continuous_joints(figure: Figure, values: Values) -> None:
-    """Draw the first joint along the circle."""
+    """Draw the first joint while the tip moves along a circle."""
     axes, first = figure.add_subplot(111, xlabel="pose", ylabel="first joint [rad]"), values["path"].q[:, 0]
     axes.plot((first + np.pi) % (2.0 * np.pi) - np.pi, color=ORANGE, lw=1.0, label="between -pi and pi")
     axes.plot(first, color=BLUE, label="follow")

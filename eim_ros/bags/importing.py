@@ -55,8 +55,8 @@ def import_motions(
 ) -> tuple[DataSet, list[BagReport]]:
     """Import one resampled motion from each continuous segment.
 
-    The paths are bags or tables. Raise `DataError` if there is no usable motion. The value of the error is the list of
-    reports.
+    Each path leads to a bag or a table. Raise `DataError` if there is no usable motion. The value of the error is the
+    list of reports.
 
     Returns
     -------
@@ -149,8 +149,8 @@ def import_episodes(
 ) -> tuple[tuple[str, ...], list[Episode], list[BagReport]]:
     """Import one episode from each continuous segment, resampled at a constant rate.
 
-    Configuration i is at the time i / rate after the start of the motion. The paths are bags or tables. Raise
-    `DataError` if there is no usable episode. The value of the error is the list of reports.
+    The robot has configuration i of an episode i / rate seconds after the start of the episode. Each path leads to a
+    bag or a table. Raise `DataError` if there is no usable episode. The value of the error is the list of reports.
 
     Returns
     -------

@@ -103,9 +103,9 @@ class DemoPlanar:
         _print(table)
         print(f"5. A motion prior of {PRIOR_EXPERTS} experts learns from the same recording")
         prior = _prior(arm, motions, lines, folder / "prior.safetensors", self.seed)
-        print(f"   log density of held-out motions {prior['log_density']:.2f} nat")
-        free = f"{prior['free_distance']:.2f} m without the goal of the tip"
-        print(f"   its motions end {prior['distance']:.2f} m from the new lines in the median; {free}")
+        print(f"   log density of held-out motions: {prior['log_density']:.2f} nat")
+        free = f"{prior['free_distance']:.2f} m if the tip has no goal"
+        print(f"   median distance from the ends of its motions to the new lines: {prior['distance']:.2f} m; {free}")
 
         from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 

@@ -73,7 +73,9 @@ class Place:
 
         rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
         if not rows:
-            raise ConfigurationError("there are no poses to reach: give them by --poses FILE, or by --pose")
+            raise ConfigurationError(
+                "there are no poses to reach: give a pose by --pose, or a file with poses by --poses"
+            )
         for row in rows:
             check_pose_length(row)
         settings = self.settings.read()

@@ -287,7 +287,9 @@ class Follow(Operation):
     def rows(self) -> Sequence[Sequence[float]]:
         rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
         if not rows:
-            raise ConfigurationError("there are no poses to follow: give them by --poses FILE, or by several --pose")
+            raise ConfigurationError(
+                "there are no poses to follow: give a file with poses by --poses, or several --pose"
+            )
         return rows
 
     def show(self, answer: Any) -> None:

@@ -135,7 +135,9 @@ def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
     try:
         return as_numbers(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{name} must be a matrix of real numbers, got a {type(values).__name__}", values) from error
+        raise DataError(
+            f"{name} must be a matrix of real numbers, got an object of type {type(values).__name__}", values
+        ) from error
 
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:

@@ -27,9 +27,9 @@ from eim_ros.ik.prior import IKModel
 from eim_ros.kinematics import Robot, pose_from_context, refine
 
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
-LINKAGE = 0.35  # solutions closer than this belong to the same component [rad or m]
-LEAST_MEMBERS = 10  # smallest component; smaller groups arise by chance, or are thin ends of another component
-RADIUS = 0.3  # distance within which a solution covers others [rad or m]
+LINKAGE = 0.35  # [rad or m]; solutions closer than this belong to the same component
+LEAST_MEMBERS = 10  # minimum size of a component; smaller groups arise by chance, or are thin ends of a component
+RADIUS = 0.3  # [rad or m]; a solution covers all solutions within this distance
 
 
 @with_hints

@@ -49,6 +49,7 @@ def code_and_message(
     what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"
     what += " up to full revolutions" if aim.revolutions == "one" else ""
     count = f"{n_valid} {what}" if isinstance(aim, Covering) else f"{n_valid} of {n} {what}"
+    count = f"found {count}" if timed_out else count
     return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
 
 

@@ -466,7 +466,8 @@ class Robot(Hinting):
 
         If unlimited slides are parallel, or have revolute joints between them, their motions may cancel out at any
         distance. Then some solutions lie outside the result. Therefore an arm with at most six joints, whose solutions
-        are counted, keeps its limits. Other arms get the same limits as for perpendicular slides.
+        are counted, keeps its limits. An arm with more joints gets the limits that it would have with perpendicular
+        slides.
         """
         wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
         groups = self._slide_groups(wide)
@@ -628,8 +629,13 @@ class Robot(Hinting):
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
         """Return rows (n, dof) after a check that they are finite and small enough to be squared."""
         rows = self._rows(q)[0]
-        if not (np.abs(rows) <= LARGEST).all():
-            raise RobotError(f"{what} must be finite", q)
+        usable = (np.abs(rows) <= LARGEST).all(axis=1)
+        if not usable.all():
+            row = int(usable.argmin())
+            raise RobotError(
+                f"{what} must be finite, and at most {LARGEST:g} in magnitude; row {row} is {rows[row].tolist()}",
+                q,
+            )
         return rows
 
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:

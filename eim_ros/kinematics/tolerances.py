@@ -131,7 +131,7 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
         values = np.empty(0)
     if values.shape != (6,) or not ((values >= 0.0) & ((values <= LARGEST) | (values == np.inf))).all():
         raise ConstraintError(
-            "tolerances need six numbers of at least 0, for x, y, z [m] and rotations about x, y, z [rad], got "
+            "tolerances need six numbers, each at least 0: for x, y, z [m], and for rotations about x, y, z [rad], got "
             f"{tolerances!r}",
             tolerances,
         )

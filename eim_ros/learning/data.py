@@ -99,8 +99,8 @@ def checked_data(data: Any) -> Pairs:
         context, sample = (_as_tensor(part) for part in data)
     elif isinstance(data, (tuple, list)) and any(hasattr(part, "shape") for part in data):
         raise DataError(
-            "data must be samples (n, d) or a pair of matrices (context (n, dy), sample (n, dx)), got a "
-            f"{type(data).__name__} of arrays with shapes {[tuple(np.shape(part)) for part in data]}",
+            "data must be samples (n, d) or a pair of matrices (context (n, dy), sample (n, dx)), got an object of "
+            f"type {type(data).__name__} with arrays of shapes {[tuple(np.shape(part)) for part in data]}",
             type(data).__name__,
         )
     else:
@@ -199,8 +199,9 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
     """
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(
-            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; if you "
-            "meant contexts and samples, give them as one pair: fit((context, sample))",
+            "the start must be a Gaussian mixture or a mixture of experts, got an object of type "
+            f"{type(initial).__name__}; if you meant contexts and samples, give them as one pair: "
+            "fit((context, sample))",
             type(initial).__name__,
         )
     if isinstance(initial, GaussianMixture):
@@ -208,8 +209,8 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
     sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])
     if sizes != expected:
         raise DistributionError(
-            f"the initial model has (n_dims, n_context) = {sizes}, but the data have {expected}; give a start with "
-            "the dimensions of the data",
+            f"the start has (n_dims, n_context) = {sizes}, but the data have {expected}; give a start with these "
+            "dimensions",
             sizes,
         )
     like = data.sample

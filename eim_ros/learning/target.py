@@ -270,7 +270,7 @@ def _given(target: Any, *, conditional: bool) -> TargetDensity:
     if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(
             "the target must be a density, an object with log_prob, or a function of samples (or of contexts and "
-            f"samples), got a {type(target).__name__}",
+            f"samples), got an object of type {type(target).__name__}",
             target,
         )
     if conditional:

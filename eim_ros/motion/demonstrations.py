@@ -136,7 +136,9 @@ def _context_names(description: dict[str, Any], n_context: int) -> tuple[str, ..
         return tuple(f"context_{index}" for index in range(n_context))
     names = _names(description, "context_names")
     if len(names) != n_context:
-        raise DataError(f"the data set has {len(names)} names of contexts, but {n_context} columns", names)
+        raise DataError(
+            f"the data set has {len(names)} context_names, but {n_context} columns of contexts; name each column", names
+        )
     return names
 
 

@@ -152,8 +152,10 @@ def _check(found: Any, episodes: list[Columns], fps: int) -> None:
     expected["episode_index"] = np.repeat(np.arange(len(lengths)), lengths)
     expected["timestamp"] = np.concatenate([np.arange(length) / fps for length in lengths])
     if found.fps != fps:
-        raise DataError(f"the written data set has {found.fps} frames per second instead of {fps}", found.fps)
+        raise DataError(
+            f"LeRobot wrote {found.fps} frames per second instead of {fps}; try another version of LeRobot", found.fps
+        )
     for name, values in expected.items():
         read = np.asarray(table[name], dtype=np.float64).reshape(values.shape)
         if not np.allclose(read, values, rtol=ROUNDING, atol=1e-9):
-            raise DataError(f"the written data set differs in {name}", name)
+            raise DataError(f"LeRobot changed the values of {name}; try another version of LeRobot", name)

@@ -117,7 +117,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         if not path:
             raise ModelFileError("the path of the model is empty", path)
         if not self._is_configured:
-            raise ServiceError(f"{self.inactivity}: configure it first", path)
+            raise ServiceError(self.inactivity, path)
         path = str(self.settings.data.readable(path))
         prior, present = MotionPrior.load(path), self._prior
         if present is not None and set(prior.joint_names) != set(present.joint_names):
@@ -275,7 +275,9 @@ def _n_points(value: int, prior: MotionPrior, settings: MotionPriorServerSetting
 def _duration(value: float, default: float) -> float:
     if not (math.isfinite(value) and 0.0 <= value <= _LONGEST):
         raise ConfigurationError(
-            f"duration is {value} s, expected a positive number up to {_LONGEST:.0f}, or 0 for {default:.3g} s", value
+            f"duration is {value} s, expected a positive number up to {_LONGEST:.0f} s, or 0, which selects "
+            f"{default:.3g} s",
+            value,
         )
     return float(value) or default
 

@@ -59,7 +59,9 @@ def draw_fit(fit: Any, path: str | Path, data: npt.ArrayLike | None = None) -> N
     >>> draw_fit(EM(n_components=2, seed=0).fit(data), "fit.png", data)
     """
     if not (hasattr(fit, "score_samples") and hasattr(fit, "mixture_of_experts")):
-        raise ConfigurationError(f"expected the result of a fit or a FittedModel, got a {type(fit).__name__}", fit)
+        raise ConfigurationError(
+            f"expected the result of a fit or a FittedModel, got an object of type {type(fit).__name__}", fit
+        )
     records = getattr(getattr(fit, "history", None), "records", ())
     column = next((name for name in OBJECTIVES if any(name in record for record in records)), None)
     has_density = not fit.conditional and fit.n_dims <= 2

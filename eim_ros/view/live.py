@@ -214,7 +214,7 @@ class LiveSolutions:
         return moved.positions[moved.converged]
 
     def _is_free(self, rows: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return whether configurations (n, dof) are free of collisions (n,)."""
+        """Return whether each configuration (n, dof) is free of collisions, as an array (n,)."""
         if self._scene is None or not len(rows):
             return np.ones(len(rows), dtype=bool)
         return ~self._scene.colliding(rows)

@@ -122,7 +122,7 @@ def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"not continuous: gap of 0\.5\d+ s") as caught:
         merged(path)
     (report,) = caught.value.value
-    # 25 at the start, 26 after 3.48 s, and those within the pause
+    # 25 before the first value of the gripper, 25 after the last one at 3.48 s, and 24 in the pause
     assert report.dropped == {"joint states without finger within 0.2 s before and after": 25 + 25 + 24}
     motion, duration, _ = merged(path, cuts=Cuts(max_gap=0.6))
     assert duration == pytest.approx(2.98)

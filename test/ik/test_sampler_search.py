@@ -134,7 +134,7 @@ def test_time_running_out_gives_what_was_found() -> None:
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert 0 < len(samples) < 5000
     assert samples and samples.valid.all()
-    assert samples.message == f"timed out: {len(samples)} of 5000 distinct solutions"
+    assert samples.message == f"timed out: found {len(samples)} of 5000 distinct solutions"
 
 
 def test_no_time_at_all_suffices_for_what_the_first_round_finds() -> None:

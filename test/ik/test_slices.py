@@ -152,7 +152,7 @@ def test_draws_of_a_model_have_its_density_on_the_set() -> None:
     answer = sampler.draw(position, 200, "model", timeout=60.0, seed=1)
     assert answer and answer.valid.all() and answer.effective_sample_size >= 160.0
     reference = angles_at_random(robot, 50_000, 2)
-    reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # positions of the slides relative to zero
+    reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # what the slides must add
     density = answer.densities[0].log_prob(reference)
     weights = area_density(robot, reference) * np.exp(density)
     for j in range(robot.dof):

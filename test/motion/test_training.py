@@ -119,7 +119,7 @@ def test_equal_demonstrations_give_a_narrow_prior() -> None:
         ({"durations": [1.0]}, "10 positive durations"),
         ({"durations": [0.0] * 10}, "10 positive durations"),
         ({"durations": "long"}, "must be a list of numbers"),
-        ({"context_names": ["a", "b"]}, "has 2 names of contexts, but 1 columns"),
+        ({"context_names": ["a", "b"]}, "has 2 context_names, but 1 columns"),
         ({"lower": [0.0]}, "joint limits"),
         ({"upper": ["a", "b", "c"]}, "must be a list of numbers"),
     ],

@@ -313,7 +313,7 @@ def test_server_that_is_not_active_refuses_and_says_so(
         return client.call(server, SampleMotion, f"{node}/sample_motion", message)
 
     assert (sample().error_code.val, "is unconfigured, not active" in sample().error_code.message) == (FAILURE, True)
-    assert "configure it first" in client.call(server, LoadModel, f"{node}/load_model", load).message
+    assert "configure and activate it" in client.call(server, LoadModel, f"{node}/load_model", load).message
     for label in ("configure", "activate", "deactivate"):
         assert client.change_state(server, label, node), server.log
     assert "is inactive, not active" in sample().error_code.message

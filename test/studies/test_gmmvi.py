@@ -95,7 +95,7 @@ def test_report_has_the_papers_figure_beside_the_mean_of_the_seeds():
 
 
 # Algorithms without gradients fit a quadratic function. In 300 dimensions, its 45451 coefficients are too many for the
-# paper and for us. In 177 dimensions, its 15931 coefficients would take 6 GB and minutes.
+# paper and for us. In 177 dimensions, a fit of its 15931 coefficients would take 6 GB of memory and several minutes.
 PAIRS = [
     (name, word)
     for name in PROBLEMS

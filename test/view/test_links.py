@@ -1,4 +1,4 @@
-"""Tests of the page's links, its menu of robots, and dragging of the arm, in a real browser."""
+"""Tests of the page in a real browser: its links, its menu of robots, and the dragging of an arm."""
 
 import numpy as np
 import pytest

@@ -135,10 +135,12 @@ class Cuda:
         try:
             self._call("cuInit", 0)
         except RuntimeError as error:  # the library of the driver is missing
-            raise ConfigurationError("there is no driver of NVIDIA on this machine: install it", "cuda") from error
+            raise ConfigurationError("NVIDIA's driver is not installed on this machine: install it", "cuda") from error
         n_devices = self._call("cuDeviceGetCount")
         if number >= n_devices:
-            raise ConfigurationError(f"there is no GPU {number}, the driver of NVIDIA sees {n_devices}", number)
+            raise ConfigurationError(
+                f"there is no GPU {number}: NVIDIA's driver finds {n_devices} GPU(s), numbered from 0", number
+            )
         device = self._call("cuDeviceGet", number)
         self._context = self._call("cuDevicePrimaryCtxRetain", device)  # the one of torch and CuPy
         capability = driver.CUdevice_attribute
@@ -202,7 +204,7 @@ class Cuda:
         error, *values = getattr(self._driver, name)(*arguments)
         if int(error):
             text = getattr(error, "name", str(error))
-            raise ConfigurationError(f"the driver of NVIDIA reports {text} in {name}", text)
+            raise ConfigurationError(f"NVIDIA's driver reports {text} in {name}", text)
         return values[0] if values else None
 
 

@@ -378,5 +378,9 @@ def _tensor(poses: Any) -> tuple[Any, str] | None:
     if name == "cupy":
         return library, f"cuda:{poses.device.id}"
     if hasattr(poses, "__dlpack__") and not hasattr(poses, "__array_interface__"):
-        raise PoseError(f"poses are an array of {name}: pass torch.from_dlpack(poses) or cupy.from_dlpack(poses)", name)
+        raise PoseError(
+            f"poses cannot be read from an array of the library {name}: pass torch.from_dlpack(poses) or "
+            "cupy.from_dlpack(poses)",
+            name,
+        )
     return None

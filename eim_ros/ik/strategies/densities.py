@@ -220,7 +220,9 @@ class WeightedPoints:
     def draw(
         self, log_density: FloatArray, n: int, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, float] | None:
-        """Draw n points by log densities (n_points,) on the set, which need not be normalised; None without points.
+        """Draw n points with probabilities from log densities (n_points,), which need not be normalised.
+
+        Return None if no point has a positive probability.
 
         Draws from a set that was divided completely are independent, and some may be equal. Draws from a sample are
         spread over it by systematic resampling (Kitagawa 1996), so that no point is drawn much more often than its

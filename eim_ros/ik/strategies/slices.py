@@ -273,7 +273,10 @@ class SliceSampler:
         return WeightedPoints(q, log_mass, slices, None, is_late), densities
 
     def _round(self, first: int, deadline: float) -> _Round | None:
-        """Return slices numbered from `first` on; None if time ends before all solutions on one of them are found."""
+        """Return a round of slices, the first of which has the number `first`.
+
+        Return None if time ends before all solutions on a slice are found.
+        """
         problem, measure, rng, box = self.measure.problem, self.measure, self.rng, self._box
         held, rates = np.zeros((AT_ONCE, problem.robot.dof), np.bool_), np.zeros((AT_ONCE, 6, 6))
         log_probability, is_open = np.zeros(AT_ONCE), box.widest > 0.0

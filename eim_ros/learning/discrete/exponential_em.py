@@ -110,8 +110,8 @@ class ExponentialEM:
     ) -> None:
         if isinstance(family, type) or not isinstance(family, ExponentialFamily):
             raise DistributionError(
-                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or a custom family with the methods of "
-                f"ExponentialFamily, got {family!r}",
+                "the family must be an instance of PoissonFamily, CategoricalFamily or another class with the methods "
+                f"of ExponentialFamily, got {family!r}",
                 family,
             )
         self.family = family

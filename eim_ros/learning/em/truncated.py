@@ -101,8 +101,8 @@ class TruncatedEMState:
     model: MixtureOfExperts
     iteration: int
     states: Tensor  # (n_samples, n_states) of int64, K(n) of the last E-step; no rows before the first step
-    # (n_components, n_neighbours) of int64, the lists g_c, which have length 1 if a selection function replaces them.
-    # There are no rows before the first step, or if the search is full.
+    # (n_components, n_neighbours) of int64, the lists g_c, which have length 1 if a selection function replaces them;
+    # (0, 0) before the first step, and if every E-step evaluates all components
     neighbours: Tensor
     generator: torch.Generator  # source of randomness, which each step advances in place
 

@@ -117,8 +117,8 @@ class CustomExperts:
         sizes = {value.shape[0] if isinstance(value, Tensor) and value.dim() else None for value in fields}
         if len(sizes) != 1 or not next(iter(sizes)):
             raise DistributionError(
-                "a family of experts must be a dataclass of tensors with one row for each expert, got a "
-                f"{type(family).__name__} with tensors of lengths {sorted(sizes, key=str)}",
+                "a family of experts must be a dataclass of tensors with one row for each expert, got an "
+                f"object of type {type(family).__name__} with tensors of lengths {sorted(sizes, key=str)}",
                 type(family).__name__,
             )
 

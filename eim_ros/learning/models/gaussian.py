@@ -63,8 +63,8 @@ def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Ten
     """Return the values if they are a tensor (..., n_columns), otherwise raise `DistributionError`."""
     if not isinstance(values, Tensor):
         raise DistributionError(
-            f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}; convert it with "
-            "torch.as_tensor, or call FittedModel.of(model), which accepts arrays",
+            f"{name} must be a tensor (..., {n_columns}), got an object of type {type(values).__name__}; "
+            "convert it with torch.as_tensor, or call FittedModel.of(model), which accepts arrays",
             values,
         )
     if values.dim() == 0 or values.shape[-1] != n_columns:

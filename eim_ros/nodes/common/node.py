@@ -40,6 +40,12 @@ from eim_ros.nodes.common.service import (
 )
 from eim_ros.nodes.settings import DataDirectorySettings, ManagedSettings
 
+_REMEDIES = {
+    "unconfigured": ": configure and activate it",
+    "inactive": ": activate it",
+    "configuring": " yet",
+    "finalized": ": start it again",
+}
 _MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
 # [s] maximum time to wait for threads, maximum time to send the last responses, and time for clients to read them.
@@ -138,7 +144,9 @@ class Transitions:
         try:
             change(pending.request, pending.response)
         except Exception as error:
-            self._node.get_logger().error(f"a transition failed: {reason_of(error)}")
+            transition = pending.request.transition
+            name = transition.label or f"number {transition.id}"
+            self._node.get_logger().error(f"the transition {name} failed: {reason_of(error)}")
         pending.send()
 
 
@@ -252,8 +260,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
             return f"{self.get_name()} is shutting down"
         if self._state == "active":
             return ""
-        yet = " yet" if self._state == "configuring" else ""
-        return f"{self.get_name()} is {self._state}, not active{yet}"
+        return f"{self.get_name()} is {self._state}, not active{_REMEDIES.get(self._state, '')}"
 
     def check_active(self) -> None:
         """Raise `ServiceError` if the node is not active."""

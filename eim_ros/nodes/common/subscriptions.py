@@ -107,7 +107,11 @@ def topic_of(node: Node, name: str) -> Topic | None:
     if not types:
         return None
     if len(types) > 1:
-        raise ConfigurationError(f"the topic has publishers of different types: {', '.join(sorted(types))}", name)
+        raise ConfigurationError(
+            f"topic {name} has publishers of several types ({', '.join(sorted(types))}); stop the publishers of all "
+            "types except one",
+            name,
+        )
     offered = tuple(dict.fromkeys(_offered(publisher.qos_profile) for publisher in publishers))
     return Topic(name, types.pop(), qos=offered)
 

@@ -178,12 +178,9 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
             fixed,
         )
     names, labels = list(message.branch_names), list(message.branch_labels)
-    if len(names) != len(labels) or len(set(names)) != len(names):
-        raise ConstraintError(
-            f"there are {len(names)} branch_names and {len(labels)} branch_labels; expected equal numbers, and "
-            "each name once",
-            names,
-        )
+    _same_length("branch_names", names, "branch_labels", labels)
+    if repeated := sorted(name for name in set(names) if names.count(name) > 1):
+        raise ConstraintError(f"branch_names contains {', '.join(repeated)} more than once; name each once", names)
     links, others = list(message.allowed_links), list(message.allowed_others)
     _same_length("allowed_links", links, "allowed_others", others)
     scene = message.scene

@@ -145,8 +145,8 @@ def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
     within = [(max(a, lower), min(b, upper)) for a, b in spans if max(a, lower) <= min(b, upper)]
     if not within:
         raise invalid(
-            f"joint_constraints: the range of {name!r}, {low:.6g} to {high:.6g}, is outside its limits, {lower:.6g} to "
-            f"{upper:.6g}",
+            f"joint_constraints: the range of joint {name!r} from {low:.6g} to {high:.6g} does not overlap the joint's "
+            f"limits from {lower:.6g} to {upper:.6g}",
             name,
         )
     return within

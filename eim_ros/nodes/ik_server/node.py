@@ -169,7 +169,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         """Load another model and replace the current one by it. The loader's thread calls this function."""
         present = self._loaded
         if present is None:
-            raise ConfigurationError(f"{self.inactivity}: configure it first")
+            raise ConfigurationError(self.inactivity)
         following, path = load_replacement(path, present, self.settings.data)
         with self._exchange:
             if self._loaded is not present:

@@ -59,7 +59,7 @@ def test_a_slower_module_than_need_be_is_told(monkeypatch: pytest.MonkeyPatch) -
     if best == "baseline":
         pytest.skip("this processor has no better instruction set than the plainest")
     if importlib.util.find_spec("eim_ros.solver._solver_baseline") is None:
-        pytest.skip("colcon builds the best one only")
+        pytest.skip("the module for any processor is not installed")
     monkeypatch.setenv(native.VARIABLE, "baseline")
     slow = findings_of(doctor.compiled)
     assert {found.state for found in slow} == {MISSING}

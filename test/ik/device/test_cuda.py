@@ -236,13 +236,13 @@ def test_pose_that_is_not_rigid_is_empty_and_named_when_it_is_read(driver: Drive
 def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = Sampler("ur5e")
     install(Driver(n_devices=0), monkeypatch)
-    with pytest.raises(ConfigurationError, match="there is no GPU 0, the driver of NVIDIA sees 0"):
+    with pytest.raises(ConfigurationError, match="there is no GPU 0: NVIDIA's driver finds 0"):
         sampler.on("cuda")
     install(Driver(error=100), monkeypatch)
     with pytest.raises(ConfigurationError, match="reports 100 in cuInit"):
         sampler.on("cuda")
     monkeypatch.setattr(Driver, "cuInit", lambda *_: (_ for _ in ()).throw(RuntimeError("no library")))
-    with pytest.raises(ConfigurationError, match="no driver of NVIDIA"):
+    with pytest.raises(ConfigurationError, match="NVIDIA's driver is not installed"):
         sampler.on("cuda")
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(MissingPackageError, match=r"\[cuda\]"):

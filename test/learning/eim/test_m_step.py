@@ -244,7 +244,7 @@ def test_sampled_rewards_lead_to_the_gating_of_all_rewards(n_context):
         assert evaluations < 10 * 8 * N_CONTEXTS
         assert probabilities[:, BAD].mean() < 0.1 / N_EXPERTS
         distances.append(0.5 * (probabilities - expected).abs().sum(-1).mean())
-    # The distances are total variations. The distance of the old gating exceeds 0.15. Thirty runs ended at 0.03 on
+    # The distances are total variations. Before the updates, the distance exceeds 0.15. Thirty runs ended at 0.03 on
     # average, with a standard deviation of 0.013, so a mean of ten runs above 0.055 is six standard errors too large.
     assert torch.stack(distances).mean() < 0.055
 

@@ -84,7 +84,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
             if before.moving != after.moving
         ]
 
-    # topics arrive separately: statuses may be later than the progress, and joint states later than both
+    # Messages of different topics may arrive in any order, so wait for the statuses, and then for the joint states.
     robot.hear(lambda: len(changes()) >= 4, "two begins and two ends")
     last_end = seconds(changes()[3].header.stamp)
     robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= last_end, "joint states of all motions")

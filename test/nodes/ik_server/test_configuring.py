@@ -123,7 +123,7 @@ def test_managed_node_answers_during_the_transition(
     start_server: Start, caller: ClientNode, describe: Callable[[], None]
 ) -> None:
     server = start_server(autostart=False, use_robot_description_topic=True, robot_description_timeout=LONG)
-    assert refusal(caller, server) == "ik_server is unconfigured, not active"
+    assert refusal(caller, server) == "ik_server is unconfigured, not active: configure and activate it"
     (transition,) = asked(caller, server, "configure")
     until_it_configures(caller, server)
     assert refusal(caller, server) == "ik_server is configuring, not active yet"
