@@ -74,7 +74,7 @@ def compiled_modules() -> list[Extension]:
                 DEVICE_MODULE,
                 [str(DEVICE / "binding.cpp")],
                 depends=sorted({str(header) for place in (DEVICE, HEADERS) for header in place.rglob("*.hpp")}),
-                include_dirs=[str(DEVICE), str(HEADERS)],  # in this order, see chain/chain.hpp
+                include_dirs=[str(DEVICE), str(HEADERS)],  # the order matters, see chain/chain.hpp
                 cxx_std=20,
                 extra_compile_args=[*OPTIONS, "-O2", *sanitized],
                 extra_link_args=sanitized,

@@ -84,7 +84,7 @@ class Model(Protocol):
 
 
 Fit = Callable[[FloatArray], Model]
-# for each group its splits, each with motions for training and held-out motions
+# groups of shapes; each has a list of splits into training motions and held-out motions
 Groups = list[list[tuple[FloatArray, FloatArray]]]
 
 
@@ -405,7 +405,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore", RuntimeWarning)  # of components of gmr without points
+    warnings.simplefilter("ignore", RuntimeWarning)  # gmr warns about components without points
     shapes = read_shapes(args.data)
     title = (
         f"LASA: {len(shapes)} shapes of {N_EACH} demonstrations, {N_POINTS} points; up to {args.groups} groups, "

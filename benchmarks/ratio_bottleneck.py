@@ -65,7 +65,7 @@ class Ratio:
         return z.float()
 
     def prepare(self, data: Pairs, model: MixtureOfExperts) -> None:
-        torch.manual_seed(0)  # for initial weights and dropout
+        torch.manual_seed(0)  # seeds the initial weights and dropout
         self.mean, self.deviation, self.start = data.sample.mean(0), data.sample.std(0), model
         width, layers = self.features(data.sample[:2]).shape[1], []
         for units in (100,) if self.products else (50, 50, 50):

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore", RuntimeWarning)  # of components of gmr without points
+    warnings.simplefilter("ignore", RuntimeWarning)  # gmr warns about components without points
     title = f"Recorded bags, {N_POINTS} points per motion, {args.splits} splits, seed {args.seed}"
     counts = f"{'bag':16} {'joints':>6} {'motions':>7} {'experts':>7}"
     table = compare(title, counts, cases(args.bags, args.splits), NOISES, "mrad", args.seed)

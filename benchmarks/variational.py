@@ -41,7 +41,7 @@ from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
-N_COMPONENTS_OF_PEER = 300  # from planar_robot_4.yml of gmmvi
+N_COMPONENTS_OF_PEER = 300  # gmmvi's file planar_robot_4.yml has this value
 N_BY_DEFAULT = 200_000
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # number of evaluations
 

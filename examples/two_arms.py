@@ -37,7 +37,9 @@ found = {
     name: Sampler(Robot(urdf, base="world", tip=tips[name])).sample([*hands[name], *DOWN], 50, seed=0).q
     for name in BASES
 }
-pairs = np.array([[*left[::-1], *right] for left in found["panda"] for right in found["iiwa14"]])  # from hand to hand
+pairs = np.array(
+    [[*left[::-1], *right] for left in found["panda"] for right in found["iiwa14"]]
+)  # joints from hand to hand
 free = pairs[~scene.colliding(pairs)]
 print(f"given tray: {len(free)} of {len(pairs)} pairs keep clear of each other and of themselves")
 

@@ -81,7 +81,9 @@ OTHERS = {
 }
 REFERENCES = ("VIPS", "EM", "MDN", "scikit-learn EM", "scikit-learn VB")
 OF_EIM = ("EIM", THESIS, DEFAULTS)
-METHODS = tuple(dict.fromkeys(("EIM", DEFAULTS, "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
+METHODS = tuple(
+    dict.fromkeys(("EIM", DEFAULTS, "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS))
+)  # a run follows this order
 N_VALUES = 1000  # samples per component; a quadratic surrogate has 231 coefficients in 20 dimensions
 WEIGHTS = ("gumbel", "mutual-information")
 RATIOS = ("network", "plug-in", "residual", "known")

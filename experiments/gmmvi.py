@@ -190,7 +190,7 @@ WINE = {
 }
 TALOS = {"n_components": 10, "n_samples": 100, "adaptation.add_every": 30, "component_step.first": 0.5}
 STEPS = {"component_step.first": 0.01, "weight_step.first": 1e-4}
-PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # as initial rewards differ by 1e5 nat
+PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # because initial rewards differ by 1e5 nat
 SMALL_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-4}
 WINE_STEPS = {"component_step.first": 1e-5, "weight_step.first": 1e-4}  # 1e-3 is already too large
 GMM_FIXED = {"n_components": 10}  # five components cannot cover ten modes

@@ -584,7 +584,7 @@ def _difference(name: str, value: Any, full: Any) -> str:
 
 TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
-DETAILS = "tables.md"  # in the folder of the result table
+DETAILS = "tables.md"  # page in the folder of the result table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,7 @@ class ArmSolver {
         });
     }
 
-    // Up to `most` distinct solutions that are found in time, the nearest first.
+    // Returns up to `most` distinct solutions that are found in time, the nearest first.
     std::vector<Configuration> several(const eim::Task& task, const Configuration& state, Clock::time_point deadline,
                                        int most) const {
         std::vector<Configuration> found;

@@ -185,7 +185,7 @@ def check_changelog() -> list[str]:
     """Check that catkin_pkg, which bloom uses, and docutils parse the changelog, and that it has this version."""
     text, problems = read("CHANGELOG.rst"), io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # from a call by catkin_pkg
+        warnings.simplefilter("ignore", DeprecationWarning)  # catkin_pkg uses a deprecated function
         docutils.core.publish_doctree(text, settings_overrides={"warning_stream": problems, "report_level": 1})
         log = populate_changelog_from_rst(Changelog("eim_ros"), text)
     released = [(version, date) for version, date, _ in log.foreach_version() if version != "Forthcoming"]
@@ -291,7 +291,9 @@ def check_pages() -> list[str]:
     for addition, files in rows.items():
         paths = re.findall(r"`([^`\s]*/[^`\s]*|\w+\.py)`", files)
         complaints += [] if paths else [f"CONTRIBUTING.md does not name a file for {addition}"]
-        known = [ROOT / path.partition("<new>")[0] for path in paths]  # for a new file, its folder
+        known = [
+            ROOT / path.partition("<new>")[0] for path in paths
+        ]  # a new file does not exist yet, but its folder does
         complaints += [f"CONTRIBUTING.md names {path}, which does not exist" for path in known if not path.exists()]
     return complaints
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-# from the distribution django-static-mathjax, which is used without Django
+# The distribution django-static-mathjax contains these files. Django itself is not needed.
 PACKAGE, FOLDER = "mathjax", "static/mathjax/es5"
 SCRIPT, FONTS = "tex-chtml.js", "output/chtml/fonts"
 

@@ -98,7 +98,7 @@ def operations(sampler: Sampler) -> dict[str, tuple[list[int], Callable[[int], A
         "solve_batch": ([0], lambda i: sampler.solve_batch(poses, seed=i, **time)),
         "sample_batch": ([0], lambda i: sampler.sample_batch(poses, 10, seed=i, **time)),
     }
-    if robot.name == "ur5e":  # with a free angle
+    if robot.name == "ur5e":  # a pose with a free angle
         aligned = robot.fk(np.where(np.arange(6) == 4, 0.0, near))
         found["free, solve_all"] = (list(range(n)), lambda i: sampler.solve_all(aligned[i], seed=i, **time))
         found["free, near"] = (list(range(n)), lambda i: sampler.solve(aligned[i], near=near[i], seed=i, **time))

@@ -13,7 +13,7 @@ import pytest
 
 import eim_ros
 
-MAY_KNOW = {  # as in the import contracts
+MAY_KNOW = {  # must agree with the import contracts
     "core": (),
     "solver": ("core",),
     "kinematics": ("solver", "core"),

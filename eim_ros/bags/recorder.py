@@ -47,7 +47,7 @@ class Recorder:
         self._channels: dict[str, int] = {}
         self.topics: tuple[str, ...] = ()  # requested topics of the current or last recording
         self._counts: dict[str, int] = {}
-        self._problems: dict[str, str] = {}  # for each topic that cannot be recorded, the reason
+        self._problems: dict[str, str] = {}  # why a topic cannot be recorded
         self._began = self._ended = self._checked = 0.0
         self._size, self._ending = 0, ""
         self.n_segments = 0

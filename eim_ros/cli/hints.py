@@ -31,7 +31,7 @@ FLAGS = {  # flags of one letter; see `eim_ros.core.synonyms` for other names of
 }
 _QUATERNION = "a quaternion follows the position in --pose X Y Z QX QY QZ QW"
 _TOLERANCE = "give the setting position_tolerance [m] or orientation_tolerance [rad], as in --position-tolerance 1e-4"
-FORMS = {  # by wrong flag: the flag that a verb must have for the hint to apply, and the hint
+FORMS = {  # wrong flag: (flag that a verb must have for the hint to apply, hint)
     "--all": ("--pose", "`eim solve-all` returns all solutions"),
     "--certified": ("--pose", "`eim solve-all --guarantee certified` proves that no solution is missing"),
     "--elbow": ("--pose", "give the setting branch, as in --branch elbow=up"),

@@ -208,7 +208,7 @@ def read_verb(words: Sequence[str]) -> Verb:
         kind, name = kind[inner], f"{name} {inner}"
     from eim_ros.cli.flags import parse
 
-    read = getattr(kind, "read", None)  # for a verb that lists its settings
+    read = getattr(kind, "read", None)  # a verb that lists its settings has its own parser
     verb: Verb = read(rest) if read else parse(kind, f"eim {name}", rest)
     return verb
 

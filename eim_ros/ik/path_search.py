@@ -640,9 +640,11 @@ def longest_motions(robot: Robot, max_steps: FloatArray) -> tuple[FloatArray, Fl
     sources = joints[:, SOURCE].astype(np.int64)
     slides = joints[:, PRISMATIC] != 0.0
     ends = np.abs([joints[:, MULTIPLIER] * limit[sources] + joints[:, OFFSET] for limit in (robot.lower, robot.upper)])
-    lengths = np.linalg.norm(robot.links[1:, TRANSLATION], axis=1)  # from each joint to the next joint, or to the tip
+    lengths = np.linalg.norm(
+        robot.links[1:, TRANSLATION], axis=1
+    )  # distance from each joint to the next one, or to the tip
     travel = np.where(slides, ends.max(axis=0), 0.0)
-    away = np.cumsum((lengths + travel)[::-1])[::-1]  # from each joint to the tip
+    away = np.cumsum((lengths + travel)[::-1])[::-1]  # largest distance from each joint to the tip
     motions = np.abs(joints[:, MULTIPLIER]) * max_steps[:, sources]
     turns = np.where(slides, 0.0, motions)
     return (turns * away + np.where(slides, motions, 0.0)).sum(axis=1), turns.sum(axis=1)

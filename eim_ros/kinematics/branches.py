@@ -166,7 +166,7 @@ class Branches:
             side = _dot(_cross(a[:, 0], a[:, 1]), out)
             found["shoulder"] = self.directions[0] * side / self.reach
         if "elbow" in names:
-            if self.dof == 6:  # in the plane of the arm
+            if self.dof == 6:  # project the vectors onto the plane of the arm
                 upper, line = (each - a[:, 1] * _dot(each, a[:, 1])[:, None] for each in (upper, line))
             along = _dot(upper, line) / np.maximum(_dot(line, line), TINY)
             found["elbow"] = (upper[:, 2] - along * line[:, 2]) / _length(upper)

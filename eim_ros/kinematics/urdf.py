@@ -177,7 +177,7 @@ class UrdfTree:
         while len(below) == 1:
             link = below[0]
             below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
-            if len(below) > 1:  # for example, link7_sc is a part of link7
+            if len(below) > 1:  # skip parts of a link, such as link7_sc of link7
                 below = [child for child in below if not child.startswith(link)]
         return link
 

@@ -51,7 +51,7 @@ class TargetDensity:
     joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
     # Maps a generator to the target for a random part of the data. By default, all data are used.
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
-    name: str = "the target"  # in error messages
+    name: str = "the target"  # how error messages name it
 
     def drawn(self, generator: torch.Generator) -> TargetDensity:
         """Return the target for a random part of its data, or the target itself if it has no minibatches."""

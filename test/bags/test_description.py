@@ -53,7 +53,7 @@ def test_description_in_the_bag_gives_the_limits(tmp_path: Path, write: Callable
     data_set, (report,) = imported(write(tmp_path / "bag", [described(urdf(), "/arm/robot_description"), *moving()]))
     about = data_set.description
     assert about["limits_source"] == "robot"
-    assert (about["lower"], about["upper"]) == ([None, 0.0, -2.0], [None, 0.04, 1.5])  # in the order of the joints
+    assert (about["lower"], about["upper"]) == ([None, 0.0, -2.0], [None, 0.04, 1.5])  # one limit for each joint
     assert np.ptp(np.diff(data_set.sample.reshape(10, 3)[:, 0])) < 1e-9  # the wrist does not jump by a revolution
     assert report.notes == []
 

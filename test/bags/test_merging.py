@@ -259,7 +259,9 @@ def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, 
     np.testing.assert_allclose(found[:, :3], [arm(time) for time in moments], atol=ROUNDING)
     np.testing.assert_allclose(found[:, 4:], [second_arm(time) for time in moments], atol=ROUNDING)
     sent = np.array(SHUT_AT)
-    latest = np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1  # at stamps of the arm
+    latest = (
+        np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1
+    )  # motions are sampled at the stamps of the arm
     np.testing.assert_array_equal(found[:, 3], 100.0 * (latest % 2))
 
 

@@ -57,7 +57,9 @@ def test_workers_of_joblib_end_in_the_middle_of_a_task_when_their_parent_is_kill
 def test_command_whose_parent_has_ended_before_it_starts_does_nothing(tmp_path: Path) -> None:
     command = tied([sys.executable, "-c", f"open({str(tmp_path / 'done')!r}, 'w')"])
     assert command.count(str(os.getpid())) == 1
-    other = [str(os.getppid()) if word == str(os.getpid()) else word for word in command]  # as if it had another parent
+    other = [
+        str(os.getppid()) if word == str(os.getpid()) else word for word in command
+    ]  # pretends to have another parent
     assert subprocess.run(other, check=False).returncode == 1
     assert not list(tmp_path.iterdir())
 
@@ -73,7 +75,7 @@ def test_command_keeps_its_arguments_streams_and_exit_code() -> None:
 
 def test_command_has_the_default_signals_although_the_parent_ignores_them() -> None:
     program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background job
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a shell's background job ignores SIGINT
     try:
         out = subprocess.run(tied([sys.executable, "-c", program]), capture_output=True, text=True, check=True).stdout
     finally:

@@ -149,7 +149,7 @@ def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, exp
 
 def test_caller_or_environment_limits_concurrent_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert concurrent_threads() == usable_cores()
-    with torch_threads():  # as in a fit for which no number of threads is given
+    with torch_threads():  # a fit does this if no number of threads is given
         assert concurrent_threads() == usable_cores()
     with torch_threads(2):
         assert concurrent_threads() == 2

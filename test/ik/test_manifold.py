@@ -151,7 +151,7 @@ def test_no_solution_collides_where_none_may() -> None:
     nearest = sampler.with_constraints(constraints).sample(pose, 1, near=near, seed=0).q[0]
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
     distances = np.linalg.norm(answer.q - near, axis=1)
-    assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # as near as obstacles allow, among 1000 solutions
+    assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # no other of 1000 solutions is much nearer
 
 
 def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:

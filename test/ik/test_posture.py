@@ -112,7 +112,7 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
         unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
     )
     free, _ = unhindered.optimized(start, posture, far)
-    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # at the position of the elbow without obstacles
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # blocks the position that the elbow has without obstacles
     problem = problem_of(robot, pose, constraints=Constraints(obstacles=(ball,)))
     before = problem.verified(start.q, expert)
     assert before and before.valid.all()

@@ -93,7 +93,7 @@ def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
     samples = sampler_of("continuous", "position").sample(pose, 40, near=near, timeout=ENOUGH, seed=0)
     plain = np.linalg.norm(samples.q - near, axis=1)
     assert np.linalg.norm(circular(samples.q[0] - near)) < 0.3
-    assert (np.diff(plain) > -1e-9).all()  # in the revolution nearest to the configuration
+    assert (np.diff(plain) > -1e-9).all()  # the order uses the revolution nearest to the configuration
 
 
 @pytest.mark.parametrize("position_only", [True, False])

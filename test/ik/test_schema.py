@@ -133,7 +133,7 @@ def test_a_table_has_the_joints_and_every_column_of_rows(found: Callable[[], Sol
         np.testing.assert_array_equal(np.bincount(table["pose"], minlength=solutions.n_poses), solutions.n_per_pose)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that read message definitions
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised by packages that read message definitions
 @pytest.mark.parametrize("found", ANSWERS)
 def test_a_message_that_was_sent_is_the_same_answer(found: Callable[[], Solutions]) -> None:
     message = IKSolutions()

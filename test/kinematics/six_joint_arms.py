@@ -21,7 +21,7 @@ KINDS = (
 )
 
 
-STROKE = 1.2  # of a slide [m]
+STROKE = 1.2  # range of a slide [m]
 
 
 def urdf_of_joints(

@@ -12,7 +12,7 @@ from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import LENGTH_TOLERANCE, kinematics_check
 
 SECOND = '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/>'
-TURN = (0.1, -0.5, 0.3, 0.8062257748298549)  # of unit length
+TURN = (0.1, -0.5, 0.3, 0.8062257748298549)  # a quaternion of unit length
 
 
 @pytest.mark.parametrize("name", [*ARMS, "panda", "ur5"])

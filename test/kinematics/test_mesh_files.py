@@ -126,7 +126,7 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(package.parent.parent))
     mesh, outside = package / "meshes/link.stl", write_stl(package.parent.parent / "outside.stl", *CUBE)
     linked = package / "meshes/linked.stl"
-    linked.symlink_to(outside)  # as in a workspace that was built with symbolic links
+    linked.symlink_to(outside)  # a workspace built with symbolic links has such files
     for name in ("package://arm/meshes/link.stl", str(mesh), f"file://{mesh}"):
         assert find_mesh(name, None, packages_only=True) == mesh
     assert find_mesh(str(linked), None, packages_only=True) == linked

@@ -88,7 +88,7 @@ def with_target(surrogate: str) -> Fit:
 
 def gmmvi(config: GMMVIConfig | None = None) -> Fit:
     def fit(n: int, generator: torch.Generator, run: RunOptions = RunOptions()) -> FitResult[Any]:
-        start = random_start(n_dims=2, n_components=n)  # on the CPU, as most users create it
+        start = random_start(n_dims=2, n_components=n)  # most users create the start on the CPU
         return GMMVI(quadratic, config, n_iterations=3).fit(start=start, generator=generator, run=run)
 
     return fit

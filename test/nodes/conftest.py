@@ -57,7 +57,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
 
     def start(*arguments: str, node: str = "ik_server", **parameters: Any) -> ServerProcess:
         given = {"model": model, **parameters} if node == "ik_server" else parameters
-        if node in WITH_FILES:  # for files in temporary folders
+        if node in WITH_FILES:  # allow files in temporary folders
             given = {"data_directory": tmp_path_factory.getbasetemp(), **given}
         server = ServerProcess(folder / f"{len(servers)}.log", given, arguments, node)
         servers.append(server)

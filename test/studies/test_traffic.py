@@ -55,7 +55,7 @@ def test_map_of_nothing_and_of_too_fine_a_grid_are_refused():
 
 def test_vehicles_stay_on_their_lanes_and_off_the_median(tracks):
     places = np.concatenate([track.positions for track in tracks])
-    far = np.abs(places[:, 1]) > 60.0  # on the boulevard, before and after the crossing
+    far = np.abs(places[:, 1]) > 60.0  # the boulevard before and after the crossing
     beside = np.abs(np.abs(places[far, 0])[:, None] - LANES["boulevard"]).min(-1)
     change = np.abs(places[far, 0]) > LANES["boulevard"][0] - 1.5
     assert change.all()

@@ -7,7 +7,7 @@
 
 namespace eim::device {
 
-// A chain of fixed size with lengths multiplied by a factor. See `Chain` for the rows (n_links + 1, 16).
+// Returns a chain of fixed size with lengths multiplied by a factor. See `Chain` for the rows (n_links + 1, 16).
 inline Chain chain_of(const Converted<double>& links, int n_joints, double factor) {
     expect_shape(links, "links", {kAny, 16});
     const int n_links = int(links.shape(0)) - 1;

@@ -38,7 +38,7 @@ REPLACED = (
 )
 """Standard headers that `standard.hpp` replaces."""
 PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-cccl")
-THREADS = 128  # of a block
+THREADS = 128  # number of threads of a block
 # The compiler's own inlining takes minutes. With "min", it leaves out what costs it most time and the program least.
 EFFORT = "min"
 

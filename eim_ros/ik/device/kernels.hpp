@@ -80,7 +80,7 @@ struct Request {
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
 
-// Random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
+// Returns random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
 inline Random random_of(std::uint64_t seed) {
     Random random(0.0);
     for (int round = 0; round < 2; ++round) {  // splitmix64's hash of neighbouring seeds
@@ -92,8 +92,8 @@ inline Random random_of(std::uint64_t seed) {
     return random;
 }
 
-// Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. It is computed
-// as the product of the lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
+// Returns Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. It is
+// computed as the product of the lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
 template <int N>
 inline double manipulability(const Chain& chain, const Kinematics<double, N>& at, int n_rows) {
     const int n_joints = joints_of<N>(chain), n = std::min(n_rows, n_joints), size = std::max(n_rows, n_joints);

@@ -33,8 +33,8 @@ except ModuleNotFoundError as error:
     raise NotBuiltError(f"the compiled module of the kernels is missing: {CURE}", error.name) from error
 
 SEVEN_JOINTS = 7
-MOST_SOLUTIONS = 16  # of a pose without revolutions
-MOST_ROWS = 10_000  # of a pose that are compared with each other
+MOST_SOLUTIONS = 16  # maximum number of solutions of a pose, without revolutions
+MOST_ROWS = 10_000  # maximum number of rows of a pose that are compared with each other
 # Tries without a new row after which a pose is given up
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
 BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses

@@ -245,7 +245,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
     else:
         members, has_all = curves.even(deadline)
     found = points.joined(members)
-    if not is_covering:  # in random order, so that the first solutions are a fair choice
+    if not is_covering:  # shuffle, so that the first solutions are a fair choice
         found = found.pick(generator(problem.seed).permutation(len(found)))
         found = found.pick(distinct_rows(problem.robot, found.q, DISTINCT_TOLERANCE))
     evidence = curves.evidence.with_points(n_points) if n_points <= MAX_SOLUTIONS else curves.evidence

@@ -442,7 +442,7 @@ def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: floa
         best, points = three.argmax(axis=0), np.stack([left, lower, middle, upper, right])
         left, middle, right = (points[best + i, np.arange(len(peaks))] for i in range(3))
     inside = np.concatenate([middle, rows[margins > BOUNDARY]])
-    apart = spacing / math.sqrt(robot.dof)  # in every joint
+    apart = spacing / math.sqrt(robot.dof)  # if each joint differs by less, the distance is below `spacing`
     if len(known):
         inside = inside[~is_within(robot, inside, known, apart)]
         away = [float(distance_to(robot, known, each).min()) for each in inside]

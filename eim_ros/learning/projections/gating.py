@@ -329,7 +329,7 @@ def project_gating(
 class _Problem:
     family: GatingFamily
     old_log_probs: Tensor
-    reward: Tensor  # with a mean of zero at each context
+    reward: Tensor  # shifted to a mean of zero at each context
     bounds: tuple[float, float]
     kl_weight: float
 

@@ -53,7 +53,7 @@ inline void run_unlocked(const Chain& chain, Function function) {
     run_unlocked(chain, false, function);
 }
 
-// Index of the first of the poses (n, 4, 4) that is not a rigid transform, or n.
+// Returns the index of the first of the poses (n, 4, 4) that is not a rigid transform, or n.
 inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
     expect_shape(poses, "poses", {kAny, 4, 4});
     Index i = 0;
@@ -61,7 +61,7 @@ inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
     return i;
 }
 
-// A copy of a pose (4, 4), or None if it is not a rigid transform.
+// Returns a copy of a pose (4, 4), or None if it is not a rigid transform.
 inline py::object rigid_copy(const Converted<double>& pose, double tolerance) {
     expect_shape(pose, "pose", {4, 4});
     if (!is_rigid(pose.data(), tolerance)) return py::none();

@@ -22,7 +22,8 @@ struct Chain {
     std::vector<Link<double>> links;  // n_links + 1; the last one has P_m only
     std::vector<Link<float>> single;
 
-    // rows (n_links + 1, 16): rotation, translation, whether it slides, source, multiplier, offset
+    // The columns of rows (n_links + 1, 16) are rotation, translation, whether it slides, source, multiplier and
+    // offset.
     Chain(const double* rows, int n_rows, int n_joints) : n_joints(n_joints), n_links(n_rows - 1) {
         if (n_joints < 1 || n_joints > kMostJoints || n_links < n_joints || n_links > kMostLinks) {
             throw std::invalid_argument("a chain must have 1 to 64 independent joints and at most 128 moving joints");

@@ -36,7 +36,7 @@ struct Frame {
 template <class V, int N>
 struct Kinematics {
     Frame<V> tip;
-    V origin[kLinks<N>][3], axis[kLinks<N>][3];  // of each moving joint
+    V origin[kLinks<N>][3], axis[kLinks<N>][3];  // origin and axis of each moving joint
     V jacobian[kJoints<N>][6];                   // transposed: linear [m], then angular
 };
 

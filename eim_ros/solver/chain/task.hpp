@@ -31,7 +31,7 @@ struct Task {
     }
 };
 
-// The value wrapped to [-pi, pi) or clamped to the limits of joint j.
+// Returns the value wrapped to [-pi, pi) or clamped to the limits of joint j.
 template <class V>
 inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     using S = Scalar<V>;
@@ -44,7 +44,7 @@ inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     return (result < S(-kPi)) | (result >= S(kPi)) ? fill<V>(S(-kPi)) : result;
 }
 
-// a - b, on the circle if a joint is continuous.
+// Returns a - b, on the circle if a joint is continuous.
 inline double difference(double a, double b, bool wraps) {
     return wraps ? wrapped_angle(a - b) : a - b;
 }
@@ -57,7 +57,7 @@ inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joint
 }
 
 template <class V>
-inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // at least (3, 4)
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // the first three rows of a transform (4, 4)
     using S = Scalar<V>;
     for (int k = 0; k < 3; ++k, pose += 4) {
         set(frame.x[k], lane, S(pose[0])), set(frame.y[k], lane, S(pose[1])), set(frame.z[k], lane, S(pose[2]));
@@ -74,7 +74,7 @@ inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> 
     }
 }
 
-// The target in metres, or in units of an arm.
+// Returns the target in metres, or in units of an arm.
 template <class V>
 inline Frame<V> target_of(const Task& task, double unit = 1.0) {
     Frame<V> frame;

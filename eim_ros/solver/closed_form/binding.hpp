@@ -23,7 +23,7 @@ inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, 
     return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
-// The given values of the joints, by default the middle of the limits, or 1 for each joint without `bounds`.
+// Returns the given values of the joints, by default the middle of the limits, or 1 for each joint without `bounds`.
 inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
     std::vector<double> values(chain.n_joints, 1.0);
     if (!given.is_none()) {
@@ -54,13 +54,13 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
 
 inline constexpr Index kPosesAtOnce = 16;  // number of poses that a thread takes at once
 
-// The solutions of poses (m, 4, 4) within the limits: configurations, ordered by pose, their errors (2, n), and a table
-// (m, 8). Columns of the table are the number of rows, the number of roots among them, the number of all solutions, and
-// whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may use an equal
-// share of the time. If there is no time left for a pose, the number of its solutions is NaN. If one solution near a
-// reference is requested, and the reference is itself a solution, only the reference is returned, and the number is
-// infinite. If each pose is given a uniform random number in [0, 1), this number selects one of its roots. Otherwise
-// all roots are returned.
+// Returns the solutions of poses (m, 4, 4) within the limits: configurations, ordered by pose, their errors (2, n), and
+// a table (m, 8). Columns of the table are the number of rows, the number of roots among them, the number of all
+// solutions, and whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may
+// use an equal share of the time. If there is no time left for a pose, the number of its solutions is NaN. If one
+// solution near a reference is requested, and the reference is itself a solution, only the reference is returned, and
+// the number is infinite. If each pose is given a uniform random number in [0, 1), this number selects one of its
+// roots. Otherwise all roots are returned.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads,

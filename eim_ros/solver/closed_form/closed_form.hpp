@@ -55,7 +55,7 @@ inline constexpr int kMostCandidates = 64, kCases = 8;
 struct Sweep {
     std::function<void(double angle, double sign, double* q)> at;  // all six angles
     bool has_signs = false;
-    Sinusoid level;  // as a function of the free angle
+    Sinusoid level;  // function of the free angle
     int joint = 0;   // index of the free joint, from 0
 };
 
@@ -83,7 +83,7 @@ struct Candidates {
     bool is_decided() const { return n_decided == kCases && !is_undecided; }
 };
 
-// The sinusoid with the values of a function at three angles.
+// Returns the sinusoid with the values of a function at three angles.
 template <class Value>
 inline Sinusoid sinusoid_through(Value value) {
     Sinusoid sum;
@@ -119,7 +119,7 @@ class ClosedForm {
         }
     }
 
-    // How much the arm deviates from the arm for which the roots are exact; 0 if the two arms are the same.
+    // Returns how much the arm deviates from the arm for which the roots are exact; 0 if the two arms are the same.
     double deviation() const { return deviation_; }
 
     // Adds configurations that may reach a target pose of the tip. Directions shorter than `free_below` are arbitrary.
@@ -152,9 +152,10 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    // Relative error of the equations, due to rounding and to neglected small offsets.
+    // Returns the relative error of the equations, due to rounding and to neglected small offsets.
     double noise() const { return kNoise + 2.0 * neglected_; }
-    // Error of a root that nearly meets another root. Newton's method does not reduce it, because the arm is singular.
+    // Returns the error of a root that nearly meets another root. Newton's method does not reduce it, because the arm
+    // is singular.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
 
     // Adds a sweep unless it is already known, and marks its branches as decided. Members of the sweep also become
@@ -269,7 +270,7 @@ class ClosedForm {
         return turned(v, axes_[2].direction, -q.z);
     }
 
-    // The angles of a spherical wrist, given the first three and their error.
+    // Adds the angles of a spherical wrist, given the first three angles and their error.
     void orientation(const Motion& x, Vector before, bool is_free, bool is_solution, double error,
                      Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
@@ -458,8 +459,8 @@ class ClosedForm {
         }
     };
 
-    // The plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations move
-    // them; `point` is on the last of the axes.
+    // Returns the plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations
+    // move them; `point` is on the last of the axes.
     template <class Before>
     Plane plane(int i, const Vector& point, Before before) const {
         const Vector &h = common_, &o = axes_[i].point;

@@ -40,7 +40,7 @@ struct SixJoints {
     bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
     int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
 
-    // The closed form for a value of the fixed joint, of kind `none` if the six joints have no closed form.
+    // Returns the closed form for a value of the fixed joint, of kind `none` if the six joints have no closed form.
     template <int N>
     ClosedForm form(const Chain& chain, double value) const {
         Kinematics<double, N> at;
@@ -92,8 +92,8 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
-// The roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are ignored,
-// except that a fixed joint keeps its value.
+// Returns the roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are
+// ignored, except that a fixed joint keeps its value.
 template <int N>
 inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const SixJoints& part, const Task& task,
                                double tolerance) {
@@ -165,8 +165,8 @@ inline bool has_six_joints(const Chain& chain) {
     return fits;
 }
 
-// The roots of a task's pose for any arm with six joints, as above. Configurations near some roots may be given. Each
-// root is verified by forward kinematics.
+// Returns the roots of a task's pose for any arm with six joints, as above. Configurations near some roots may be
+// given. Each root is verified by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
                            bool wants_proof, const Configurations& known = {6}) {
     LoopSolutions near;

@@ -42,7 +42,7 @@ struct Basis {
 template <class T>
 using Constant = std::conditional_t<std::is_same_v<T, float>, float, double>;
 
-// a f + b g + constant, and a b + c d, of numbers and packs. `intervals.hpp` has the same functions of bounds.
+// Return a f + b g + constant, and a b + c d, of numbers and packs. `intervals.hpp` has the same functions of bounds.
 template <class T>
 inline T linear_of(const T& a, Constant<T> f, const T& b, Constant<T> g, Constant<T> constant = 0.0,
                    double inexact = 0.0) {
@@ -129,7 +129,7 @@ inline V sign_in(const BranchSigns<V>& branches, int bit) {
     return branches.signs[bit];
 }
 
-// constant + cosine cos q + sine sin q.
+// Returns constant + cosine cos q + sine sin q.
 template <class T, class Function>
 inline T at_turn(const Function& f, const T& cosine, const T& sine, double size) {
     return linear_of<T>(cosine, f.cosine, sine, f.sine, f.constant, kConstants * size);
@@ -184,16 +184,17 @@ class ParameterisedForm {
     bool fits() const { return read_; }
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
-    // Largest translation of the tip of the nominal arm from that of the arm [m]; 0 for an arm whose axes meet.
+    // Returns the largest translation of the tip of the nominal arm from that of the arm [m]; 0 for an arm whose axes
+    // meet.
     double gap() const { return gap_; }
     // Length of the arm [m]
     double size() const { return size_; }
-    // The gaps before each axis, in the order of reading [m], and as translations at zero.
+    // Returns the gaps before each axis, in the order of reading [m], and as translations at zero.
     const double* gaps() const { return gaps_; }
     const Vector* gap_vectors() const { return moves_; }
-    // The axes of the nominal arm at zero, in the order of reading.
+    // Returns the axes of the nominal arm at zero, in the order of reading.
     const Line* axes() const { return axes_; }
-    // The points where the last three axes meet, and the second and third.
+    // Returns the points where the last three axes meet, and the second and third.
     const Vector& centre() const { return centre_; }
     const Vector& corner() const { return corner_; }
 
@@ -350,7 +351,7 @@ class ParameterisedForm::AtPose {
         walk<T>(form_, *this, cosine, sine, branch, visit);
     }
 
-    // The same for constants of an arm and a pose in any precision.
+    // Does the same for constants of an arm and a pose in any precision.
     template <class T, class Form, class Pose, class Branch, class Visit>
     static void walk(const Form& f, const Pose& pose, const T& cosine, const T& sine, const Branch& branch,
                      Visit& visit) {
@@ -390,7 +391,7 @@ class ParameterisedForm::AtPose {
         T x = products_of<T>(u[1], vp, u[2], vq), y = products_of<T>(u[1], vq, -u[2], vp);
         if (!visit.direction(2, y, x, c[2], s[2])) return;
 
-        const auto& back = f.changes_[0].rows;  // of v, in the basis of joint 2
+        const auto& back = f.changes_[0].rows;  // components of v in the basis of joint 2
         const T vz = linear_of<T>(u[0], back[0][2], vq, back[2][2]);
         x = products_of<T>(vp, w[1], vz, w[2]), y = products_of<T>(vp, w[2], -vz, w[1]);
         if (!visit.direction(1, y, x, c[1], s[1])) return;
@@ -427,16 +428,16 @@ class ParameterisedForm::AtPose {
         visit.angle(6, last.q, last.p);
     }
 
-    // Upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in the cell; it
-    // has number `turn`, else -1. The cosine and sine of the parameter are those of the cell. `along` is the least rate
-    // of h_5 R_6 h_7 by the parameter, which only matters for the last root.
+    // Returns an upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in
+    // the cell; it has number `turn`, else -1. The cosine and sine of the parameter are those of the cell. `along` is
+    // the least rate of h_5 R_6 h_7 by the parameter, which only matters for the last root.
     double rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3], const EnclosedNear& cosine,
                         const EnclosedNear& sine, double along, int branch, int turn) const;
 
    private:
     static Sinusoid rates(const Sinusoid& of) { return {0.0, of.sine, -of.cosine}; }
 
-    // A sinusoid of the parameter, with its rates by the three translations. T is `EnclosedNear`.
+    // Returns a sinusoid of the parameter, with its rates by the three translations. T is `EnclosedNear`.
     template <class T>
     T near_poses(const Sinusoid& f, const Sinusoid (&by)[3], const T& cosine, const T& sine, double size) const {
         T value = at_turn<T>(f, cosine, sine, size);

@@ -50,8 +50,8 @@ class Revolutions {
         }
     }
 
-    // The number of all configurations, and the number of roots within the limits. Both numbers include roots that are
-    // not enumerated.
+    // Returns the number of all configurations, and the number of roots within the limits. Both numbers include roots
+    // that are not enumerated.
     double total() const { return total_; }
     Index n_within() const { return n_within_; }
 
@@ -140,7 +140,7 @@ class Revolutions {
     std::vector<Index> nearest_;  // (n_roots, n_joints): revolution nearest to the reference
     std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
-    std::vector<Choice> returned_;  // in the order of cost
+    std::vector<Choice> returned_;  // cheapest first
     std::size_t n_followed_ = 0;    // number of returned choices whose successors are candidates
     double total_ = 0.0;
     Index n_within_ = 0;

@@ -25,25 +25,26 @@ inline Motion motion_of(const double (&rows)[3][4]) {
     return motion;
 }
 
-// Largest difference of a joint between two configurations, measured on the circle.
+// Returns the largest difference of a joint between two configurations, measured on the circle.
 inline double largest_difference(const double* a, const double* b, int n_joints) {
     double most = 0.0;
     for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
     return most;
 }
 
-// Distance beyond a limit up to which a root is clamped to the limit, and solved again.
+// Returns the distance beyond a limit up to which a root is clamped to the limit, and solved again.
 inline double slack_at_limits(const Task& task) {
     return std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
 }
 
-// Length below which directions of a task are arbitrary, because the resulting errors are within its tolerances.
+// Returns the length below which directions of a task are arbitrary, because the resulting errors are within its
+// tolerances.
 inline double free_below(const Task& task) {
     const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
     return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
 }
 
-// Estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
+// Returns an estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
 //
 // Let sigma be the least singular value of the Jacobian, v its direction, and c the change of sigma along v. A motion e
 // along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction, because the first one is

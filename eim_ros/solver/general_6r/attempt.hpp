@@ -53,7 +53,7 @@ struct FixedLinks {
             }
         }
     }
-    // The loop of some links and `last`, which contains the pose.
+    // Returns the loop of some links and `last`, which contains the pose.
     Loop loop(const Motion (&links)[5], const Motion& last) const {
         Loop loop;
         std::copy_n(slides, 6, loop.slides);
@@ -67,7 +67,7 @@ struct FixedLinks {
 struct Attempted {
     bool is_unknown = true;  // whether the number of solutions has no known bound
     int most = 0;            // upper bound of the number of solutions
-    double amplitude = 0.0;  // of f, or of h^k g
+    double amplitude = 0.0;  // amplitude of f, or of h^k g
     int order = 0;           // k of a twisted attempt
     double pivot = 1.0;      // smallest pivot of Newton's method
 };

@@ -31,7 +31,7 @@ inline MotionOf<Doubled<double>> exact(const Motion& motion) {
 template <int n>
 struct DoubledTable {
     using Number = Doubled<double>;
-    Number cosine[2 * n], sine[2 * n], bases[n - 1][n];  // at pi i / n
+    Number cosine[2 * n], sine[2 * n], bases[n - 1][n];  // values at the angles pi i / n
 
     DoubledTable() {
         for (int i = 0; i < 2 * n; ++i) doubled_turn(i, n, cosine[i], sine[i]);
@@ -54,9 +54,9 @@ struct DoubledResultant {
     using Number = Doubled<double>;
     static constexpr int kParts = 2 * kDegree + 1, kAll = 2 * kFrequencies - 1;
 
-    Number coefficients[kAll];  // of 1, cos t, sin t, cos 2t, ...; coefficients from kParts on vanish
+    Number coefficients[kAll];  // factors of 1, cos t, sin t, cos 2t, ...; those from kParts on vanish
     double floor = 0.0;         // bound of the errors of determinants
-    double rank_ratio;          // of the elimination
+    double rank_ratio;          // rank ratio of the elimination
 
     explicit DoubledResultant(const EliminationOf<Number>& elimination) : rank_ratio(elimination.rank_ratio()) {
         using Pack = Doubled<WideDouble>;
@@ -100,14 +100,14 @@ struct DoubledResultant {
 class CertainResultant {
    public:
     struct Values : Resultant::Values {
-        double error, error1, error2;  // of f, f' and f''
+        double error, error1, error2;  // bounds of the errors of f, f' and f''
         double f4, f5, f6, f7;
     };
     static constexpr int kMostCells = 1000, kShifts = 6;
     static constexpr double kSmallestNoisy = 1e-4, kSmallestCell = 1e-10;  // [rad]
     static constexpr double kStep = 1e-6;                                  // [rad, scaled length] of the differences
 
-    // A small motion of the pose: rotations about the three axes for i < 3, translations along them for i >= 3.
+    // Returns a small motion of the pose: rotations about the three axes for i < 3, translations along them for i >= 3.
     static Motion shift(int i) {
         Motion motion{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {}};
         const Vector axis = motion.rows[i % 3];
@@ -209,8 +209,8 @@ class CertainResultant {
         pack.high[lane] = value.high, pack.low[lane] = value.low;
     }
 
-    Pack cosine_[kDegree + 1][kPacks], sine_[kDegree + 1][kPacks];  // of f and its derivatives, one in each lane
-    WideDouble change_cosine_[kDegree + 1][kPacks] = {}, change_sine_[kDegree + 1][kPacks] = {};  // by shifts
+    Pack cosine_[kDegree + 1][kPacks], sine_[kDegree + 1][kPacks];  // f and its derivatives, one in each lane
+    WideDouble change_cosine_[kDegree + 1][kPacks] = {}, change_sine_[kDegree + 1][kPacks] = {};  // changes by shifts
     double constant_, third_ = 0.0, fourth_ = 0.0, eighth_ = 0.0;
 };
 

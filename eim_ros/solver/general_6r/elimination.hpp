@@ -128,7 +128,8 @@ class EliminationOf {
         return {{{x.l.x, x.l.y}, {x.p.x, x.p.y}, {x.m.x, x.m.y}, {x.h.x, x.h.y}}};
     }
 
-    // Rows 0 to 3: combinations of the axial components of y(t1) in which c1 and s1 cancel, minus their constants.
+    // Fills rows 0 to 3: combinations of the axial components of y(t1) in which c1 and s1 cancel, minus their
+    // constants.
     void eliminate_first(const Row (&ys)[3], Row (&rows)[6]) {
         T h[6][2], q[6][6] = {};
         for (int i = 0; i < 6; ++i) {
@@ -162,8 +163,8 @@ class EliminationOf {
         }
     }
 
-    // Rows 4 and 5: real and imaginary part of the combination of the transverse parts of y(t1) that vanishes. It is
-    // the last row of the unitary factor of their 4 x 3 matrix.
+    // Fills rows 4 and 5: real and imaginary part of the combination of the transverse parts of y(t1) that vanishes. It
+    // is the last row of the unitary factor of their 4 x 3 matrix.
     void eliminate_second(const Row (&ys)[3], Row (&rows)[6]) {
         Complex b[4][3], q[4][4];
         const std::array<Complex, 4> parts[3] = {transverse(ys[0]), transverse(ys[1]), transverse(ys[2])};
@@ -198,8 +199,8 @@ class EliminationOf {
     }
 
     MotionOf<T> second_;              // L2
-    Turning<T> axial_[6];             // of y(t1)
-    Turning<Complex> transverse_[4];  // of y(t1)
+    Turning<T> axial_[6];             // axial components of y(t1)
+    Turning<Complex> transverse_[4];  // transverse parts of y(t1)
     Row left_[9];                     // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
     Turning<T> equations_[6][9];      // E(t3)
     double rank_ratio_ = 0.0;

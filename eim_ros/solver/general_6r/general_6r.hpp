@@ -168,7 +168,7 @@ class General6R {
         return motion;
     }
 
-    // The resultant of a view with twice the precision, or none if the view is degenerate.
+    // Returns the resultant of a view with twice the precision, or none if the view is degenerate.
     std::optional<DoubledResultant> doubled(const Motion& to, int number) const {
         LoopOf<6, Number> loop;
         for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
@@ -181,7 +181,7 @@ class General6R {
 
     using Certain = IsolationOf<CertainResultant>;
 
-    // The zeros of the resultant of a view for all poses near the given one, or none if the view is degenerate.
+    // Returns the zeros of the resultant of a view for all poses near the given one, or none if the view is degenerate.
     std::optional<Certain> isolated(const Motion& to, const Motion& last, int number) const {
         const std::optional<DoubledResultant> f = doubled(to, number);
         if (!f) return {};

@@ -31,14 +31,14 @@ struct NoisyResultant {
         for (int k = 1; k <= kDegree; ++k) highest += double(k * k) * (k * k) * f.modulus(k);
     }
     Values at(double angle) const { return f.at(angle); }
-    // Bound of the fourth derivative within a distance of an angle, given the values there.
+    // Returns a bound of the fourth derivative within a distance of an angle, given the values there.
     double fourth(const Values&, double) const { return highest; }
-    // Bounds of the errors of f, f' and f'' within a distance of an angle, given the values there.
+    // Returns bounds of the errors of f, f' and f'' within a distance of an angle, given the values there.
     double error(const Values&, double = 0.0) const { return eta; }
     double error1(const Values&, double) const { return 8.0 * eta; }
     double error2(const Values&, double) const { return 64.0 * eta; }
-    // Bound of the error of the extreme value of f, near an extremum with these values where |f''| exceeds its error by
-    // `bend`.
+    // Returns a bound of the error of the extreme value of f, near an extremum with these values where |f''| exceeds
+    // its error by `bend`.
     double error_of_extreme(const Values&, double) const { return eta; }
 
     // Fills in the values at the middles of all cells.
@@ -139,7 +139,7 @@ class IsolationOf {
         for (const double middle : {c - 0.5 * r, c + 0.5 * r}) examine(middle, 0.5 * r, f_.at(middle), depth + 1);
     }
 
-    // The cell from c - r to c + r with the values of f at c.
+    // Examines the cell from c - r to c + r, given the values of f at c.
     void examine(double c, double r, const Values& v, int depth) {
         if (++n_cells_ > F::kMostCells) {
             is_unknown = true;
@@ -165,7 +165,7 @@ class IsolationOf {
         search(a, b, va.f, vb.f), add_leaf(0, after);
     }
 
-    // A cell where f is convex (up is 1) or concave (up is -1), so that it lies on one side of its tangents.
+    // Adds a cell where f is convex (up is 1) or concave (up is -1), so that it lies on one side of its tangents.
     void add_bent(double c, double r, const Values& v, double bend) {
         const int up = sign(v.f2);
         const double a = c - r, b = c + r;

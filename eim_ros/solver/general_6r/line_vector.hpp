@@ -24,8 +24,8 @@ struct LineVectorOf {
     VectorOf<T> l, p, m, h;
     T pl{}, pp{}, one{};
 
-    // The components that rotations about z do not change: the z components of l, p, m and h, and the scalars p.l and
-    // p.p.
+    // Returns the components that rotations about z do not change: the z components of l, p, m and h, and the scalars
+    // p.l and p.p.
     std::array<T, 6> axial() const { return {l.z, p.z, m.z, h.z, pl, pp}; }
 
     LineVectorOf operator+(const LineVectorOf& b) const {
@@ -35,7 +35,7 @@ struct LineVectorOf {
 };
 using LineVector = LineVectorOf<double>;
 
-// The z axis, with the origin as its point.
+// Returns the z axis, with the origin as its point.
 template <class T>
 inline LineVectorOf<T> z_axis() {
     LineVectorOf<T> axis;
@@ -57,7 +57,7 @@ inline LineVectorOf<T> moved(const MotionOf<T>& motion, const LineVectorOf<T>& x
             x.one};
 }
 
-// The row vector n times the matrix of a motion: n . moved(motion, x) = moved_row(motion, n) . x for all x.
+// Returns the row vector n times the matrix of a motion: n . moved(motion, x) = moved_row(motion, n) . x for all x.
 template <class T>
 inline LineVectorOf<T> moved_row(const MotionOf<T>& motion, const LineVectorOf<T>& n) {
     const VectorOf<T>& t = motion.translation;
@@ -84,7 +84,7 @@ struct Turning {
     }
 };
 
-// The vector rotated about z by an angle, or by its opposite if `sign` is -1.
+// Returns the vector rotated about z by an angle, or by its opposite if `sign` is -1.
 template <class T>
 inline Turning<LineVectorOf<T>> turned_about_z(const LineVectorOf<T>& x, double sign) {
     Turning<LineVectorOf<T>> turning;
@@ -99,7 +99,7 @@ inline Turning<LineVectorOf<T>> turned_about_z(const LineVectorOf<T>& x, double 
     return turning;
 }
 
-// The vector moved along z by d, or by -d if `sign` is -1: constant + cosine d + sine d^2.
+// Returns the vector moved along z by d, or by -d if `sign` is -1: constant + cosine d + sine d^2.
 template <class T>
 inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double sign) {
     Turning<LineVectorOf<T>> powers{x, {}, {}};

@@ -46,7 +46,7 @@ struct LoopView {
         }
         return view;
     }
-    // The joint of the original loop at position i of the view.
+    // Returns the joint of the original loop at position i of the view.
     int joint(int i) const {
         const int k = (i + start) % N;
         return is_backwards ? N - 1 - k : k;
@@ -82,8 +82,8 @@ struct LoopState {
         }
     }
 
-    // The residual of the loop, which is 0 if it is closed: its translation, and the axis of its rotation times the
-    // sine of the angle.
+    // Computes the residual of the loop, which is 0 if it is closed: its translation, and the axis of its rotation
+    // times the sine of the angle.
     void residual(V (&r)[6]) const {
         for (int k = 0; k < 3; ++k) r[k] = p[k];
         r[3] = 0.5 * (y[2] - z[1]), r[4] = 0.5 * (z[0] - x[2]), r[5] = 0.5 * (x[1] - y[0]);

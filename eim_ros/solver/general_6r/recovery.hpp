@@ -42,7 +42,7 @@ struct LoopSolutions {
     }
 };
 
-// Null vectors of M at angles t3, one in each lane.
+// Computes null vectors of M at angles t3, one in each lane.
 inline void null_vectors(const Elimination& elimination, const WideDouble& t3, WideDouble (&v)[12]) {
     using V = WideDouble;
     const SineCosine<V> turn = sine_and_cosine(t3);

@@ -27,10 +27,10 @@ class General7R {
     }
 
     bool fits() const { return !readings_.empty(); }
-    // Numbers of the readings, with the best one first.
+    // Returns the numbers of the readings, with the best one first.
     const std::vector<int>& readings() const { return readings_; }
 
-    // The loop of a pose with twice the precision of double.
+    // Returns the loop of a pose with twice the precision of double.
     LoopOf<7, Number> loop(const Motion& target) const {
         Motion scaled = target;
         scaled.translation = scaled.translation * scale_;
@@ -72,7 +72,7 @@ class General7R {
         std::sort(readings_.begin(), readings_.end(), [&](int a, int b) { return gaps[a] > gaps[b]; });
     }
 
-    // The smallest gap between zeros of the resultant [rad], at least kNoGap.
+    // Returns the smallest gap between zeros of the resultant [rad], at least kNoGap.
     static double smallest_gap(const Loop& loop) {
         const Elimination elimination(loop);
         const Resultant f(elimination);

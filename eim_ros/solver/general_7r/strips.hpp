@@ -115,7 +115,7 @@ class StripProof {
         Resultant f;
         double noise;
 
-        // The zero of a function between two places where its signs differ.
+        // Returns the zero of a function between two places where its signs differ.
         template <class Function>
         static double zero(Function function, double a, double b) {
             const bool is_positive = function(a) > 0.0;
@@ -165,15 +165,15 @@ class StripProof {
 
     static constexpr int kHalvings = 50;
     static constexpr int kFirstCells = 32;
-    static constexpr long kCostOfSolitary = 100;  // as a number of bounds of cells
+    static constexpr long kCostOfSolitary = 100;  // in bounds of cells that take the same time
     static constexpr int kStepsOfLook = 32, kLooksAtOnce = 1024;
-    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;            // of a cell in t and the strip
-    static constexpr double kOverlapping = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
+    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;            // width of a cell in t over the strip's
+    static constexpr double kOverlapping = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // neighbouring cells must overlap
     static constexpr int kOrders = TorusPolynomial::kOrders;
 
     // Bounds of derivatives over a cell, by Taylor's formula at its middle.
     struct Bounds {
-        TorusSlices::Lanes at[kOrders];  // at the middle: lane j of at[m] is j times by s, m times by t
+        TorusSlices::Lanes at[kOrders];  // lane j of at[m]: derivative j times by s, m times by t at the middle
         double away[3][3];               // largest change of each over the cell, for j + m <= 2
 
         double d(int j, int m) const { return at[m][j]; }

@@ -32,7 +32,8 @@ struct Reading {
     int joint_of_t() const { return view.joint(place == 2 ? 3 : 2); }
 };
 
-// The loop of the other six joints while the joint at a position is fixed, given the cosine and sine of its angle.
+// Returns the loop of the other six joints while the joint at a position is fixed, given the cosine and sine of its
+// angle.
 template <class T>
 inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cosine, const T& sine) {
     LoopOf<6, T> rest;
@@ -44,7 +45,8 @@ inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cos
     return rest;
 }
 
-// Cosine and sine in long double by Taylor series, because the functions of the libraries differ between systems.
+// Computes cosine and sine in long double by Taylor series, because the functions of the libraries differ between
+// systems.
 inline void precise_turn(double angle, long double& cosine, long double& sine) {
     const portable::Remainder r = portable::remainder(angle);
     const long double x = static_cast<long double>(r.high) + r.low, z = x * x;
@@ -132,12 +134,12 @@ class TorusPolynomial {
     double beyond() const { return beyond_; }
     // Whether f is useful: f does not vanish everywhere, and t1 follows from the other angles.
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
-    // The loop of the other joints at an angle s.
+    // Returns the loop of the other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, portable::cos(s), portable::sin(s)); }
-    // Upper bound of the derivative j times by s and kOrders - j times by t.
+    // Returns an upper bound of the derivative j times by s and kOrders - j times by t.
     double highest(int j) const { return sizes_[j][kOrders - j]; }
 
-    // M(s, t), and bounds of its change over a cell (s +- ds, t +- dt) by the Frobenius norm.
+    // Compute M(s, t), and a bound of its change over a cell (s +- ds, t +- dt) in the Frobenius norm.
     void matrix(double s, double t, double (&m)[12][12]) const {
         Elimination(rest(s)).matrix(portable::cos(t), portable::sin(t), m);
     }
@@ -243,7 +245,7 @@ class TorusPolynomial {
         }
         rate_s_ = std::sqrt(2.0 * rate_s_), rate_t_ = std::sqrt(2.0 * rate_t_);
     }
-    // Share of the value at 2 pi c / 3 in part a of (1, cos, sin).
+    // Returns the share of the value at 2 pi c / 3 in part a of (1, cos, sin).
     static double weight(int a, int c) {
         const double angle = kTwoPi * c / 3;
         return a == 0 ? 1.0 / 3.0 : 2.0 / 3.0 * (a == 1 ? portable::cos(angle) : portable::sin(angle));

@@ -39,7 +39,7 @@ struct Component {
     int curve;
     // revolutions of each joint [rad]; several rows if the curve closes only after revolutions
     std::vector<std::vector<double>> turns;
-    std::vector<Piece> pieces;  // in order along the curve
+    std::vector<Piece> pieces;  // ordered along the curve
     double length = 0.0;
     bool is_closed = false;
     bool is_complete = true;  // whether it is closed, or cut by limits at both ends
@@ -104,7 +104,7 @@ class CurveComponents {
         curves_.push_back(std::move(curve)), components_.push_back(std::move(component)), has_component_.push_back(1);
     }
 
-    // The segment of a piece, with its start moved into the limits.
+    // Returns the segment of a piece, with its start moved into the limits.
     Segment segment(const Component& component, const Piece& piece) const {
         Segment part = curves_[component.curve].segment(piece.segment);
         for (int j = 0; j < n_joints_; ++j) part.start[j] += component.turns[piece.turns][j];
@@ -227,7 +227,7 @@ class CurveComponents {
         std::vector<double> turned(n_joints_);
         for (int& from : open) {
             const std::vector<double>& turns = components_[from].turns[components_[from].pieces.back().turns];
-            for (int j = 0; j < n_joints_; ++j) {  // at the start of the curve
+            for (int j = 0; j < n_joints_; ++j) {  // revolutions at the start of the curve
                 const double way = curve.places.row(curve.n_segments())[j] - curve.places.row(0)[j];
                 turned[j] = turns[j] + kTwoPi * std::round(way / kTwoPi);
             }

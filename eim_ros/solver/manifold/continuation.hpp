@@ -253,7 +253,7 @@ class Continuation {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // in its unit, like all lengths here
+    const Chain& chain_;  // lengths are in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     const ContinuationOptions& spread_;

@@ -174,7 +174,7 @@ class CurveGraph {
     }
     void end(int i, int side, int reason) { links_[i][side] = {reason, 0}; }
 
-    // The segment from one side of a place, which must be linked.
+    // Returns the segment from one side of a place, which must be linked.
     Segment segment(int i, int side) const {
         const Link to = links_[i][side];
         return {n_joints_,
@@ -187,7 +187,7 @@ class CurveGraph {
                 wraps_};
     }
 
-    // The place that a new segment from place `from` meets first, or -1.
+    // Returns the place that a new segment from place `from` meets first, or -1.
     int met(const Segment& segment, int from) const {
         double middle[kMostJoints], away[kMostJoints], least = 1.02;
         int found = -1;
@@ -213,8 +213,8 @@ class CurveGraph {
         return found;
     }
 
-    // The position on known curves that is closest to a configuration, within a tolerance. The search ends early at a
-    // position within `enough`.
+    // Returns the position on known curves that is closest to a configuration, within a tolerance. The search ends
+    // early at a position within `enough`.
     OnCurve where(const double* q, double tolerance, double enough = kSame) const {
         double least = tolerance * tolerance;
         OnCurve best;
@@ -259,7 +259,7 @@ class CurveGraph {
     static_assert(kMostAway < TorusCells::kFarthest);
     static constexpr Index kUsualPlaces = 256;  // memory is reserved for this number
 
-    // Squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
+    // Returns the squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
     double square_to(const double* q, int i, double enough) const {
         double square = 0.0;
         for (int j = 0; j < n_joints_ && square <= enough; ++j) {

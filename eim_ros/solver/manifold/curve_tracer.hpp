@@ -158,7 +158,7 @@ class CurveTracer {
         }
     }
 
-    // The corrector: moves q_ towards the pose, and takes the tangent from the null space of the Jacobian.
+    // Corrector: moves q_ towards the pose, and takes the tangent from the null space of the Jacobian.
     void correct(Difference<V>& error, Correction& step) {
         V across[6], along[6];
         differentiate<N>(chain_, at_);
@@ -336,7 +336,7 @@ class CurveTracer {
         return false;
     }
 
-    // Step control, by the error of the prediction, which is of fourth order, and by the rotation of the tangent.
+    // Chooses the step by the error of the prediction, which is of fourth order, and by the rotation of the tangent.
     static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = portable::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
@@ -344,7 +344,7 @@ class CurveTracer {
         job.step = std::min(job.step, kLongestSegment);
     }
 
-    // Predictor: the cubic through the last two places and their tangents, or the tangent alone.
+    // Predictor: follows the cubic through the last two places and their tangents, or the tangent alone.
     void predict(int lane) {
         Job& job = jobs_[lane];
         job.n_back = 0;
@@ -391,7 +391,7 @@ class CurveTracer {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // in its unit, like all lengths here
+    const Chain& chain_;  // lengths are in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     CurveGraph& graph_;

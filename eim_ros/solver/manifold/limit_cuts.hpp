@@ -20,7 +20,7 @@ struct LimitTolerances {
 };
 inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
-// Upper bound of the range of joint j along a segment: the range of the Bezier control points.
+// Returns an upper bound of the range of joint j along a segment: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
     const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j], c = d - part.behind[j] / 3.0;
     return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};

@@ -69,8 +69,8 @@ inline bool project(const Chain& chain, const Task& task, const double (*jacobia
     return true;
 }
 
-// The least singular value of the Jacobian at q, or of its position rows: the square root of the least eigenvalue of
-// J J^T, by inverse iteration.
+// Returns the least singular value of the Jacobian at q, or of its position rows: the square root of the least
+// eigenvalue of J J^T, by inverse iteration.
 template <int N>
 inline double least_singular_value(const Chain& chain, const double* q, bool position_only) {
     constexpr int kIterations = 12;

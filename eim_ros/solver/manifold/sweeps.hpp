@@ -81,7 +81,7 @@ class ClosedCurve {
 
     int n() const { return curve_.places.n_joints; }
 
-    // The place at t, unrolled to the revolutions nearest to a known place.
+    // Returns the place at t, unrolled to the revolutions nearest to a known place.
     Place place(double t, const double* known) const {
         constexpr double kStep = 1e-4;
         Place at{t};

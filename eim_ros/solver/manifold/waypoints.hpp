@@ -117,7 +117,7 @@ class Waypoints {
         return rows;
     }
 
-    // The places nearest to a configuration, one on each of the `most` nearest components, nearest first.
+    // Returns the places nearest to a configuration, one on each of the `most` nearest components, nearest first.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
         std::vector<std::pair<double, const Piece*>> order;  // lower bound of the distance of each piece

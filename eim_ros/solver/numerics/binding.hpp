@@ -50,8 +50,8 @@ inline Converted<double> log_density(const Experts& experts, const Converted<dou
     return result;
 }
 
-// Log densities of samples (n, n_dims) of m mixtures. The first counts[0] samples belong to the first mixture, and so
-// on.
+// Returns the log densities of samples (n, n_dims) of m mixtures. The first counts[0] samples belong to the first
+// mixture, and so on.
 inline Converted<double> log_densities(const Experts& experts, const Converted<double>& log_weights,
                                        const Converted<double>& contexts, const Converted<double>& samples,
                                        const Converted<std::int64_t>& counts, int n_threads) {
@@ -78,7 +78,7 @@ inline Converted<double> log_densities(const Experts& experts, const Converted<d
     return result;
 }
 
-// Log weights of a mixture averaged over contexts, or of one mixture for each of the `separate` contexts.
+// Returns the log weights of a mixture averaged over contexts, or of one mixture for each of the `separate` contexts.
 inline Converted<double> gate(const Converted<double>& contexts, const Converted<double>& weights,
                               const Converted<double>& biases, bool separate) {
     expect_shape(contexts, "contexts", {kAny, kAny});

@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Time of the steady clock [s], which is Python's `perf_counter`.
+// Returns the time of the steady clock [s], which is Python's `perf_counter`.
 inline double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

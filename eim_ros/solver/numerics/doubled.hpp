@@ -113,7 +113,7 @@ inline auto spread(const Doubled<double>& a) {
         return Doubled<WideDouble>{fill<WideDouble>(a.high), fill<WideDouble>(a.low)};
     }
 }
-// Cosine and sine of pi n / d, from their series.
+// Computes cosine and sine of pi n / d from their series.
 inline void doubled_turn(int n, int d, Doubled<double>& cosine, Doubled<double>& sine) {
     constexpr int kHalvings = 4, kTerms = 12;
     const Doubled<double> pi{3.141592653589793, 1.2246467991473532e-16};

@@ -59,7 +59,7 @@ struct EnclosedOf {
 };
 
 using Enclosed = EnclosedOf<double>;
-using EnclosedNear = EnclosedOf<double, WideDouble>;  // of four variables
+using EnclosedNear = EnclosedOf<double, WideDouble>;  // function of four variables
 
 // Uses the smaller of two bounds of the radius: the natural one and the one from the mean value form.
 template <class V, class S>
@@ -151,7 +151,7 @@ template <class V, class S>
                          radius + rounding);
 }
 
-// g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.
+// Returns g(f), given its value at f.value, the range [least, most] of its derivative, and its own radius and error.
 template <class V, class S>
 inline EnclosedOf<V, S> composed(const EnclosedOf<V, S>& f, V value, V least, V most, V radius, V error) {
     const V mean = 0.5 * (least + most), half = 0.5 * (most - least);
@@ -159,7 +159,8 @@ inline EnclosedOf<V, S> composed(const EnclosedOf<V, S>& f, V value, V least, V 
                           absolute(mean) * f.spread + half * (absolute(f.slope) + f.spread), radius);
 }
 
-// Square root of a value that is not negative, except on parts of the cell where the function does not exist.
+// Returns the square root of a value that is not negative, except on parts of the cell where the function does not
+// exist.
 template <class V, class S>
 inline EnclosedOf<V, S> square_root(const EnclosedOf<V, S>& f) {
     const V zero{}, least = f.least(), most = larger(zero, f.most()), value = square_root(larger(zero, f.value));
@@ -184,7 +185,8 @@ inline EnclosedOf<V, S> square_root(const EnclosedOf<V, S>& f) {
     }
 }
 
-// Upper bound of asin of a ratio from 0 to 1. The series of asin is below this one and agrees with it at 0 and 1.
+// Returns an upper bound of asin of a ratio from 0 to 1. The series of asin is below this one and agrees with it at 0
+// and 1.
 template <class V>
 inline V angle_over(V ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;

@@ -160,7 +160,7 @@ class LogDensity {
         }
     }
 
-    // Log of the sum over the candidates, for a pack of samples.
+    // Returns the log of the sum over the candidates, for a pack of samples.
     V log_sum(int pack) {
         const int d = D > 0 ? D : d_;
         V largest = fill<V>(-std::numeric_limits<double>::infinity()), total{};

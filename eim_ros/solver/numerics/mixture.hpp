@@ -98,8 +98,8 @@ struct Mixture {
     }
 };
 
-// exp(x) for x <= 0 with a relative error of 1e-12, or 0 where that is negligible compared with 1: a polynomial of x /
-// 128, squared seven times.
+// Returns exp(x) for x <= 0 with a relative error of 1e-12, or 0 where that is negligible compared with 1: a polynomial
+// of x / 128, squared seven times.
 template <class V>
 inline V falling_exp(V x) {
     const V y = larger(x, fill<V>(-kNegligible)) * (1.0 / 128.0);

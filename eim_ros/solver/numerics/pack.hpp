@@ -163,7 +163,7 @@ inline V absolute(V v) {
 template <class S>
 inline constexpr S kRounder = std::is_same_v<S, double> ? S(6755399441055744.0) : S(12582912.0);
 
-// The nearest whole number, for |v| < 2^51 (double) or 2^22 (float).
+// Returns the nearest whole number, for |v| < 2^51 (double) or 2^22 (float).
 template <class V>
 inline V nearest(V v) {
     return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;

@@ -103,13 +103,13 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     return found;
 }
 
-// The angle between two unit vectors, which is accurate even if they are nearly parallel or opposite.
+// Returns the angle between two unit vectors, which is accurate even if they are nearly parallel or opposite.
 inline double angle_of_vectors(const Vector& a, const Vector& b) {
     return portable::atan2(length(cross(a, b)), dot(a, b));
 }
 
-// The angles x at which the unit vector `moving`, rotated about a unit axis by x, makes the same angle with the unit
-// vector `fixed` as the unit vector `image` does. `phase` is the angle nearest to `fixed`.
+// Returns the angles x at which the unit vector `moving`, rotated about a unit axis by x, makes the same angle with the
+// unit vector `fixed` as the unit vector `image` does. `phase` is the angle nearest to `fixed`.
 //
 // They are phase +- away, where `away` is an angle of a spherical triangle with known sides (half-angle formulas).
 // Unlike the arc cosine, this is accurate where both angles meet.
@@ -155,8 +155,8 @@ inline double polynomial(const double* coefficients, double t) {
     return value;
 }
 
-// The root in [low, high], if the polynomial has opposite signs at the ends: Newton's method with bisection as a
-// fallback.
+// Returns the root in [low, high], if the polynomial has opposite signs at the ends: Newton's method with bisection as
+// a fallback.
 template <int Degree>
 inline double root_between(const double* coefficients, double low, double high) {
     const bool rises = polynomial<Degree>(coefficients, high) > 0.0;

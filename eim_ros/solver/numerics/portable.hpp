@@ -71,7 +71,7 @@ struct Remainder {
     high = high << 2 | low >> 62, low = low << 2 | std::uint64_t(lowest) >> 62;
     const bool is_beyond = high >> 63;  // the remainder exceeds pi/4, so the next multiple is nearer
     if (is_beyond) quadrant += 1, high = ~high, low = ~low;
-    const int zeros = std::countl_zero(high);  // at most about 60 for a double
+    const int zeros = std::countl_zero(high);  // about 60 or fewer
     if (zeros > 0) high = high << zeros | low >> (64 - zeros), low <<= zeros;
     // the fraction as a sum of two doubles, times pi/2
     const double large = double(high >> 11) * 0x1p-53, small = double((high & 0x7ff) << 42 | low >> 22) * 0x1p-106;
@@ -93,8 +93,8 @@ inline Remainder remainder(double x) {
     return {unsigned(std::bit_cast<std::uint64_t>(shifted)) & 3, high, ((without - high) - third) + error};
 }
 
-// Sine and cosine of the remainder by Taylor series. Estrin's order keeps chains of operations short. The low part
-// changes them by less than a rounding error.
+// Returns sine and cosine of the remainder by Taylor series. Estrin's order keeps chains of operations short. The low
+// part changes them by less than a rounding error.
 inline double sine_of(const Remainder& r) {
     const double x = r.high, z = x * x, z2 = z * z, z4 = z2 * z2;
     const double s = (1.0 / 120 - z * (1.0 / 5040)) + z2 * (1.0 / 362880 - z * (1.0 / 39916800)) +
@@ -127,8 +127,9 @@ inline double cos(double x) {
     return sincos(x).cosine;
 }
 
-// The angle of the direction (x, y) in the first octant, 0 <= y <= x, as a sum of two numbers. The nearest of 0,
-// atan(1/2) and pi/4 is subtracted, without a rounding error in the numerator, then a polynomial of degree 25 follows.
+// Computes the angle of the direction (x, y) in the first octant, 0 <= y <= x, as a sum of two numbers. The nearest of
+// 0, atan(1/2) and pi/4 is subtracted, without a rounding error in the numerator, then a polynomial of degree 25
+// follows.
 inline void angle_in_octant(double y, double x, double& high, double& low) {
     double t;
     if (y < 0.4375 * x) {
@@ -183,7 +184,7 @@ inline double asin(double x) {
     return atan2(x, std::sqrt(product_minus(-x, x, -1.0)));
 }
 
-// Length of (x, y), without overflow or underflow on the way.
+// Returns the length of (x, y), without overflow or underflow on the way.
 inline double hypot(double x, double y) {
     const double a = std::abs(x), b = std::abs(y), larger = a > b ? a : b;
     if (larger > 0x1p500) return std::sqrt(x * 0x1p-600 * (x * 0x1p-600) + y * 0x1p-600 * (y * 0x1p-600)) * 0x1p600;
@@ -192,9 +193,10 @@ inline double hypot(double x, double y) {
 }
 
 inline constexpr double kLog2High = 6.93147180369123816490e-01,
-                        kLog2Low = 1.90821492927058770002e-10;  // 33 and 53 bits
+                        kLog2Low = 1.90821492927058770002e-10;  // parts of log 2 with 33 and 53 bits
 
-// log of 2^k times m in [sqrt(1/2), sqrt(2)]: with s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + 2/5 s^5 + ...
+// Returns the log of 2^k times m in [sqrt(1/2), sqrt(2)]: with s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + 2/5 s^5 +
+// ...
 inline double log(double x) {
     if (!(x > 0.0))
         return x == 0.0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
@@ -218,7 +220,7 @@ inline double log1p(double x) {
                                                            : log(sum) + (x - (sum - 1.0)) / sum;
 }
 
-// 2^n times the Taylor series of x - n log 2.
+// Returns 2^n times the Taylor series of x - n log 2.
 inline double exp(double x) {
     if (!(x < 709.782712893384)) return x > 0.0 ? std::numeric_limits<double>::infinity() : x;
     if (x < -745.2) return 0.0;

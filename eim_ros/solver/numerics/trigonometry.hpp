@@ -56,7 +56,7 @@ inline SineCosine<V> sine_and_cosine_of_small(V x) {
     }
 }
 
-// Sine and cosine of any angle; lanes with large angles are computed one by one.
+// Returns sine and cosine of any angle; lanes with large angles are computed one by one.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     if (any(!(absolute(x) < Scalar<V>(kLargeAngle)))) return sine_and_cosine_with_large(x);
@@ -79,7 +79,7 @@ template <class V>
     return result;
 }
 
-// The angle in [0, pi] with sine s >= 0 and cosine c, both up to a common factor.
+// Returns the angle in [0, pi] with sine s >= 0 and cosine c, both up to a common factor.
 //
 // The first estimate t has an error of 1e-5 (Hastings 1955). In double precision, the sine of the remaining angle, s
 // cos t - c sin t, gives a correction.
@@ -100,7 +100,7 @@ inline V angle_of(V s, V c) {
     return t;
 }
 
-// The angle in [-pi, pi] of the direction (x, y). It is more accurate for single numbers than for packs.
+// Returns the angle in [-pi, pi] of the direction (x, y). It is more accurate for single numbers than for packs.
 template <class V>
 inline V angle_towards(V y, V x) {
     if constexpr (kIsPack<V>) {

@@ -28,7 +28,7 @@ inline double length(const Vector& a) {
     return std::sqrt(dot(a, a));
 }
 
-// The component of v perpendicular to a unit axis.
+// Returns the component of v perpendicular to a unit axis.
 inline Vector across(const Vector& v, const Vector& axis) {
     return v - axis * dot(axis, v);
 }
@@ -41,8 +41,9 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
     return turned(v, axis, portable::cos(angle), portable::sin(angle));
 }
 
-// The angle about a unit axis that rotates the perpendicular component of a to the direction of the perpendicular
-// component of b. The perpendicular components are computed first, because they may be short compared with a and b.
+// Returns the angle about a unit axis that rotates the perpendicular component of a to the direction of the
+// perpendicular component of b. The perpendicular components are computed first, because they may be short compared
+// with a and b.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
     return portable::atan2(dot(axis, cross(from, to)), dot(from, to));
@@ -97,7 +98,7 @@ struct MotionOf {
 };
 using Motion = MotionOf<double>;
 
-// The rotation about the z axis with this cosine and sine.
+// Returns the rotation about the z axis with this cosine and sine.
 template <class T>
 inline MotionOf<T> about_z(const T& cosine, const T& sine) {
     return {{{cosine, -sine, T(0.0)}, {sine, cosine, T(0.0)}, {T(0.0), T(0.0), T(1.0)}}, {}};

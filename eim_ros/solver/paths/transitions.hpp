@@ -137,8 +137,8 @@ class Transitions {
         return std::binary_search(blocked_.begin(), blocked_.end(), Edge(std::min(a, b), std::max(a, b)));
     }
 
-    // Largest scaled joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of
-    // another.
+    // Computes the largest scaled joint motion, and the sum of squares, from solution i of a layer to solutions [first,
+    // last) of another.
     void measure(const Layer& from, Index i, const Layer& to, Index first, Index last, const double* scales) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);

@@ -136,7 +136,7 @@ class ChunkOfPoses {
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
         const auto all = numbers_where(rows.size(), [](Index) { return true; });
-        if (!fits_single(chain_, task_)) {  // for any number of rows, so that no result depends on other poses
+        if (!fits_single(chain_, task_)) {  // whatever the number of rows, so that no result depends on other poses
             return refine.template operator()<WideDouble>(effort, all, false);
         }
         refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);

@@ -56,7 +56,7 @@ class CurveSolutions {
         for (const Component& component : motions_.components()) n += std::ceil(component.length / spacing);
         return n;
     }
-    // Number of places above which additional places give no distinct solutions.
+    // Returns the number of places above which additional places give no distinct solutions.
     Index most_distinct() const {
         const Index n = Index(motions_.components().size()) + motions_.is_undecided();
         return std::min(kMostSolutions, n + Index(kPlacesForEach * total_length() / kDistinct));
@@ -81,8 +81,8 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Solutions spread evenly over all components, in random order. Returns at most n. `in_time` tells whether there
-    // was time to search for n solutions.
+    // Returns solutions spread evenly over all components, in random order. Returns at most n. `in_time` tells whether
+    // there was time to search for n solutions.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);
         Index n = n_wanted;
@@ -100,9 +100,9 @@ class CurveSolutions {
         return found;
     }
 
-    // The solution nearest to a reference on each of the `most` nearest components, in the order of distance. Other
-    // solutions that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within narrowed
-    // limits.
+    // Returns the solution nearest to a reference on each of the `most` nearest components, in the order of distance.
+    // Other solutions that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within
+    // narrowed limits.
     Rows nearest(const Configurations& equivalents, const Cost& distance, const StepOptions& effort, int most,
                  Index n_others, double deadline, bool& in_time) {
         Configurations places{chain_.n_joints};
@@ -152,10 +152,10 @@ class CurveSolutions {
 // Settings that all poses of a call share.
 struct CurveRequest {
     Index n;            // solutions to return
-    double spacing;     // [rad, m]: of neighbours, if positive
-    double confidence;  // of the bound on missing components
+    double spacing;     // distance of neighbours [rad, m], if positive
+    double confidence;  // confidence of the bound on missing components
     StepOptions effort;
-    const Cost* distance;               // from the reference, or null
+    const Cost* distance;               // distance from the reference, or null
     const Configurations* equivalents;  // 2 pi-equivalents of the reference within narrowed limits
     const double* start;                // the reference with continuous joints between -pi and pi
     const ParameterisedForm* form;      // null if the arm has none

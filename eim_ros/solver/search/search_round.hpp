@@ -18,7 +18,7 @@ struct SearchRound {
     int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
     ContinuationOptions spread;
     StepOptions effort;
-    double seed;  // in [0, 1)
+    double seed;  // number in [0, 1)
 };
 
 // Results of a search: verified solutions, and the best attempt as long as there is no solution.
@@ -77,7 +77,8 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound
     return within_limits(std::move(seeds), task, continuous);
 }
 
-// Index of the row before `end` that is nearest to row i, by the sum of the squared differences of the joints.
+// Returns the index of the row before `end` that is nearest to row i, by the sum of the squared differences of the
+// joints.
 inline Index nearest(const Task& task, const Configurations& rows, Index i, Index end) {
     Index best = 0;
     double least = std::numeric_limits<double>::infinity();

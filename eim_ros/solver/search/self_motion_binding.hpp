@@ -15,7 +15,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-// The self-motions of the free angles of a pose in closed form; none if no angle is free.
+// Returns the self-motions of the free angles of a pose in closed form; none if no angle is free.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
     Unlocked unlocked(true);
@@ -110,8 +110,8 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// Table (n, 3) of components: length [rad, m], whether closed, whether complete. If something is undecided, for example
-// near a singularity, the table has an additional, incomplete component.
+// Returns a table (n, 3) of components: length [rad, m], whether closed, whether complete. If something is undecided,
+// for example near a singularity, the table has an additional, incomplete component.
 inline Converted<double> component_table(const std::vector<Component>& components, bool is_undecided) {
     Converted<double> table({Index(components.size()) + is_undecided, Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
@@ -124,12 +124,12 @@ inline Converted<double> component_table(const std::vector<Component>& component
 
 inline constexpr Index kCurveLine = 7;  // entries of a line of the table
 
-// Solutions of poses (m, 4, 4) on their curves: at most n of each pose, spread evenly or nearest to a reference (see
-// answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all poses
-// (see component_table). Columns of the table are the number of rows, the number of components, the bound on the share
-// of missing components, and four flags: whether the row is surely the nearest solution, whether there was time for the
-// search and for all solutions, and whether the spacing needs more than n solutions. If there is no time for a pose,
-// its line contains NaN.
+// Returns solutions of poses (m, 4, 4) on their curves: at most n of each pose, spread evenly or nearest to a reference
+// (see answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all
+// poses (see component_table). Columns of the table are the number of rows, the number of components, the bound on the
+// share of missing components, and four flags: whether the row is surely the nearest solution, whether there was time
+// for the search and for all solutions, and whether the spacing needs more than n solutions. If there is no time for a
+// pose, its line contains NaN.
 inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
                                  const Converted<double>& targets, const Converted<double>& seeds, Index n,
                                  double spacing, double confidence, const py::object& reference,

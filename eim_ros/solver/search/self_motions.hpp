@@ -27,7 +27,7 @@ inline constexpr double kEnough = 3e-3;     // [rad, m]: if a curve is this clos
 inline constexpr int kMostUnseen = 0;       // the search may end with this number of curves that only one restart found
 inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which the search ends undecided
 
-// Share of the m-th run (m >= 1) in the error probability.
+// Returns the share of the m-th run (m >= 1) in the error probability.
 inline double share_of_run(int m) {
     if (m == 1) return 0.05;
     if (m == 2) return 0.8;
@@ -61,7 +61,7 @@ class SelfMotions {
     // whether a curve only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
-    // Upper bound of the share of restarts that lead to missing components, at the given confidence.
+    // Returns an upper bound of the share of restarts that lead to missing components, at the given confidence.
     double missed_share(double confidence) const {
         if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
@@ -226,7 +226,7 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof shows to be missing
+    static constexpr int kMostRounds = 8;  // rounds that trace curves missing according to a proof
     static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
     static constexpr std::size_t kReadings = 16, kFarthest = 4;
     static constexpr double kLargestCorrection = 0.3;  // [rad]
@@ -240,8 +240,8 @@ class SelfMotions {
         return true;
     }
 
-    // The number of the known curve that contains a solution, or -1. A solution that is only near the cubic of a curve
-    // has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.
+    // Returns the number of the known curve that contains a solution, or -1. A solution that is only near the cubic of
+    // a curve has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.
     int known_curve(const double* q) const {
         const int place = graph_.where(q, kSame).place;
         return place < 0 ? -1 : components_.curve_of(place);

@@ -81,7 +81,7 @@ class BlocksOfRows {
         }
     }
 
-    // The row farthest from all chosen rows, or -1 if each row equals a chosen row.
+    // Returns the row farthest from all chosen rows, or -1 if each row equals a chosen row.
     Index farthest() const {
         const Index b = std::max_element(most_.begin(), most_.end()) - most_.begin();
         if (!(most_[b] > 0.0f)) return -1;
@@ -89,7 +89,7 @@ class BlocksOfRows {
         return order_[std::max_element(squares, squares + kBlock) - squares_.data()];
     }
 
-    // For each row, the number of the nearest chosen row.
+    // Returns the number of the nearest chosen row for each row.
     std::vector<int> owners() const {
         std::vector<int> of(order_.size());
         for (std::size_t slot = 0; slot < order_.size(); ++slot) of[order_[slot]] = owners_[slot];

@@ -148,7 +148,7 @@ def test_near_gives_the_solution_that_the_sampler_gives() -> None:
         assert np.allclose(found.q[:, 0], sampler.solve_batch(poses, near, seed=0).q, atol=1e-8)
     q = configurations("gen3", 5, False) + 2.0 * math.pi * (sampler_of("gen3").robot.continuous)
     found = sampler_of("gen3").on("cpu").solve_batch(sampler_of("gen3").robot.fk(q[:1]), q[0] + 1e-3, seed=0)
-    assert np.abs(found.q[0, 0] - q[0]).max() < 0.1  # in the revolution of `near`, too
+    assert np.abs(found.q[0, 0] - q[0]).max() < 0.1  # this also requires the revolution of `near`
 
 
 def test_solution_of_a_closed_form_is_equally_likely() -> None:

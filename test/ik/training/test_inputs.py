@@ -65,7 +65,7 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
 
 def test_known_density_falls_softly_beyond_the_limits() -> None:
     robot = arm_of("gantry")
-    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # as a share of a range of 2 m
+    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # share of a range of 2 m
     upper = torch.tensor(robot.upper)
     sample = torch.stack(
         [

@@ -140,7 +140,8 @@ def test_few_joints_reach_the_likelihood_of_em(candidates):
     assert float(found.model.log_prob(sample).mean()) > float(expected) - 0.05
     shares = found.history.column("joint_evaluations")
     assert shares[0] == 1.0
-    # of 40 components, a step evaluates at most 3 lists of 6 and a random one, or 3 states, 8 selected and a random one
+    # a step evaluates few of the 40 components: at most 3 lists of 6 and a random one, or 3 states, 8 selected and a
+    # random one
     assert max(shares[1:]) < 0.45
 
 

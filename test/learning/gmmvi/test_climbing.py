@@ -69,7 +69,7 @@ def test_climbed_samples_of_an_unbounded_density_stay_finite():
 def test_log_mass_of_a_normal_density_is_that_of_its_integral():
     generator = generator_of(3)
     means = 5.0 * torch.randn(4, 5, generator=generator, dtype=DTYPE)
-    scales = torch.logspace(-6, 2, 4, dtype=DTYPE)  # from narrow to wide
+    scales = torch.logspace(-6, 2, 4, dtype=DTYPE)  # narrow to wide components
     for mean, scale in zip(means, scales, strict=True):
         factor = scale * (torch.randn(5, 5, generator=generator, dtype=DTYPE).tril(-1) + torch.eye(5, dtype=DTYPE))
         normal = torch.distributions.MultivariateNormal(mean, scale_tril=factor)

@@ -28,7 +28,7 @@ def test_the_node_that_became_active_later_ends(client: ClientNode, monkeypatch:
     try:
         first, second = (NameWatch(node) for node in nodes)
         first.announce("active")
-        second.announce("active")  # as if `check` had not discovered the first node
+        second.announce("active")  # this also happens if `check` has not discovered the first node
         assert heard(lambda: bool(first.conflict()) and bool(second.conflict()), first, second)
         assert second.must_end()
         assert not first.must_end()

@@ -34,7 +34,7 @@ void agree_all(const LineVector& ours, const LineVector& expected, const std::st
     for (int i = 0; i < 15; ++i) agree(numbers(ours)[i], numbers(expected)[i], 1e-13, what);
 }
 
-// A random loop that is closed at a configuration.
+// Returns a random loop that is closed at a configuration.
 Loop random_loop(Random& random, double (&q)[6]) {
     Loop loop;
     Motion all = about_z(0.0);

@@ -8,7 +8,8 @@ using namespace eim;
 
 namespace {
 
-// A random arm in which the axes of joints 4 to 6 meet, and those of joints 1 and 2, or the same in reverse order.
+// Returns a random arm in which the axes of joints 4 to 6 meet, and those of joints 1 and 2, or the same in reverse
+// order.
 Chain ball_arm(bool ball_first, std::uint64_t seed) {
     Chain chain = arm(7, Joints::plain, seed);
     for (int i : {ball_first ? 1 : 2, ball_first ? 2 : 5, ball_first ? 5 : 6}) {
@@ -18,7 +19,7 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     return chain;
 }
 
-// The same arm with links that are off by up to `off`, so that the axes only nearly meet.
+// Returns the same arm with links that are off by up to `off`, so that the axes only nearly meet.
 Chain nearly_ball_arm(bool ball_first, std::uint64_t seed, double off) {
     const Chain chain = ball_arm(ball_first, seed);
     Random random(double(seed) / 97.0);
@@ -256,7 +257,7 @@ CHECK(bounds_hold_for_translated_poses) {
     claim(n_compared > 5000, "enough was compared");
 }
 
-// The determinant of J J^T, from the columns of J.
+// Returns the determinant of J J^T, from the columns of J.
 double gram(const double (&columns)[7][6]) {
     double l[6][6], determinant = 1.0;
     for (int a = 0; a < 6; ++a) {

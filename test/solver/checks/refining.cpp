@@ -27,7 +27,7 @@ static Rows attempts(const Chain& chain, const Task& task, const StepOptions& ef
     return rows;
 }
 
-// The number of rows that agree in position, result and number of steps.
+// Returns the number of rows that agree in position, result and number of steps.
 static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     int n = 0;
     for (Index i = 0; i < a.size(); ++i) {
