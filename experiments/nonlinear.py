@@ -338,11 +338,11 @@ def _misfit(row: Row) -> str:
         off = float(((mean - centre) / spread).abs().mean())
         return (
             f"in the worst run, the mean is off by {off:.2f} standard deviations on average, "
-            f"which is {of_mean:.2f} nat of the KL"
+            f"which causes {of_mean:.2f} nat of the KL"
         )
     return (
-        f"in the worst run, the deviation is {float(share.median()):.2f} times the target's (median), "
-        f"which is {of_deviation:.2f} nat of the KL"
+        f"in the worst run, the median ratio of the standard deviation to the target's is {float(share.median()):.2f}, "
+        f"which causes {of_deviation:.2f} nat of the KL"
     )
 
 

@@ -232,7 +232,7 @@ def _data_set(
 def _lines(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples, duration: float) -> Iterator[str]:
     reaching = " and reaching the goals" if given.tasks else ""
     yield (
-        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s, within limits{reaching} "
+        f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s within limits{reaching} "
         f"(acceptance rate {given.acceptance_rate:.3g}); log density of the via points {given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"

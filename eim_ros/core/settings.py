@@ -269,7 +269,7 @@ def _converted(name: str, kind: type, value: Any) -> Any:
             value = float(value)
     wrong_bool = isinstance(value, bool) and kind is not bool
     if wrong_bool or not isinstance(value, kind):
-        raise ConfigurationError(f"{name} must be {kind.__name__}, got {value!r}", value)
+        raise ConfigurationError(f"{name} must be of type {kind.__name__}, got {value!r}", value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigurationError(f"{name} must be finite, got {value!r}", value)
     return value

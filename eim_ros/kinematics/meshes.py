@@ -170,8 +170,10 @@ def read_mesh(
     vertices = np.array(model.vertices()) * factors
     triangles = map(model.tri_indices, range(model.num_tris))
     faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
-    if not np.isfinite(vertices).all() or not len(faces):
-        raise MeshError(f"mesh {str(path)!r} has no triangles, or vertices that are not finite", str(path))
+    if not len(faces):
+        raise MeshError(f"mesh {str(path)!r} has no triangles", str(path))
+    if not np.isfinite(vertices).all():
+        raise MeshError(f"mesh {str(path)!r} has vertices that are not finite", str(path))
     if factors.ndim and np.prod(factors) < 0.0:
         faces = faces[:, ::-1]  # mirroring reverses the orientation of the triangles
     _effort.took(size, perf_counter() - began)

@@ -147,7 +147,7 @@ def _durations(values: Any, n: int) -> FloatArray:
         return np.full(n, np.nan)
     durations = _numbers(values, "durations", np.nan)
     if durations.shape != (n,) or (durations <= 0.0).any():
-        raise DataError(f"the data set needs {n} positive durations, got shape {durations.shape}", values)
+        raise DataError(f"the data set needs {n} positive durations, one for each motion, got {values}", values)
     return durations
 
 

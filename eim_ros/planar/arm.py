@@ -218,7 +218,10 @@ def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> 
     If a joint is too fast, all joints are slowed down by the same factor. The result is clipped to the joint limits.
     """
     if velocity.shape != (arm.n_links,) or not np.isfinite(velocity).all():
-        raise DataError(f"requested joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
+        raise DataError(
+            f"requested joint velocities must be {arm.n_links} finite numbers, got {velocity.tolist()}",
+            velocity.tolist(),
+        )
     fastest = float(np.abs(velocity).max())
     slowed = velocity * min(1.0, 0.99 * arm.velocity_limit / fastest) if fastest > 0.0 else velocity
     return np.asarray(np.clip(q + duration * slowed, -arm.joint_limit, arm.joint_limit))

@@ -102,7 +102,9 @@ class PlanarSimulator:
         self.start = folded(arm) if start is None else np.array(start, dtype=np.float64)
         if self.start.shape != (arm.n_links,) or not (np.abs(self.start) <= arm.joint_limit).all():
             raise ConfigurationError(
-                f"the start must be {arm.n_links} angles within {arm.joint_limit:.4g} rad", self.start.tolist()
+                f"the start must be {arm.n_links} angles from {-arm.joint_limit:.4g} to {arm.joint_limit:.4g} rad, got "
+                f"{self.start.tolist()}",
+                self.start.tolist(),
             )
         self.tick = 0
         self._begin_tick = 0  # tick at which the trajectory was received

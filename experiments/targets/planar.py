@@ -143,7 +143,7 @@ def planar_robot(n_goals: int = 4, n_joints: int = 10) -> PlanarRobot:
     PlanarRobot
     """
     if not 1 <= n_goals <= len(FOUR_GOALS) or n_joints < 2:
-        raise DistributionError(f"expected 1 to 4 goals and at least 2 joints, got {n_goals}, {n_joints}", n_goals)
+        raise DistributionError(f"expected 1 to 4 goals and at least 2 joints, got {n_goals} and {n_joints}", n_goals)
     scale = torch.full((n_joints,), 0.2, dtype=torch.float64)
     scale[0] = 1.0
     return PlanarRobot(torch.tensor(FOUR_GOALS[:n_goals], dtype=torch.float64), scale)
@@ -187,7 +187,7 @@ def draw_planar_posterior(
         _draw_goal(axes, target, goal, q[here], component[here])
         share = float(here.double().mean())
         inside = (target.tip(q[here]) - target.goals[goal]).norm(dim=-1) < 3.0 * target.tolerance
-        reached = f", {100.0 * float(inside.double().mean()):.0f} % of it there" if bool(here.any()) else ""
+        reached = f", {100.0 * float(inside.double().mean()):.0f} % of it at the goal" if bool(here.any()) else ""
         axes.set_title(f"{100.0 * share:.1f} % of the mass{reached}", fontsize=9, color=INK)
     if title:
         figure.suptitle(title, fontsize=11, color=INK)

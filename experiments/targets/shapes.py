@@ -52,7 +52,9 @@ class Banana:
 
     def __post_init__(self) -> None:
         if self.n_dims < 2 or not self.length > 0.0:
-            raise DistributionError("a banana needs at least 2 dimensions and a length above 0", self.n_dims)
+            raise DistributionError(
+                f"a banana needs n_dims >= 2 and length > 0, got {self.n_dims} and {self.length}", self.n_dims
+            )
 
     @property
     def start(self) -> MixtureStart:
@@ -107,7 +109,9 @@ class Funnel:
 
     def __post_init__(self) -> None:
         if self.n_dims < 2 or not self.neck_scale > 0.0:
-            raise DistributionError("a funnel needs at least 2 dimensions and a scale above 0", self.n_dims)
+            raise DistributionError(
+                f"a funnel needs n_dims >= 2 and neck_scale > 0, got {self.n_dims} and {self.neck_scale}", self.n_dims
+            )
 
     @property
     def start(self) -> MixtureStart:
@@ -306,7 +310,7 @@ def _drawn(n_dims: int, n_components: int, bound: float, generator: torch.Genera
     """Draw means (n_components, n_dims) and matrices A'A + I."""
     if n_dims < 1 or n_components < 1:
         raise DistributionError(
-            f"a mixture needs at least one dimension and one component, got {n_dims}, {n_components}", n_dims
+            f"a mixture needs at least one dimension and one component, got {n_dims} and {n_components}", n_dims
         )
     means = bound * (2.0 * torch.rand(n_components, n_dims, generator=generator, dtype=torch.float64) - 1.0)
     factors = torch.randn(n_components, n_dims, n_dims, generator=generator, dtype=torch.float64) * (0.1 * n_dims)

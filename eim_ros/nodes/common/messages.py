@@ -107,6 +107,11 @@ def trajectory_points(times: Iterable[float], positions: np.ndarray) -> list[Joi
     ]
 
 
+def repeated_names(names: Sequence[str]) -> str:
+    """Return the names that occur more than once, separated by commas; empty if all names differ."""
+    return ", ".join(sorted(name for name in set(names) if names.count(name) > 1))
+
+
 def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
     """Return an empty text if names are the joint names in any order, otherwise the difference."""
     if len(set(names)) != len(names):

@@ -70,9 +70,11 @@ class Person:
     def _take_velocity(self, message: JointState) -> None:
         names = list(message.name)
         unknown = sorted(set(names) - set(self._arm.joint_names))
-        if unknown or len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
+        if unknown:
+            raise JointStateError(f"the request of velocities names unknown joints: {unknown}", names)
+        if len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
             raise JointStateError(
-                f"requested velocities must be finite, one for each known joint; unknown joints: {unknown}", names
+                f"expected one finite velocity for each of {len(names)} names, got {list(message.velocity)}", names
             )
         wished = dict(zip(names, message.velocity, strict=True))
         velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])

@@ -32,7 +32,13 @@ from eim_ros.kinematics import (
 from eim_ros.kinematics.collision_options import SceneSize
 from eim_ros.kinematics.meshes import MeshLimits, find_mesh, seconds_to_read
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
+from eim_ros.nodes.common.messages import (
+    point_cloud_message,
+    points_of,
+    pose_message,
+    repeated_names,
+    transform_of,
+)
 from eim_ros.nodes.settings import IkServerSettings
 
 # fields that are empty or zero by default; the other fields of a scene have no effect without these
@@ -164,23 +170,15 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
     if _is_default(message):
         return _only_tolerances(bool(message.position_only), *tolerances)
     joints, lower, upper = list(message.limited_joints), list(message.lower_limits), list(message.upper_limits)
-    if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
-        raise ConstraintError(
-            f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
-            "expected equal numbers, and each joint once",
-            joints,
-        )
+    _same_length("limited_joints", joints, "lower_limits", lower)
+    _same_length("limited_joints", joints, "upper_limits", upper)
     fixed, values = list(message.fixed_joints.name), list(message.fixed_joints.position)
-    if len(fixed) != len(values) or len(set(fixed)) != len(fixed):
-        raise ConstraintError(
-            f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected equal numbers, and each "
-            "joint once",
-            fixed,
-        )
+    _same_length("names in fixed_joints", fixed, "positions", values)
     names, labels = list(message.branch_names), list(message.branch_labels)
     _same_length("branch_names", names, "branch_labels", labels)
-    if repeated := sorted(name for name in set(names) if names.count(name) > 1):
-        raise ConstraintError(f"branch_names contains {', '.join(repeated)} more than once; name each once", names)
+    for field, values_of in (("limited_joints", joints), ("fixed_joints", fixed), ("branch_names", names)):
+        if repeated := repeated_names(values_of):
+            raise ConstraintError(f"{field} contains {repeated} more than once; expected each name once", values_of)
     links, others = list(message.allowed_links), list(message.allowed_others)
     _same_length("allowed_links", links, "allowed_others", others)
     scene = message.scene

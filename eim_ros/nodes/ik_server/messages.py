@@ -27,7 +27,14 @@ from eim_ros.kinematics.frames import FrameError
 from eim_ros.kinematics.links import fixed_links, following_joints
 from eim_ros.nodes.common.frames import BaseFrames, Transforms
 from eim_ros.nodes.common.interfaces import IKGuarantee
-from eim_ros.nodes.common.messages import misnamed, nanoseconds, put_arrays, trajectory_points, transform_of
+from eim_ros.nodes.common.messages import (
+    misnamed,
+    nanoseconds,
+    put_arrays,
+    repeated_names,
+    trajectory_points,
+    transform_of,
+)
 from eim_ros.nodes.ik_server.constraints import constraints_of
 from eim_ros.nodes.settings import IkServerSettings
 
@@ -147,12 +154,12 @@ def order_of(request: Any) -> str | dict[str, float] | None:
     if not names and not weights:
         return None
     weights = weights or [1.0] * len(names)
-    if len(names) != len(weights) or len(set(names)) != len(names):
+    if len(names) != len(weights):
         raise invalid(
-            f"order has {len(names)} names, but order_weights has {len(weights)} numbers; expected equal numbers, and "
-            "each name once",
-            names,
+            f"order has {len(names)} names, but order_weights has {len(weights)} numbers; expected equal numbers", names
         )
+    if repeated := repeated_names(names):
+        raise invalid(f"order contains {repeated} more than once; expected each name once", names)
     return names[0] if len(names) == 1 else dict(zip(names, weights, strict=True))
 
 
@@ -162,12 +169,14 @@ def posture_of(request: Any, robot: Robot) -> Posture | None:
     if not names and not values and not weights:
         return None
     weights = weights or [1.0] * len(names)
-    if not len(names) == len(values) == len(weights) or len(set(names)) != len(names):
+    if not len(names) == len(values) == len(weights):
         raise invalid(
             f"posture has {len(names)} names and {len(values)} positions, and there are {len(weights)} "
-            "posture_weights; expected equal numbers (posture_weights may be empty), and each joint once",
+            "posture_weights; expected equal numbers (posture_weights may be empty)",
             names,
         )
+    if repeated := repeated_names(names):
+        raise invalid(f"posture contains {repeated} more than once; expected each joint once", names)
     posture = Posture(dict(zip(names, values, strict=True)), dict(zip(names, weights, strict=True)))
     try:
         posture.of(robot)

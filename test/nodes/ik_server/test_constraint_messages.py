@@ -101,12 +101,12 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"limited_joints": ["joint_a1"]}, "1 limited_joints, 0 lower_limits"),
-        ({"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2}, "each joint once"),
+        ({"limited_joints": ["joint_a1"]}, "1 limited_joints and 0 lower_limits"),
+        ({"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2}, "joint_a1 more than once"),
         ({"limited_joints": ["joint_a1"], "lower_limits": [1.0], "upper_limits": [0.0]}, "exceeds its upper limit"),
         ({"limited_joints": ["joint_a1"], "lower_limits": [-9.0], "upper_limits": [0.0]}, "exceed the robot's"),
         ({"fixed_joints": JointState(name=["elbow"], position=[0.0])}, "no joint 'elbow'"),
-        ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
+        ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names in fixed_joints and 0 positions"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "cannot be fixed at 9"),
         ({"tolerances": [0.1]}, "six numbers"),
         ({"branch_names": ["elbow"]}, "1 branch_names and 0 branch_labels"),
