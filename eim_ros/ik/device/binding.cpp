@@ -1,5 +1,5 @@
-// The kernels on the processor, and the structures that they read. A Python module for tests without a GPU, and for the
-// bytes that are copied to a GPU.
+// The kernels on the processor, and the structures that they read. This Python module is used by tests without a GPU,
+// and provides the bytes that are copied to a GPU.
 #include <pybind11/stl.h>
 
 #include "chain/task_binding.hpp"
@@ -25,7 +25,8 @@ inline Chain chain_of(const Converted<double>& links, int n_joints, double facto
     return chain;
 }
 
-// Fills the closed forms of an arm. If one of seven joints is fixed (from 0), the form of six joints is for the others.
+// Fills the closed forms of an arm. If one of seven joints is fixed (numbered from 0), the form is that of the other
+// six joints.
 inline void find_forms(Arm& arm, int fixed) {
     const Chain& chain = arm.chain[0];
     if (chain.kind == 0) return;

@@ -1,8 +1,8 @@
-// A kernel for GPUs, with a thread for each pose. EIM_NAME and EIM_FUNCTION are one of EIM_KERNELS. A program contains
-// only one kernel, because each takes seconds to compile.
+// A kernel for GPUs, with a thread for each pose. EIM_NAME and EIM_FUNCTION are one pair of EIM_KERNELS. A program
+// contains only one kernel, because each takes seconds to compile.
 #include "kernels.hpp"
 
-// Both compilers have to agree on the layout: these are the sizes that the compiler of the processor found.
+// Both compilers must agree on the layout. The sizes on the right come from the compiler for the processor.
 static_assert(sizeof(eim::device::Request) == EIM_REQUEST_SIZE && sizeof(eim::device::Arm) == EIM_ARM_SIZE);
 
 extern "C" __global__ void __launch_bounds__(EIM_THREADS) EIM_NAME(const eim::device::Request call) {

@@ -1,5 +1,5 @@
-// Solutions of many poses, one thread for each pose. The same text is compiled for GPUs (`kernels.cu`) and for the
-// processor (`binding.cpp`), where a loop takes the place of the threads.
+// Solutions of many poses, one thread for each pose. The same source is compiled for GPUs (`kernels.cu`) and for the
+// processor (`binding.cpp`), where a loop replaces the threads.
 //
 // Kernels differ in how they find configurations:
 //
@@ -7,7 +7,7 @@
 //   branches   branches of the parameterised form of seven joints, at random or evenly spaced values of the parameter
 //   restarts   damped least squares from random seeds, for any chain
 //
-// All of them verify each row by forward kinematics in double precision, and against the limits, before they write it.
+// Before a kernel writes a row, it verifies the row by forward kinematics in double precision, and against the limits.
 // Restarts begin in single precision. On cards that are slow in double precision, branches that do not exist are ruled
 // out in single precision. Roots are computed in double: on a processor, the Newton steps that roots in single
 // precision would need take twice as long as this closed form.
@@ -34,15 +34,15 @@
 namespace eim::device {
 
 inline constexpr int kMostRoots = 16;
-inline constexpr double kRigid = 1e-9;         // largest error of the products of a rotation's columns, see poses.py
-inline constexpr int kBranchesOfRestart = 30;  // tries of branches that take as long as one restart, roughly
+inline constexpr double kRigid = 1e-9;         // largest error of products of a rotation's columns (see poses.py)
+inline constexpr int kBranchesOfRestart = 30;  // number of branches tried in about the time of one restart
 
 // An arm, its limits and its closed forms. Its bytes can be copied to a GPU, because it contains no pointers.
 struct Arm {
     Chain chain[2];                                // in metres, and in the unit of the arm
     Task task;                                     // limits and tolerances; the target is not used
-    Task open;                                     // for roots: no limits, except for a fixed joint
-    Bounds<double> circles;                        // of roots, [-pi, pi) or the value of the fixed joint
+    Task open;                                     // for roots: without limits, except of a fixed joint
+    Bounds<double> circles;                        // for roots: [-pi, pi), or the value of the fixed joint
     double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
     int joints[6];                                 // of the closed form
     ClosedForm form;
@@ -52,9 +52,9 @@ struct Arm {
 };
 
 enum Status : std::uint8_t {
-    kOpen = 0,      // fewer rows than requested, and nothing is known about others
+    kOpen = 0,      // fewer rows than requested; other solutions may exist
     kFull = 1,      // as many rows as requested
-    kComplete = 2,  // there are no other solutions: each case of a closed form was decided
+    kComplete = 2,  // no other solutions exist, because each case of a closed form was decided
     kNotRigid = 3,  // the pose is not a rigid transform
 };
 
@@ -68,10 +68,10 @@ struct Request {
     std::uint8_t* status;
     double* measures;  // manipulability of each row (n_rows, n), or null
     std::int64_t n;
-    std::uint64_t seed;     // of the first pose; the i-th uses seed + i
+    std::uint64_t seed;     // of the first pose; pose i uses seed + i
     std::int32_t n_rows;    // largest number of rows of a pose
-    std::int32_t patience;  // number of tries without a new row after which a pose is given up
-    std::int32_t n_values;  // number of evenly spaced values of the parameter; 0 for random ones
+    std::int32_t patience;  // number of tries without a new row after which a pose is abandoned
+    std::int32_t n_values;  // number of evenly spaced values of the parameter; 0 for random values
     std::int32_t lists_revolutions, has_reference, in_single;
     std::int32_t screens;  // whether single precision rules out branches before they are computed in double
     double apart;          // least difference of two rows in some joint [rad] or [m]; 0 if rows are not compared
@@ -80,7 +80,7 @@ struct Request {
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
 
-// Returns random numbers that depend on nothing but a seed, so that blocks of poses do not change them.
+// Returns random numbers that depend only on a seed, so that dividing poses into blocks does not change them.
 inline Random random_of(std::uint64_t seed) {
     Random random(0.0);
     for (int round = 0; round < 2; ++round) {  // splitmix64's hash of neighbouring seeds
@@ -186,7 +186,7 @@ struct Answer {
     }
 };
 
-// One attempt in double precision, from a configuration and in place.
+// One attempt in double precision. It starts from a configuration and changes it in place.
 template <int N>
 struct OneAttempt {
     const double* pose;
@@ -229,8 +229,8 @@ struct ListedRoots {
         n += n_turns[n] > 0.0;
     }
 
-    // Writes the k-th revolution of a root; the first one is the nearest to the reference. Returns whether a joint was
-    // beyond its limit by less than the slack.
+    // Writes the k-th revolution of a root. The first revolution is the nearest to the reference. Returns whether a
+    // joint was beyond its limit by less than the slack.
     bool at(int i, Index k, double* turned) const {
         bool is_clamped = false;
         for (int j = 0; j < N; ++j) {
@@ -261,9 +261,10 @@ struct ListedRoots {
     }
 };
 
-// Polishes candidates of a closed form and lists the roots, as `closed_form_roots` does. Returns whether they are all.
+// Polishes candidates of a closed form and lists the roots, as `closed_form_roots` does. Returns whether these are all
+// roots.
 //
-// Solutions with a free angle leave the pose undecided.
+// A pose with solutions that have a free angle stays undecided.
 template <int N>
 inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots<N>& roots) {
     const Arm& arm = answer.arm;
@@ -292,7 +293,7 @@ inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots
     }
     double known[kMostRoots][6];
     int n_known = 0;
-    for (int round = 0; round < 4; ++round) {  // isolated roots first, and of these the exact ones
+    for (int round = 0; round < 4; ++round) {  // isolated roots before others, exact roots before inexact ones
         const bool exact = round % 2 == 0, free = round >= 2;
         for (int k = 0; k < candidates.n; ++k) {
             if (candidates.is_free[k] != free || (residuals[k] <= kExactRoot) != exact || !reaches[k]) continue;
@@ -360,7 +361,7 @@ inline void find_roots(const Request& call, std::int64_t i) {
     answer.end(is_complete && n_rows == n_listed ? kComplete : answer.is_full() ? kFull : kOpen);
 }
 
-// Attempts from the reference, then from random seeds. Those in single precision end in double precision.
+// Attempts from the reference, then from random seeds. Attempts that start in single precision end in double precision.
 template <int N, class S>
 struct Restarts {
     Answer& answer;
@@ -421,7 +422,7 @@ inline void find_by_restarts(const Request& call, std::int64_t i) {
     answer.end(answer.is_full() ? kFull : kOpen);
 }
 
-// A branch of the parameterised form, as far as it exists within the limits.
+// A branch of the parameterised form, where it exists within the limits.
 struct Branch {
     const Arm& arm;
     Random random;  // its own, so that branches without result change no later row

@@ -1,8 +1,9 @@
-// What the kernels use of the standard library, for NVRTC, which has none. It takes the place of <algorithm>, <vector>
-// and the other headers in `cuda.py`. Most of it comes from libcu++, NVIDIA's standard library for devices.
+// The part of the standard library that the kernels use, because NVRTC has no standard library. This header replaces
+// <algorithm>, <vector> and the other headers in `cuda.py`. Most of it comes from libcu++, NVIDIA's standard library
+// for devices.
 //
-// Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), so there may be none
-// left. Then these solutions are dropped. `list_roots` leaves their poses undecided in any case.
+// Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), so an allocation may
+// fail. Such solutions are then dropped. `list_roots` leaves their poses undecided in any case.
 #pragma once
 
 #include <cuda/std/algorithm>
@@ -22,7 +23,7 @@ namespace std {
 
 using namespace cuda::std;
 
-// By insertion: the kernels sort six numbers.
+// Insertion sort is used, because the kernels sort only six numbers.
 template <class Iterator, class Less>
 void sort(Iterator first, Iterator last, Less less) {
     for (Iterator end = first; end != last; ++end) {
@@ -67,7 +68,7 @@ class vector {
 template <class Signature>
 class function;
 
-// A callable object of any type. Without memory for it, a call does nothing.
+// A callable object of any type. If there is no memory for the object, a call does nothing.
 template <class... Arguments>
 class function<void(Arguments...)> {
    public:

@@ -1,10 +1,11 @@
-// Finds the parts of a branch of solutions that are within the limits, proven for cells of the redundancy parameter.
+// Finds the parts of a branch of solutions that are within the limits, with a proof for each cell of the redundancy
+// parameter.
 //
 // A cell is decided in three cases. First, bounds of its squares and angles (`intervals.hpp`) show that the branch does
-// not exist there, or that some joint is out of its limits. Second, the branch exists, and every joint either is within
-// its limits or crosses one limit monotonically; crossings are then single roots. Third, one square crosses 0
-// monotonically, where the branch ends, while all joints are within their limits. Other cells are halved. Cells of
-// width kNarrowest that are still undecided are reported.
+// not exist in the cell, or that some joint is out of its limits. Second, the branch exists, and every joint either is
+// within its limits or crosses one limit monotonically; crossings are then single roots. Third, one square crosses 0
+// monotonically, where the branch ends, while all joints are within their limits. Other cells are halved. If a cell of
+// width kNarrowest is still undecided, the search fails.
 #pragma once
 
 #include <vector>
@@ -28,8 +29,8 @@ struct Window {
     double offset(double angle) const { return wrapped_angle(angle - centre); }
 };
 
-// How a piece of a branch ends. At a turn, two branches meet.
-enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // at a turn, branches meet
+// How a piece of a branch ends.
+enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // at a turn, two branches meet
 
 struct BranchPiece {
     int branch;
@@ -37,7 +38,7 @@ struct BranchPiece {
     PieceEnd kinds[2];
 };
 
-// A branch at one parameter value, in plain numbers, or in each lane of a pack.
+// A branch at one parameter value, for plain numbers or for each lane of a pack.
 template <class V>
 struct BranchPointOf {
     V angles[7] = {}, squares[3] = {};
@@ -91,7 +92,7 @@ class HeldCells {
         std::copy_n(windows, 7, windows_);
     }
 
-    // Adds the pieces of all branches, each from left to right; false if something was not decided.
+    // Adds the pieces of all branches, each from left to right. Returns false if a cell was not decided.
     bool run(std::vector<BranchPiece>& pieces) {
         const Window& held = windows_[0];
         lower_ = held.is_endless ? -kPi : held.centre - held.half;
@@ -153,7 +154,7 @@ class HeldCells {
             return windows[number].is_endless || compare(number, angle);
         }
 
-        // Compares an angle with the limits of its joint; false if it is beyond them.
+        // Compares an angle with the limits of its joint. Returns false if the angle is beyond the limits.
         bool compare(int number, const Enclosed& angle) {
             const Window& window = windows[number];
             const double offset = window.offset(angle.value), away = std::abs(offset), radius = angle.radius;
@@ -199,7 +200,7 @@ class HeldCells {
         return point;
     }
 
-    // Root of a function with opposite signs at the ends (Illinois method).
+    // The root of a function that has opposite signs at the ends (Illinois method).
     template <class Function>
     static double root_of(Function function, double from, double to) {
         double f = function(from), g = function(to);
@@ -220,7 +221,7 @@ class HeldCells {
         return !windows_[0].is_endless && (at == lower_ || at == upper_) ? PieceEnd::limit : PieceEnd::cell;
     }
 
-    // Adds the part of a cell in which joints that cross limits are within them.
+    // Adds the part of a cell in which the joints that cross limits are within their limits.
     bool between(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         BranchPiece piece{branch, {from, to}, {edge(from), edge(to)}};
         if (view.n_crossings > 0) {
@@ -254,7 +255,7 @@ class HeldCells {
         return true;
     }
 
-    // Adds the part of a cell on which a branch exists that ends within the cell.
+    // Adds the part of a cell on which the branch exists, if the branch ends within the cell.
     bool to_turn(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         const Enclosed first = bounds_at(branch, from).squares[view.turn],
                        last = bounds_at(branch, to).squares[view.turn];

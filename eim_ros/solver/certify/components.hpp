@@ -1,8 +1,8 @@
-// All components of the solution set of a pose in closed form: pieces of branches, proven to be complete, joined where
-// they meet.
+// All components of the solution set of a pose in closed form. Pieces of branches are proven to be complete, and joined
+// where they meet.
 //
-// Nothing is sampled. A component is a chain of pieces (`cells.hpp`), from one limit to another or back to its start.
-// Places along it are values of the branches.
+// The method does not sample. A component is a chain of pieces (`cells.hpp`), from one limit to another or back to its
+// start. Places along a component are values of the branches.
 #pragma once
 
 #include "certify/cells.hpp"
@@ -15,10 +15,11 @@ namespace eim {
 // [rad] of the redundancy parameter: from the meeting point of branches to the place next to it
 inline constexpr double kBesideTurn = 1e-10;
 inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle between tangents of successive places
-inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of places; with more it is not a solution
+inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of places that count as solutions
 inline constexpr int kMostHalved = 40;
 
-// Reads the axes and the tip at zero of a chain with seven rotating joints. The axes of a nominal form may meet nearly.
+// Reads the axes and the tip at zero of a chain with seven rotating joints. The axes of a nominal form need to meet
+// only nearly.
 inline ParameterisedForm parameterised_form(const Chain& chain, bool is_nominal = false) {
     if (chain.kind != 7) return {};
     Kinematics<double, 7> at;
@@ -42,12 +43,12 @@ class CertifiedComponents {
         }
     }
 
-    // Calls adopt(places, tangents, is_closed) for each component; false if something was not decided.
+    // Calls adopt(places, tangents, is_closed) for each component. Returns false if something was not decided.
     template <class Adopt>
     bool run(Adopt adopt) {
         if (!decide()) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);
-        for (const bool from_ends : {true, false}) {  // the rest is closed
+        for (const bool from_ends : {true, false}) {  // the remaining components are closed
             for (int first = 0; first < int(pieces_.size()); ++first) {
                 if (is_done[first]) continue;
                 const bool is_begin = next_[first][0].piece < 0;
@@ -96,7 +97,7 @@ class CertifiedComponents {
         return is_decided;
     }
 
-    // Links pieces that continue each other or meet; false if they do not fit.
+    // Links pieces that continue each other or meet. Returns false if the pieces do not fit together.
     bool join(double lower, double upper) {
         next_.assign(pieces_.size(), {});
         const auto link = [&](int a, int end_of_a, int b, int end_of_b) {
@@ -126,7 +127,7 @@ class CertifiedComponents {
         return true;
     }
 
-    // Fills places along the component of a piece, starting at one end; false if they are not solutions.
+    // Fills places along the component of a piece, starting at one end. Returns false if some are not solutions.
     bool follow(int first, int end, std::vector<std::uint8_t>& is_done) {
         places_.positions.clear(), tangents_.positions.clear();
         Link at{first, end};
@@ -177,7 +178,7 @@ class CertifiedComponents {
 
     void add(const Place& place) { places_.add(place.q), tangents_.add(place.tangent); }
 
-    // Adds places after one place, up to another one.
+    // Adds places from one place (exclusive) to another one (inclusive).
     void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
         double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
         for (int j = 0; j < 7; ++j) {

@@ -3,7 +3,7 @@
 // The solutions lie on the curve f(s, t) = 0 of two joint angles (`general_7r/torus_polynomial.hpp`). The circle of s
 // is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So
 // each self-motion meets a slice in an overlap. At a slice, the zeros of a polynomial in t are isolated.
-// If each of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
+// If each zero belongs to a known curve, no other curves exist. Any other zero leads to a missing solution.
 #pragma once
 
 #include "certify/components.hpp"
@@ -13,7 +13,7 @@
 
 namespace eim {
 
-// What proofs read of an arm with seven revolute joints: its elimination, and a nominal arm in closed form.
+// The data of an arm with seven revolute joints that proofs need: its elimination, and a nominal arm in closed form.
 struct CurveForms {
     General7R general;
     ParameterisedForm nominal;
@@ -29,8 +29,8 @@ class CurveProof {
     CurveProof(const General7R& arm, const Motion& target, int reading)
         : reading_(reading), f_(reading_.view.of(arm.loop(target)), reading_.place) {}
 
-    // Divides the circle into strips and isolates the zeros of all slices. Returns false if some are uncertain, or at
-    // the deadline, a time of the steady clock [s].
+    // Divides the circle into strips and isolates the zeros of all slices. Returns false if some zeros are uncertain,
+    // or at the deadline, a time of the steady clock [s].
     bool prepare(double deadline, long most_looks) {
         if (!f_.is_regular()) return false;
         StripProof proof(f_, most_looks, deadline);
@@ -60,7 +60,8 @@ class CurveProof {
         for (std::size_t i = 0; i < slices_.size() && roots.size() < kEnoughRoots; ++i) {
             if (agree(slices_[i].zeros, crossings[i])) continue;
             if (!slices_[i].zeros.pairs.empty()) return Knowledge::undecided;
-            const Configurations found = recovered(slices_[i]);  // near turns, crossings of a cubic are uncertain
+            const Configurations found =
+                recovered(slices_[i]);  // some may be known, because cubics are inexact near turns
             if (found.size() < Index(slices_[i].zeros.certain.size())) return Knowledge::undecided;
             for (Index k = 0; k < found.size(); ++k) {
                 if (!is_known(found.row(k))) roots.add(found.row(k));
@@ -73,7 +74,7 @@ class CurveProof {
     static constexpr int kFirstStrips = 24;
     static constexpr Index kEnoughRoots = 16;
     static constexpr double kNarrowestStrip = 1e-7;  // [rad]
-    static constexpr double kOverlap = 0.05;         // of the half width of a strip
+    static constexpr double kOverlap = 0.05;         // share of the half width of a strip
     static constexpr double kSameCrossing = 0.02;    // [rad]: error of t from a cubic
 
     struct Strip {
@@ -134,7 +135,7 @@ class CurveProof {
         }
     }
 
-    // Takes the crossing nearest to a place out of a list; false if none is near.
+    // Removes the crossing nearest to a place from a list. Returns false if none is near.
     static bool take(double place, std::vector<double>& crossings) {
         const auto away = [place](double t) { return std::abs(wrapped_angle(t - place)); };
         const auto nearest =
@@ -144,7 +145,7 @@ class CurveProof {
         return true;
     }
     // Whether the crossings match the zeros: one crossing at each certain zero, and two at each pair. A pair has at
-    // most two.
+    // most two zeros.
     static bool agree(const StripProof::Zeros& zeros, std::vector<double>& crossings) {
         const auto has = [&](double place) { return take(place, crossings); };
         return std::all_of(zeros.certain.begin(), zeros.certain.end(), has) &&

@@ -4,8 +4,8 @@
 // of the joint angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best
 // solution so far are left out. Cells in which the distance is monotone are left out as well, because their nearest end
 // also belongs to the next cell. The cells with the least bounds are halved first. The result is the global minimum up
-// to kAsNear, or undecided. If a solution is known, only the part of the range is searched that may contain a nearer
-// one.
+// to kAsNear, or undecided. If a solution is known, only the part of the range that may contain a nearer solution is
+// searched.
 #pragma once
 
 #include <queue>
@@ -21,7 +21,7 @@ inline constexpr double kWidestCell = 0.8;       // [rad] of the redundancy para
 inline constexpr int kFirstTries = 8;            // values of the parameter at which each branch is tried first
 inline constexpr double kAsNear = 3e-6;          // [rad]: distances that differ by less count as equal
 inline constexpr double kEndSlack = 1e-9;        // [rad]: allowed rounding at the ends of a revolution
-inline constexpr int kMostDistanceCells = 1200;  // more cells are needed only near singularities
+inline constexpr int kMostDistanceCells = 1200;  // limit; more cells are needed only near singularities
 
 class NearestInClosedForm {
     using V = WideDouble;
@@ -45,7 +45,7 @@ class NearestInClosedForm {
     bool run() {
         Window& held = joints_[0].window;
         lower_ = held.centre - held.half, upper_ = held.centre + held.half;
-        held.is_endless = true;  // all cells are within its limits
+        held.is_endless = true;  // all cells are within the limits of this joint
         if (std::isfinite(known_)) {
             narrow();
             if (!(lower_ <= upper_)) return true;
@@ -78,7 +78,8 @@ class NearestInClosedForm {
     int n_cells() const { return n_cells_; }
 
    private:
-    // The range of a joint. If its limits allow more than a revolution, it is the revolution with the nearest values.
+    // The range of a joint. If its limits allow more than a revolution, the range is the revolution with the values
+    // nearest to the reference.
     static Window window_of(const Bounds<double>& bounds, int j, double reference) {
         if (bounds.wraps[j]) return {0.0, kPi, true};
         const double lower = bounds.lower[j], upper = bounds.upper[j], half = 0.5 * (upper - lower);
@@ -91,7 +92,8 @@ class NearestInClosedForm {
         double reference;
         bool turns, is_parameter;
 
-        // Offset of an angle from the middle of the limits. The parameter is within the limits, and may be at an end.
+        // Offset of an angle from the middle of the limits. The parameter is within the limits, and may be at one of
+        // the two ends.
         template <class T>
         T offset(const T& angle) const {
             const T difference = angle - window.centre;
@@ -113,7 +115,7 @@ class NearestInClosedForm {
         bool operator<(const Cell& other) const { return least > other.least; }  // the queue returns the greatest first
 
         // Share of a half cell, from the middle on, in which the squared distance is not below `enough`. The squared
-        // distance falls at most by `fall` and the spread.
+        // distance decreases by at most twice the sum of `fall` and the spread.
         double kept(double fall, double enough) const {
             const double steep = 2.0 * (fall + spread);
             return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
@@ -129,7 +131,7 @@ class NearestInClosedForm {
         M is_smooth = ~M{};  // whether the branch exists within the limits, and the distance has a derivative
         M exists = ~M{};     // whether the branch exists in the middle
         M has_angles = ~M{};
-        // bound of the squared distance; in the middle its value, half of its derivative, and the spread of the latter
+        // bound of the squared distance; in the middle: its value, half of its derivative, and the spread of that half
         V least{}, square{}, rise{}, spread{};
         V angles[7] = {};  // in the middle
 
@@ -211,7 +213,7 @@ class NearestInClosedForm {
         }
     }
 
-    // Adds a cell to the waiting ones.
+    // Adds a cell to the waiting cells.
     void add(int branch, double from, double to) {
         if (n_waiting_ == kWide) look();
         waiting_[n_waiting_++] = {0.0, branch, from, to, 0.0, 0.0, 0.0};
@@ -255,7 +257,7 @@ class NearestInClosedForm {
         if (cell.least < enough_) open_.push(cell);
     }
 
-    // Keeps the solution at a value of the parameter if it is the nearest one so far.
+    // Keeps the solution at a value of the parameter if it is the nearest solution so far.
     void consider(int branch, double at) {
         BranchPoint point;
         pose_.walk<double>(portable::cos(at), portable::sin(at), branch, point);
@@ -301,7 +303,7 @@ class NearestInClosedForm {
     int n_waiting_ = 0, n_cells_ = 0;
 };
 
-// The solution next to a configuration, if there is one, and whether it is surely the nearest of all solutions.
+// The solution next to a configuration, if one exists, and whether it is surely the nearest of all solutions.
 template <int N>
 inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
                     const double* start, bool& is_surely) {
@@ -313,7 +315,7 @@ inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& eff
 }
 
 // The solution nearest to a configuration in closed form, or none if it is undecided. `start` is the configuration
-// within the limits. The solution next to it shortens the search.
+// moved into the limits. The solution next to `start` shortens the search.
 inline Rows nearest_by_form(const Chain& chain, const ParameterisedForm& form, const Task& task,
                             const StepOptions& effort, const Cost& distance, const double* start) {
     bool is_surely = false;

@@ -1,21 +1,22 @@
 // Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
 //
 // The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. An arm
-// with these properties in reverse order is read from tip to base, as in `closed_form.hpp`. This is so for a KUKA iiwa
-// (spherical shoulder and wrist) and a Franka (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), whose parameter
-// is joint 7. Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion.
-// w = e_1(-q_1) X c - o is a sinusoid of q_1:
+// that has these properties in reverse order is read from tip to base, as in `closed_form.hpp`. A KUKA iiwa (spherical
+// shoulder and wrist) has these properties. So does a Franka (spherical shoulder; axes 5 and 6 meet), whose parameter
+// is joint 7 (He and Liu 2021). Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the
+// requested motion. w = e_1(-q_1) X c - o is a sinusoid of q_1:
 //
 //    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
 //    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
 //    h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
 //
-// So there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet where
-// one square is 0. The code is a template for numbers and `Enclosed` values, and for packs of both.
+// Therefore there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet
+// where one square is 0. The code is a template for numbers and `Enclosed` values, and for packs of both.
 //
-// If the axes only nearly meet, they are translated until they do. At each configuration, the arm as it is then places
-// its tip at T(d) times the motion of this nominal arm, where |d| is at most the sum of the gaps. So each solution is
-// one of the nominal arm for a pose that is translated by at most that. `EnclosedNear` bounds hold for all these poses.
+// If the axes only nearly meet, they are translated until they meet, which gives a nominal arm. At each configuration,
+// the true arm places its tip at T(d) times the motion of the nominal arm, where |d| is at most the sum of the gaps. So
+// each solution solves the nominal arm for a pose that is translated by at most this sum. `EnclosedNear` bounds hold
+// for all these poses.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -26,7 +27,7 @@ namespace eim {
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
 inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
 inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
-inline constexpr double kNearlyMeet = 2e-2;  // the same for a nominal arm
+inline constexpr double kNearlyMeet = 2e-2;  // the same if a nominal arm is used
 inline constexpr double kLeastSine = 0.05;   // of the angle between axes
 
 // A joint axis and two directions perpendicular to it, right-handed.
@@ -66,7 +67,7 @@ template <class T>
 struct Components {
     T h, p, q;
 
-    // Rotated about h by an angle.
+    // The components after a rotation about h by an angle.
     Components turned(const T& cosine, const T& sine) const {
         return {h, products_of<T>(cosine, p, -sine, q), products_of<T>(sine, p, cosine, q)};
     }
@@ -153,7 +154,7 @@ struct LevelAngles {
     }
 };
 
-// What a branch looks like in a cell, from which rates of its joints follow.
+// The geometry of a branch in a cell. Bounds of the rates of its joints follow from it.
 struct BranchShape {
     EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3 and q_4
     EnclosedNear level, np, nq;                   // h_5 R_6 h_7; R_6 h_7 across h_5
@@ -226,7 +227,8 @@ class ParameterisedForm {
         return recognise_exact(l);
     }
 
-    // Translates axes and all after them, so that axes 2 and 3 meet, and axes 5 to 7; false if they are too far apart.
+    // Translates axes, each with all axes after it, so that axes 2 and 3 meet, and axes 5 to 7 as well. Returns false
+    // if the axes are too far apart.
     bool close_gaps(Line (&l)[7]) {
         gap_ = 0.0, moved_ = {};
         std::fill_n(gaps_, 7, 0.0), std::fill_n(moves_, 7, Vector{});
@@ -407,7 +409,7 @@ class ParameterisedForm::AtPose {
         const T wrist = f.wrist_.level(end.h);
         T bend = both(wrist);
         if constexpr (std::is_same_v<T, EnclosedNear>) {
-            // the other parts of the unit vector say more if the wrist is nearly straight
+            // the other components of the unit vector give tighter bounds if the wrist is nearly straight
             const double c = f.wrist_.constant, a = f.wrist_.amplitude;
             const T other =
                 (products(end.p, end.p, end.q, end.q) + end.h * (2.0 * c) + constant<T>(a * a - c * c - 1.0, 1.0)) *

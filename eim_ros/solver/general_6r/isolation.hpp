@@ -230,9 +230,8 @@ class IsolationOf {
 
     F f_;
     Leaf leaves_[kMostLeaves];
-    int before_ = 0;      // sign at the left end of the first leaf
-    int sign_ = 0;        // sign at the end of the last cell, which rounding may change
-    int first_sign_ = 0;  // sign at the start of the circle, which rounding may change
+    int before_ = 0;                 // sign at the left end of the first leaf
+    int sign_ = 0, first_sign_ = 0;  // sign at the end of the last cell, and at the start of the circle, up to rounding
     int n_leaves_ = 0, n_cells_ = 0, n_noisy_ = 0;
 };
 using Isolation = IsolationOf<NoisyResultant>;

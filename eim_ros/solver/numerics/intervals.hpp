@@ -4,8 +4,8 @@
 //
 //    f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t.
 //
-// With more variables, all in [-1, 1], slope and spread have one lane for each; the first is that of t. They give both
-// the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
+// With more variables, all in [-1, 1], slope and spread have one lane for each variable, and t is the first. These
+// bounds give both the mean value form, value + slope t, and monotonicity (Moore 1966; Neumaier 1990). All bounds are
 // widened by the rounding error of each operation. Sines and cosines of the library are assumed to be correct to 4
 // units in the last place. The bounds are numbers, or packs with one cell per lane.
 #pragma once
@@ -19,9 +19,9 @@ namespace eim {
 
 inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one operation
 inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
-inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for the rounding of the bounds themselves
+inline constexpr double kWidened = 1e-15;  // relative widening of bounds, because bounds are rounded, too
 
-// The sum over the variables.
+// Returns the sum over the variables.
 template <class V, class S>
 [[gnu::always_inline]] inline V total(const S& parts) {
     if constexpr (std::is_same_v<V, S>) {
@@ -30,7 +30,7 @@ template <class V, class S>
         return sum(parts) * (1.0 + 4.0 * kWidened);
     }
 }
-// What belongs to the first variable.
+// Returns one part for each variable: `part` for the first one, and 0 for the others.
 template <class S, class V>
 [[gnu::always_inline]] inline S of_first(const V& part) {
     if constexpr (std::is_same_v<V, S>) {
@@ -70,10 +70,11 @@ template <class V, class S>
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
-// Relative rounding error of a sum of products. It includes the operations that compute the bound.
+// Relative rounding error of a sum of products, including the operations that compute the bound.
 inline constexpr double kUnits = 8.0 * kUnit;
 
-// The same from bounds that include the rounding of value and slope, but not their own.
+// Like `enclosed`, for bounds that already include the rounding of value and slope, but not that of the bounds
+// themselves.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> widened(V value, V error, S slope, S spread, V radius) {
     constexpr double more = 1.0 + 4.0 * kWidened;
@@ -119,7 +120,8 @@ template <class V, class S>
     return enclosed<V, S>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
 }
 
-// a f + b g + constant, with one widening for the rounding of all operations. `inexact` is the error of the constant.
+// Returns a f + b g + constant, with one widening for the rounding of all operations. `inexact` is the error of the
+// constant.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> linear(const EnclosedOf<V, S>& a, double f, const EnclosedOf<V, S>& b,
                                                       double g, double constant = 0.0, double inexact = 0.0) {
@@ -132,7 +134,7 @@ template <class V, class S>
                          a.radius * f_size + b.radius * g_size + rounding);
 }
 
-// a b + c d, in the same way.
+// Returns a b + c d, with one widening as well.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> products(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b,
                                                         const EnclosedOf<V, S>& c, const EnclosedOf<V, S>& d) {
@@ -192,8 +194,8 @@ inline V angle_over(V ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
 }
 
-// Computes the angle of the direction (x, y). Returns false if this may be (0, 0). The angle is continuous around its
-// value, beyond pi if necessary.
+// Computes the angle of the direction (x, y). Returns false if the direction may be (0, 0). The angle is continuous
+// around its value, beyond pi if necessary.
 template <class V, class S>
 inline Mask<V> enclose_angle(const EnclosedOf<V, S>& y, const EnclosedOf<V, S>& x, EnclosedOf<V, S>& angle) {
     const auto length = [](V a, V b) { return square_root<V>(a * a + b * b) * (1.0 + 4.0 * kWidened); };

@@ -1,7 +1,7 @@
 // A serial chain of fixed size, without pointers, so that its bytes can be copied to a GPU.
 //
 // The folder of this file comes first in the search path of `kernels.hpp`, so the headers of the solver include this
-// chain and not their own.
+// chain, not their own.
 #pragma once
 
 #include "chain/link.hpp"
@@ -23,7 +23,7 @@ struct Chain {
     Links<double> links;
     Links<float> single;
 
-    // The chain with lengths in its unit. It follows this one in memory, see `Arm`.
+    // The chain with lengths in its unit. It follows this chain in memory (see `Arm`).
     const Chain& in_units() const { return unit == 1.0 ? *this : this[1]; }
 };
 
