@@ -1,4 +1,4 @@
-// Forms that prove which components exist, as a part of the Python module. Included by binding.cpp.
+// Python bindings of the proofs that show which components exist. Included by binding.cpp.
 #pragma once
 
 #include "certify/components.hpp"
@@ -8,8 +8,8 @@
 
 namespace eim {
 
-// The solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided. The
-// configuration `start` is the reference moved into the limits. The solution next to it shortens the search.
+// Returns the solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided.
+// The configuration `start` is the reference moved into the limits. The solution next to it shortens the search.
 inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Chain& chain, const Task& task,
                                         const StepOptions& effort, const Converted<double>& reference,
                                         const Converted<double>& start, const Converted<bool>& continuous) {

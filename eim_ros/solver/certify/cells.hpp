@@ -200,7 +200,7 @@ class HeldCells {
         return point;
     }
 
-    // The root of a function that has opposite signs at the ends (Illinois method).
+    // Returns the root of a function that has opposite signs at the ends (Illinois method).
     template <class Function>
     static double root_of(Function function, double from, double to) {
         double f = function(from), g = function(to);

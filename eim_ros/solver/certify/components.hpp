@@ -1,5 +1,5 @@
-// All components of the solution set of a pose in closed form. Pieces of branches are proven to be complete, and joined
-// where they meet.
+// Finds all components of the solution set of a pose in closed form. Pieces of branches are proven to be complete, and
+// joined where they meet.
 //
 // The method does not sample. A component is a chain of pieces (`cells.hpp`), from one limit to another or back to its
 // start. Places along a component are values of the branches.

@@ -45,7 +45,8 @@ class CurveProof {
         }
         return true;
     }
-    // The share of the circle that was divided when the bounds of cells were spent; 0 if more of them do not help.
+    // Returns the share of the circle that was divided before the limit of cells was reached; 0 if more cells do not
+    // help.
     double share() const { return share_; }
 
     // Compares the slices with known curves. `is_known(q)` decides whether a solution is on one of them. Adds solutions
@@ -60,8 +61,8 @@ class CurveProof {
         for (std::size_t i = 0; i < slices_.size() && roots.size() < kEnoughRoots; ++i) {
             if (agree(slices_[i].zeros, crossings[i])) continue;
             if (!slices_[i].zeros.pairs.empty()) return Knowledge::undecided;
-            const Configurations found =
-                recovered(slices_[i]);  // some may be known, because cubics are inexact near turns
+            // some may be known, because cubics are inexact near turns
+            const Configurations found = recovered(slices_[i]);
             if (found.size() < Index(slices_[i].zeros.certain.size())) return Knowledge::undecided;
             for (Index k = 0; k < found.size(); ++k) {
                 if (!is_known(found.row(k))) roots.add(found.row(k));

@@ -5,18 +5,18 @@
 // compact set. If the Jacobian of A_h has rank 6 at all of them, the set is a manifold, and its sets of constant h are
 // deformed into each other (Ehresmann 1951). So the arm has as many self-motions as the nominal one, without limits.
 //
-// Each solution is one of N for a pose near the given one, so it is in a cell of a branch. There, N has rank 6, because
+// Each solution solves N for a pose near the given pose, so it is in a cell of a branch. There, N has rank 6, because
 // its equations are triangular: |w|^2 determines q_4, then q_3 follows, then q_6. Let joint rates Q(u) translate the
 // centre c by u and do not turn the tip. If |D Q(u)| < |u|, where D is the derivative of d, the rates of A_h for any
 // motion of the tip follow from those of N by a series, because h D Q is a contraction. So the rank is 6, too.
 //
-// Part i of d is the gap before axis i, turned by all joints before it. As Q does not turn the tip, the joints after it
-// turn the gap back, so its rate is bounded by either sum of rates.
+// Part i of d is the gap before axis i, turned by all joints before it. Because Q does not turn the tip, the joints
+// after it turn the gap back, so its rate is bounded by either sum of rates.
 //
 // Rates of joints are bounded one after the other, for |u| = 1, with q_1 at rest. Where a root may be 0, its joint is
 // at rest instead, and q_1 moves; the root becomes the variable of the cell. Near singularities, the Jacobian of A_h is
-// bounded instead (`certify/rank.hpp`). As the angles of a cell determine d, a part of the arms is enough there to know
-// better where the centre is. Cells of q_1, of such a root, of h and of d are divided until one of both bounds
+// bounded instead (`certify/rank.hpp`). The angles of a cell determine d there, so a part of the arms gives a tighter
+// bound of the position of the centre. Cells of q_1, of such a root, of h and of d are divided until either bound
 // suffices.
 #pragma once
 
@@ -154,7 +154,7 @@ class Isotopy {
             return true;
         }
 
-        // The ranges of all angles; false if some are unknown. angles[0] is set.
+        // Fills in the ranges of all angles, given angles[0]. Returns false if some are unknown.
         bool box(AngleBox& box) {
             if (n_directions < 3) return false;
             for (const int i : {3, 5, 6}) {
@@ -175,7 +175,8 @@ class Isotopy {
         }
     };
 
-    // Whether bounds of rates suffice. Without a root that may be 0, the joint of the least one may be at rest, too.
+    // Whether bounds of rates suffice. If no root may be 0, they may also be taken with the joint of the smallest root
+    // at rest.
     static bool is_slow(const ParameterisedForm::AtPose& pose, const View& view, const T& cosine, const T& sine,
                         double along, int branch) {
         if (view.is_open) return false;
@@ -187,7 +188,7 @@ class Isotopy {
         const auto least = [&](int i, int j) { return view.roots[i].value < view.roots[j].value ? i : j; };
         return is_slow_for(least(least(0, 1), 2));
     }
-    // The least rate of h_5 R_6 h_7 by the parameter.
+    // Returns the least rate of h_5 R_6 h_7 by the parameter.
     static double along(const View& view, double half) {
         return std::max(std::abs(view.shape.level.slope[0]) - view.shape.level.spread[0], 0.0) / half;
     }
@@ -217,8 +218,8 @@ class Isotopy {
                holds(pose, part, branch, middle, to);
     }
 
-    // The same for a range of the root that may be 0. This root becomes the first variable, which determines q_1. The
-    // range is halved until the bounds suffice.
+    // Does the same for a range of the root that may be 0. This root becomes the first variable, which determines q_1.
+    // The range is halved until the bounds suffice.
     bool holds_for(const ParameterisedForm::AtPose& pose, const Part& part, const View& cell, int branch, double middle,
                    double half, double least, double most, int n_partings) {
         ++n_cells_;

@@ -78,8 +78,8 @@ class NearestInClosedForm {
     int n_cells() const { return n_cells_; }
 
    private:
-    // The range of a joint. If its limits allow more than a revolution, the range is the revolution with the values
-    // nearest to the reference.
+    // Returns the range of a joint. If its limits allow more than a revolution, the range is the revolution with the
+    // values nearest to the reference.
     static Window window_of(const Bounds<double>& bounds, int j, double reference) {
         if (bounds.wraps[j]) return {0.0, kPi, true};
         const double lower = bounds.lower[j], upper = bounds.upper[j], half = 0.5 * (upper - lower);
@@ -92,14 +92,14 @@ class NearestInClosedForm {
         double reference;
         bool turns, is_parameter;
 
-        // Offset of an angle from the middle of the limits. The parameter is within the limits, and may be at one of
-        // the two ends.
+        // Returns the offset of an angle from the middle of the limits. The parameter is within the limits, and may be
+        // at one of the two ends.
         template <class T>
         T offset(const T& angle) const {
             const T difference = angle - window.centre;
             return is_parameter ? difference : wrapped<T>(difference, kTwoPi, 1.0 / kTwoPi);
         }
-        // Difference from the reference, given the offset of an angle from the middle of the limits.
+        // Returns the difference from the reference, given the offset of an angle from the middle of the limits.
         template <class T>
         T away(const T& offset) const {
             const T difference = offset + (window.centre - reference);
@@ -114,8 +114,8 @@ class NearestInClosedForm {
         double square, rise, spread;  // see View; without a derivative, the square is 0
         bool operator<(const Cell& other) const { return least > other.least; }  // the queue returns the greatest first
 
-        // Share of a half cell, from the middle on, in which the squared distance is not below `enough`. The squared
-        // distance decreases by at most twice the sum of `fall` and the spread.
+        // Returns the share of a half cell, starting at its middle, in which the squared distance is not below
+        // `enough`. The squared distance decreases by at most twice the sum of `fall` and the spread.
         double kept(double fall, double enough) const {
             const double steep = 2.0 * (fall + spread);
             return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
@@ -303,7 +303,7 @@ class NearestInClosedForm {
     int n_waiting_ = 0, n_cells_ = 0;
 };
 
-// The solution next to a configuration, if one exists, and whether it is surely the nearest of all solutions.
+// Returns the solution next to a configuration, if one exists, and whether it is surely the nearest of all solutions.
 template <int N>
 inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
                     const double* start, bool& is_surely) {
@@ -314,8 +314,8 @@ inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& eff
     return found;
 }
 
-// The solution nearest to a configuration in closed form, or none if it is undecided. `start` is the configuration
-// moved into the limits. The solution next to `start` shortens the search.
+// Returns the solution nearest to a configuration in closed form, or none if it is undecided. `start` is the
+// configuration moved into the limits. The solution next to `start` shortens the search.
 inline Rows nearest_by_form(const Chain& chain, const ParameterisedForm& form, const Task& task,
                             const StepOptions& effort, const Cost& distance, const double* start) {
     bool is_surely = false;

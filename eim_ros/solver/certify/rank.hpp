@@ -62,8 +62,8 @@ class ArmsBetween {
         return sum + std::sqrt(residual) < kMostChange;
     }
 
-    // The translation of the tip of the actual arm from that of the nominal arm: a middle, and a bound of the distance
-    // from it. `rotation` is that of the pose (`ParameterisedForm::AtPose`).
+    // Computes the translation of the tip of the actual arm from that of the nominal arm: a middle, and a bound of the
+    // distance from it. `rotation` is that of the pose (`ParameterisedForm::AtPose`).
     Vector translation(const AngleBox& box, const Motion& rotation, double& off) const {
         const Vector* gaps = form_.gap_vectors();
         const auto turn = [&](int i, const Vector& v, double sign) {
@@ -75,7 +75,7 @@ class ArmsBetween {
         return turn(0, turn(1, gaps[2], 1.0), 1.0) + rotation.turn(turn(6, turn(5, gaps[5], -1.0) + gaps[6], -1.0));
     }
 
-    // Bounds of the changes of the lines over the box and the shares.
+    // Bounds the changes of the lines over the box and the shares.
     void changes(const AngleBox& box, const Shares& shares, double (&sizes)[7]) const {
         for (const int way : {1, -1}) {
             double away = 0.0;
@@ -87,7 +87,7 @@ class ArmsBetween {
         }
     }
 
-    // The axes as lines of unit direction, seen from the middle link: direction, and moment in units.
+    // Computes the axes as lines of unit direction, seen from the middle link: direction, and moment in units.
     void lines(const double (&q)[7], double share, double (&j)[7][6]) const {
         const Vector* gaps = form_.gap_vectors();
         const Vector moved[7] = {gaps[2] * -share, gaps[2] * -share,           {}, {}, {},
@@ -111,13 +111,14 @@ class ArmsBetween {
         }
     }
 
-    double unit() const { return unit_; }  // [m], of moments
+    double unit() const { return unit_; }  // unit of moments [m]
 
    private:
     static constexpr double kMostChange = 0.99;  // below 1 because it is rounded
-    static constexpr double kRounded = 1e-10;    // error of a line from rounding, much more than in fact
+    static constexpr double kRounded =
+        1e-10;  // bound of the rounding error of a line; the actual error is much smaller
 
-    // P with J P = 1 of least size; false if J is nearly singular.
+    // Computes the P of least size with J P = 1. Returns false if J is nearly singular.
     static bool right_inverse(const double (&j)[7][6], double (&p)[7][6]) {
         double l[6][6];  // Cholesky factor of J J^T
         for (int a = 0; a < 6; ++a) {

@@ -102,7 +102,10 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
     ("fields", "reason"),
     [
         ({"limited_joints": ["joint_a1"]}, "1 limited_joints and 0 lower_limits"),
-        ({"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2}, "joint_a1 more than once"),
+        (
+            {"limited_joints": ["joint_a1"] * 2, "lower_limits": [0.0] * 2, "upper_limits": [1.0] * 2},
+            "limited_joints contains joint_a1 more than once",
+        ),
         ({"limited_joints": ["joint_a1"], "lower_limits": [1.0], "upper_limits": [0.0]}, "exceeds its upper limit"),
         ({"limited_joints": ["joint_a1"], "lower_limits": [-9.0], "upper_limits": [0.0]}, "exceed the robot's"),
         ({"fixed_joints": JointState(name=["elbow"], position=[0.0])}, "no joint 'elbow'"),
