@@ -23,6 +23,11 @@ TRIGGERS = {  # a service per node that succeeds as soon as the node is active; 
     "planar_simulator": "reset",
 }
 WARNINGS = {"motion_prior_server": "no model is loaded: set the parameter model, or call load_model"}
+REMEDIES = {
+    "unconfigured": "configure and activate it",
+    "inactive": "activate it",
+    "finalized": "start it again",
+}
 
 
 @pytest.mark.parametrize("name", NODES)
@@ -36,24 +41,24 @@ def test_node_goes_through_its_states_and_tells_them(
         answer = client.trigger(server, f"{node}/{TRIGGERS[name]}")
         return answer.success, answer.message
 
-    def check_refused(state: str, remedy: str) -> None:
+    def check_refused(state: str) -> None:
         assert client.state(server, node) == state
         if name in TRIGGERS:
-            assert trigger() == (False, f"{name} is {state}, not active: {remedy}")
+            assert trigger() == (False, f"{name} is {state}, not active: {REMEDIES[state]}")
 
-    check_refused("unconfigured", "configure and activate it")
+    check_refused("unconfigured")
     told = client.diagnosis(server, "unconfigured")
     assert (told.level, told.name.partition(":")[0]) == (DiagnosticStatus.WARN, node)
     assert not client.change_state(server, "activate", node)
     for _ in range(2):  # the second time after a cleanup
         assert client.change_state(server, "configure", node), server.log
-        check_refused("inactive", "activate it")
+        check_refused("inactive")
         assert client.change_state(server, "activate", node), server.log
         assert client.state(server, node) == "active"
         if name in TRIGGERS:
             assert trigger()[0], server.log
         assert client.change_state(server, "deactivate", node), server.log
-        check_refused("inactive", "activate it")
+        check_refused("inactive")
         assert client.change_state(server, "activate", node), server.log
         told = client.diagnosis(server, WARNINGS.get(name, "active"))
         assert told.level == (DiagnosticStatus.WARN if name in WARNINGS else DiagnosticStatus.OK)
