@@ -629,9 +629,9 @@ class Robot(Hinting):
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
         """Return rows (n, dof) after a check that they are finite and small enough to be squared."""
         rows = self._rows(q)[0]
-        usable = (np.abs(rows) <= LARGEST).all(axis=1)
+        usable = np.abs(rows) <= LARGEST
         if not usable.all():
-            row = int(usable.argmin())
+            row = int(usable.all(axis=1).argmin())
             raise RobotError(
                 f"{what} must be finite, and at most {LARGEST:g} in magnitude; row {row} is {rows[row].tolist()}",
                 q,
