@@ -301,7 +301,7 @@ class LineTab:
         postures = self.postures
         index = int(postures.nearest(float(self.height.value))[0])
         told = [
-            f"all samples: mean distance of the tip from the line {postures.distance:.3f} m",
+            f"all samples: the tip is {postures.distance:.3f} m from the line on average",
             f"{100.0 * postures.near:.0f} % of them are within 0.1 m; coverage {postures.coverage:.2f}",
             f"this posture: y = {postures.heights[index]:.2f} m, tip {postures.distances[index]:.3f} m from the line",
         ]

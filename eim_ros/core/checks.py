@@ -40,7 +40,7 @@ MAX_COUNT = 1_000_000  # larger counts are probably mistakes and would exhaust m
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:
     """Return the value if it is an instance of `kind`, or raise the error."""
     if not isinstance(value, kind):
-        raise error(f"{name} must be a {kind.__name__}, got {_told(value)}", value)
+        raise error(f"{name} must be of type {kind.__name__}, got {_told(value)}", value)
     return value
 
 

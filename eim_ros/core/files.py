@@ -322,7 +322,7 @@ def _read(
     if document.get("kind") not in kinds:
         expected = " or ".join(repr(name) for name in kinds)
         found = document.get("kind")
-        raise ModelFileError(f"{path} contains a {found!r}, expected a {expected}", found)
+        raise ModelFileError(f"{path} has kind {found!r}, expected {expected}", found)
     if document.get("schema_version") != schema:
         raise ModelFileError(
             f"{path} has schema version {document.get('schema_version')!r}, but this program reads {schema}: "

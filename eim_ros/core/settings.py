@@ -246,7 +246,7 @@ def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
     """Return the value, converted to the field's type and checked against its bounds."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         if not isinstance(value, annotation):
-            raise ConfigurationError(f"{field.name} must be a {annotation.__name__}, got {value!r}", value)
+            raise ConfigurationError(f"{field.name} must be of type {annotation.__name__}, got {value!r}", value)
         return value
     origin = typing.get_origin(annotation)
     if origin in (types.UnionType, typing.Union):

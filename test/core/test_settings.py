@@ -141,7 +141,7 @@ def test_mistakes_in_a_group_name_the_path(values, reason):
 
 
 def test_group_must_be_of_its_class():
-    with pytest.raises(ConfigurationError, match="inner must be a Example, got 3"):
+    with pytest.raises(ConfigurationError, match="inner must be of type Example, got 3"):
         Outer(inner=3)  # type: ignore[arg-type]
 
 

@@ -107,7 +107,7 @@ def of_safetensors(metadata):
         (of_safetensors({"format": "pt"}), "not written by eim_ros"),
         *((of_safetensors({"eim_ros": header}), "damaged header") for header in ("{", "[1]", "null")),
         (of_safetensors({"eim_ros": '{"kind": "example", "schema_version": 1}'}), "has no checksum: .*create it again"),
-        (lambda path: write(path, kind="other"), "contains a 'other', expected a 'example'"),
+        (lambda path: write(path, kind="other"), "has kind 'other', expected 'example'"),
         (lambda path: write(path, schema=2), "schema version 2, but this program reads 1"),
         (
             lambda path: save_data_set(path, DataSet(np.zeros((2, 1)), np.zeros((2, 1)))),

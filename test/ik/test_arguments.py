@@ -79,7 +79,7 @@ def test_narrow_integers_of_numpy_are_taken() -> None:
 
 @pytest.mark.parametrize("constraints", [{"joint_1": (0.0, 1.0)}, "none"])
 def test_constraints_are_such(constraints: Any) -> None:
-    with pytest.raises(ConfigurationError, match="constraints must be a Constraints"):
+    with pytest.raises(ConfigurationError, match="constraints must be of type Constraints"):
         sampler_of("planar3", "position").with_constraints(constraints)
 
 

@@ -126,7 +126,7 @@ def test_resuming_without_a_checkpoint_is_refused(tmp_path):
 
 def test_model_file_is_no_checkpoint(tmp_path):
     write_tensor_file(tmp_path / "run", {"value": torch.zeros(1)}, {}, kind="mixture_of_experts", schema=1)
-    with pytest.raises(ModelFileError, match="contains a 'mixture_of_experts', expected a 'checkpoint'"):
+    with pytest.raises(ModelFileError, match="has kind 'mixture_of_experts', expected 'checkpoint'"):
         run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True))
 
 

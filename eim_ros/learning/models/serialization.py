@@ -217,7 +217,7 @@ def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[st
 
     model, document = load_model(path)
     if not isinstance(model, MixtureOfExperts):
-        raise ModelFileError(f"{path} contains a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
+        raise ModelFileError(f"{path} has kind {document['kind']!r}, expected {MODEL_KIND!r}", document["kind"])
     return model, document
 
 

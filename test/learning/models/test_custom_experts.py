@@ -167,7 +167,7 @@ class Uneven(Diagonal):
     [
         (Diagonal, "needs n_dims, n_context, select and fitted"),
         (None, "needs n_dims, n_context, select and fitted, got None"),
-        (Uneven(torch.zeros(2, 1, 1), torch.zeros(2, 1)), r"a Uneven with tensors of lengths \[1, 2\]"),
+        (Uneven(torch.zeros(2, 1, 1), torch.zeros(2, 1)), r"type Uneven with tensors of lengths \[1, 2\]"),
         (Diagonal(torch.zeros(2, 1, 1), 0.0), "must be a dataclass of tensors"),
     ],
 )

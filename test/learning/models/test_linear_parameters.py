@@ -52,7 +52,7 @@ def test_networks_are_loaded_as_a_mixture(tmp_path, linear_gating: bool) -> None
 
 def test_file_of_another_kind_is_refused(tmp_path) -> None:
     save_model(tmp_path / "model", random_mixture(10, 3, 2))
-    with pytest.raises(ModelFileError, match="contains a 'gaussian_mixture', expected a 'mixture_of_experts'"):
+    with pytest.raises(ModelFileError, match="has kind 'gaussian_mixture', expected 'mixture_of_experts'"):
         load_parameters(tmp_path / "model")
 
 
