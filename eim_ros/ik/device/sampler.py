@@ -87,7 +87,8 @@ class DeviceSampler:
 
     Poses have any of the forms of `Sampler.solve_batch`, and the answer is in NumPy. On a GPU, they may also be a
     tensor of torch or an array of CuPy that is there, (m, 4, 4) in double precision. The answer is then of the same
-    library on the same device. Such a call only starts a kernel in the current stream of the library.
+    library on the same device. Such a call only starts a kernel in the current stream of the library. Other arrays with
+    DLPack, such as those of JAX, are exchanged through torch or CuPy, on the processor through NumPy.
 
     The i-th pose uses `seed + i`, so the same seed gives the same rows for every number of poses. `Sampler` returns
     other rows for this seed. `method` says how rows are found. Closed forms of six joints give all solutions. Seven
@@ -260,6 +261,8 @@ class DeviceSampler:
         first = checked_seed(seed)
         first = random_bits() if first is None else first
         tensor = _tensor(poses)
+        if tensor is None and hasattr(poses, "__dlpack__") and not isinstance(poses, np.ndarray):
+            return self._of_other_library(poses, call, first)
         if tensor is None:
             return self._of_blocks(check_poses(poses, self._robot.base_link), call, first)
         library, device = tensor
@@ -270,6 +273,23 @@ class DeviceSampler:
         if device != own:
             raise PoseError(f"the poses are on {device}, the sampler is on {own}: move one of them", device)
         return self._of_device(poses, library, call, first)
+
+    def _of_other_library(self, poses: Any, call: Call, seed: int) -> DeviceSolutions:
+        """Answer an array of any library with DLPack, such as JAX, without a copy of the poses."""
+        if str(poses.dtype).split(".")[-1] != "float64":
+            hint = ": set jax_enable_x64" if type(poses).__module__.startswith("jax") else ""
+            raise PoseError(f"poses must be in float64, got {poses.dtype}{hint}", poses)
+        if not hasattr(poses, "__array_namespace__"):
+            name = type(poses).__module__.partition(".")[0]
+            raise PoseError(
+                f"results cannot be converted to arrays of the library {name}: pass torch.from_dlpack(poses) or "
+                "cupy.from_dlpack(poses)",
+                name,
+            )
+        library, on_gpu = poses.__array_namespace__(), self._cuda is not None
+        carrier = (sys.modules.get("torch") or importlib.import_module("cupy")) if on_gpu else np
+        found = self._answer(carrier.from_dlpack(poses), call, seed)
+        return found.converted(library.from_dlpack)
 
     def _of_blocks(
         self, poses: FloatArray, call: Call, seed: int, converted: Callable[[Any], Any] = np.asarray
@@ -377,10 +397,4 @@ def _tensor(poses: Any) -> tuple[Any, str] | None:
         return library, device.type if device.index is None else f"{device.type}:{device.index}"
     if name == "cupy":
         return library, f"cuda:{poses.device.id}"
-    if hasattr(poses, "__dlpack__") and not hasattr(poses, "__array_interface__"):
-        raise PoseError(
-            f"poses cannot be read from an array of the library {name}: pass torch.from_dlpack(poses) or "
-            "cupy.from_dlpack(poses)",
-            name,
-        )
     return None

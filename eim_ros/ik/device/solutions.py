@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -78,6 +79,15 @@ class DeviceSolutions:
         """
         decided = [PoseStatus.COMPLETE] if self.lists_all else [PoseStatus.COMPLETE, PoseStatus.FULL]
         return np.flatnonzero(~np.isin(_on_host(self.status), decided))
+
+    def converted(self, convert: Callable[[Any], Any]) -> DeviceSolutions:
+        """Return the answer with each array, contiguous, replaced by its conversion."""
+        columns = self.q, self.counts, self.errors, self.status, self.manipulability
+        q, counts, errors, status, measures = (
+            None if each is None else convert(each.contiguous() if hasattr(each, "contiguous") else each.copy())
+            for each in columns
+        )
+        return DeviceSolutions(q, counts, errors, status, self.robot, self.lists_all, measures)
 
     def cpu(self) -> Solutions:
         """Return the answer in the memory of the processor; raise `PoseError` if a pose is not a rigid transform."""

@@ -262,3 +262,39 @@ def test_tensors_give_tensors_and_another_device_is_refused() -> None:
 
 def test_device_sampler_is_what_on_returns() -> None:
     assert isinstance(sampler_of("ur5e").on("cpu"), DeviceSampler)
+
+
+class Foreign:
+    """Array of a library that has only what DLPack and the array API require."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.dtype = array, array.dtype
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return Foreign
+
+    @staticmethod
+    def from_dlpack(other):
+        return Foreign(np.from_dlpack(other))
+
+
+def test_poses_of_any_library_with_dlpack_are_answered_in_this_library():
+    sampler = sampler_of("panda")
+    poses = sampler.robot.fk(configurations("panda", 20, special=False))
+    kernels = sampler.on("cpu")
+    found, expected = kernels.sample_batch(Foreign(poses), 3, seed=0), kernels.sample_batch(poses, 3, seed=0)
+    for column in ("q", "counts", "errors", "status"):
+        assert isinstance(getattr(found, column), Foreign)
+        np.testing.assert_array_equal(getattr(found, column).array, getattr(expected, column))
+
+
+def test_poses_of_other_libraries_in_single_precision_are_refused():
+    poses = Foreign(np.eye(4, dtype=np.float32)[None])
+    with pytest.raises(PoseError, match="must be in float64, got float32"):
+        sampler_of("panda").on("cpu").solve_batch(poses)
