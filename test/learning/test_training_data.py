@@ -96,7 +96,7 @@ def test_start_takes_the_precision_of_the_data_and_must_fit_them():
     assert checked_start(start, data) is start
     assert checked_start(start.to(dtype=torch.float32), data).dtype == torch.float64
     for size in ((3, 1, 1), (3, 2, 2)):
-        with pytest.raises(DistributionError, match=r"initial model has .* but the data have \(2, 1\)"):
+        with pytest.raises(DistributionError, match=r"the start has .* but the data have \(2, 1\)"):
             checked_start(random_mixture_of_experts(0, *size), data)
 
 

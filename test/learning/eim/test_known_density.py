@@ -242,8 +242,8 @@ def test_start_at_the_target_stays_there():
         ((torch.zeros(3, 1), None), None, DataError, "nothing to start from; give samples"),
         (torch.zeros(3, 2), None, DataError, "as many points"),
         (torch.full((60, 2), torch.nan), None, DataError, "NaN"),
-        (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
-        ((torch.zeros(4, 1), None), normal_mixture([0.0, 0.0]), DistributionError, "initial model has"),
+        (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "the start has"),
+        ((torch.zeros(4, 1), None), normal_mixture([0.0, 0.0]), DistributionError, "the start has"),
     ],
 )
 def test_bad_data_are_refused_with_the_reason(data, start, error, reason):

@@ -417,7 +417,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (at(**FOREIGN), STATE, "the names of the chain, 'j1'"),
         (at(**FOREIGN), STATE, "leave joint_state empty"),
         (joints(limited("nose", 0.0)), GOAL, "'nose' is neither a joint of this chain nor in robot_state"),
-        (joints(limited("j2", 3.0)), GOAL, "outside its limits, -2.1 to 2.1"),
+        (joints(limited("j2", 3.0)), GOAL, "does not overlap the joint's limits from -2.1 to 2.1"),
         (joints(limited("j2", 0.0), limited("j2", 1.0)), GOAL, "the constraints of 'j2' contradict each other"),
         (joints(limited("j2", 0.0, -0.1)), GOAL, "tolerances of at least 0"),
         (joints(limited("j2", np.nan)), GOAL, "expected a finite position"),
