@@ -186,5 +186,5 @@ def test_truncated_file_and_that_of_another_kind_are_refused(prior: MotionPrior,
     from eim_ros.learning.models import save_model
 
     save_model(path, prior.mixture)
-    with pytest.raises(ModelFileError, match="'mixture_of_experts', expected a 'motion_prior'"):
+    with pytest.raises(ModelFileError, match="'mixture_of_experts', expected 'motion_prior'"):
         MotionPrior.load(path)
