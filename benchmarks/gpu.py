@@ -41,8 +41,7 @@ from benchmarks._machine import conditions, print_table
 from eim_ros import Sampler
 from eim_ros.core.errors import EimError
 from eim_ros.ik import CapabilityGrid, base_grid, place_base
-from eim_ros.ik.capability import sampler_of as map_sampler
-from eim_ros.ik.capability import survey
+from eim_ros.ik.capability import map_sampler, survey
 from eim_ros.ik.device import DeviceSolutions
 from eim_ros.kinematics import Robot
 

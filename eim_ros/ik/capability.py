@@ -42,7 +42,7 @@ from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotE
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.rating import AT_ONCE_ON_DEVICE, rate
+from eim_ros.ik.rating import AT_ONCE_ON_DEVICE, rate_on
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.setup import PATIENCE
 from eim_ros.kinematics import Robot
@@ -388,7 +388,8 @@ class PartWork:
         first = part * self.size
         last = first + self.n_poses(part)
         if self.device is not None:
-            ratings = rate(sampler_of(robot), grid.poses(first, last), grid.seed * 2**32 + first, self.device)
+            sampler, seed = map_sampler(robot), grid.seed * 2**32 + first
+            ratings = rate_on(sampler.on(self.device), sampler, grid.poses(first, last), seed)
             return part, np.stack(ratings[:4], axis=1).astype(np.float32)
         free = redundancy(robot.bounds, False)
         effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, PATIENCE)
@@ -400,7 +401,7 @@ class PartWork:
         return part, figures.astype(np.float32)
 
 
-def sampler_of(robot: Robot) -> Sampler:
+def map_sampler(robot: Robot) -> Sampler:
     """Return a sampler with the tolerances of maps."""
     return Sampler(robot, constraints=Constraints(position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE))
 
@@ -464,7 +465,7 @@ def survey(
         )
     work = PartWork(copy.copy(robot), grid, usable_cores() if workers is None else 1, device)
     if device is not None:
-        sampler_of(robot).on(device)  # names what is missing
+        map_sampler(robot).on(device)  # names what is missing
     n_parts = -(-grid.n_poses // work.size)
     if not path.name:
         raise ConfigurationError(f"the output {str(path)!r} has no file name", str(path))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,14 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.rating import AT_ONCE, AT_ONCE_ON_DEVICE, n_free, rate
+from eim_ros.ik.rating import AT_ONCE, AT_ONCE_ON_DEVICE, n_free, rate, rate_on
 from eim_ros.ik.sampler import Sampler
 from eim_ros.kinematics import Obstacle, Sphere
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.poses import check_poses
+
+if TYPE_CHECKING:
+    from eim_ros.ik.device import DeviceSampler
 
 Criterion = Literal["manipulability", "components", "length"]
 Progress = Callable[[int, int], None]
@@ -237,14 +240,15 @@ def place_base(
     if progress is not None and not callable(progress):
         raise ConfigurationError(f"progress must be callable, got {progress!r}", progress)
     obstacles, seed = checked_obstacles(obstacles), checked_whole(seed, 0, "seed")
+    kernels = None
     if device is not None:
-        (sampler.with_obstacles(obstacles) if obstacles else sampler).on(device)  # refuses what devices do not do
+        kernels = (sampler.with_obstacles(obstacles) if obstacles else sampler).on(device)  # obstacles are refused
         if criterion != "manipulability" and n_free(sampler) > 0:
             raise ConfigurationError(
                 f"a device does not trace self-motions, which the criterion {criterion!r} needs: use 'manipulability'",
                 criterion,
             )
-    rater = _Rater(sampler, check_poses(poses), obstacles, seed, device)
+    rater = _Rater(sampler, check_poses(poses), obstacles, seed, kernels)
     found = rater(candidates, progress or (lambda done, total: None)).best_first(criterion)
     varied = np.ptp(candidates, axis=0)
     n_per_axis = len(candidates) ** (1.0 / max(1, int(np.count_nonzero(varied))))
@@ -282,10 +286,10 @@ class _Rater:
     poses: FloatArray
     obstacles: tuple[Obstacle, ...]
     seed: int
-    device: str | None
+    kernels: DeviceSampler | None
 
     def __call__(self, bases: FloatArray, progress: Progress = lambda done, total: None) -> BasePlacements:
-        at_once = AT_ONCE if self.device is None else AT_ONCE_ON_DEVICE
+        at_once = AT_ONCE if self.kernels is None else AT_ONCE_ON_DEVICE
         size = 1 if self.obstacles else max(1, at_once // len(self.poses))
         parts = []
         progress(0, len(bases))
@@ -305,7 +309,11 @@ class _Rater:
 
     def _rated(self, bases: FloatArray, inverse: FloatArray, sampler: Sampler) -> BasePlacements:
         targets = (inverse[:, None] @ self.poses).reshape(-1, 4, 4)
-        columns: tuple[npt.NDArray[Any], ...] = rate(sampler, targets, self.seed, self.device)
+        if self.kernels is None:
+            ratings = rate(sampler, targets, self.seed)
+        else:
+            ratings = rate_on(self.kernels, sampler, targets, self.seed)
+        columns: tuple[npt.NDArray[Any], ...] = ratings
         shape = len(bases), len(self.poses)
         return BasePlacements(bases, *(column.reshape(*shape, *column.shape[1:]) for column in columns))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import Solutions
+
+if TYPE_CHECKING:
+    from eim_ros.ik.device import DeviceSampler
 
 N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction of the joints is free
 MAX_SPACING = 0.5  # distance between solutions along self-motions [rad, m]
@@ -30,24 +33,23 @@ class Ratings(NamedTuple):
     q: FloatArray
 
 
-def rate(sampler: Sampler, poses: FloatArray, seed: int, device: str | None = None) -> Ratings:
-    """Rate poses (n_poses, 4, 4) on the processor, or by the kernels of a device (see `Sampler.on`).
+def rate_on(kernels: DeviceSampler, sampler: Sampler, poses: FloatArray, seed: int) -> Ratings:
+    """Rate poses (n_poses, 4, 4) by kernels, `sampler.on(device)`.
 
-    A device gives all solutions if there is a closed form of six joints; the processor rates the poses that it leaves
-    undecided. Otherwise it gives up to 16 solutions. If a direction of the joints is free, their self-motions are not
-    traced. A pose for which it finds none counts as not reached.
+    With a closed form of six joints, kernels give all solutions; the sampler rates the poses that they leave undecided.
+    Otherwise they give up to 16 solutions. If a direction of the joints is free, self-motions are not traced. A pose
+    for which they find no solution counts as not reached.
     """
-    if device is None:
-        return _rate(sampler, poses, seed)
-    kernels = sampler.on(device)
     found = kernels.measured_batch(poses, N_OF_LARGE_SETS, seed=seed)
     measures, counts, setup = found.manipulability, found.counts.astype(np.int64), sampler._setup
     best = np.arange(len(poses)), np.where(np.isnan(measures), -1.0, measures).argmax(axis=1)
-    if kernels.method == "closed form":
+    if kernels.method == "closed form":  # each row stands for all revolutions of its joints within the limits
         lower, upper, wraps = setup.bounds
         slack = min(setup.constraints.position_tolerance, setup.constraints.orientation_tolerance)
         turns = 1.0 + np.floor((upper + slack - found.q) / math.tau) - np.ceil((lower - slack - found.q) / math.tau)
-        counts = np.nansum(np.where(wraps > 0.0, found.q * 0.0 + 1.0, turns).prod(axis=2), axis=1).astype(np.int64)
+        is_row = np.arange(found.q.shape[1]) < counts[:, None]
+        n_equivalent = np.where(wraps > 0.0, 1.0, turns).prod(axis=2)
+        counts = np.where(is_row, n_equivalent, 0.0).sum(axis=1).astype(np.int64)
     reached, is_curve = counts > 0, n_free(sampler) > 0
     ratings = Ratings(
         counts,
@@ -57,7 +59,7 @@ def rate(sampler: Sampler, poses: FloatArray, seed: int, device: str | None = No
         found.q[best],
     )
     if kernels.method == "closed form" and len(undecided := found.undecided):
-        for column, rated in zip(ratings, _rate(sampler, poses[undecided], seed), strict=True):
+        for column, rated in zip(ratings, rate(sampler, poses[undecided], seed), strict=True):
             column[undecided] = rated
     return ratings
 
@@ -71,7 +73,8 @@ def n_free(sampler: Sampler) -> int:
     return setup.redundancies[position_only] + int(n_tolerant)
 
 
-def _rate(sampler: Sampler, poses: FloatArray, seed: int) -> Ratings:
+def rate(sampler: Sampler, poses: FloatArray, seed: int) -> Ratings:
+    """Rate poses (n_poses, 4, 4) on the processor."""
     options: dict[str, Any] = {"seed": seed, "timeout": PATIENCE}
     if n_free(sampler) > 1:
         blocks = sampler.stream(poses, Sampler.sample, n=N_OF_LARGE_SETS, **options)

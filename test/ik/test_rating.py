@@ -13,7 +13,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import CapabilityGrid, CapabilityMap, Constraints, base_grid, place_base, rating
 from eim_ros.ik import capability as module
 from eim_ros.ik.capability import survey
-from eim_ros.ik.rating import rate
+from eim_ros.ik.rating import rate, rate_on
 
 REDUNDANT = ("panda", "iiwa14", "gen3", "xarm7")
 
@@ -31,7 +31,7 @@ def poses_of(name: str, special: bool) -> np.ndarray:
 def test_closed_form_is_rated_as_by_the_solver(name: str, special: bool) -> None:
     """The sets are equal, so counts are, also of 2π-equivalent solutions. The solver rates undecided poses."""
     sampler, poses = sampler_of(name), poses_of(name, special)
-    expected, found = rate(sampler, poses, 0), rate(sampler, poses, 0, "cpu")
+    expected, found = rate(sampler, poses, 0), rate_on(sampler.on("cpu"), sampler, poses, 0)
     reached, undecided = found.n_solutions > 0, sampler.on("cpu").measured_batch(poses, 1, seed=0).undecided
     np.testing.assert_array_equal(reached, expected.n_solutions > 0)
     decided = np.setdiff1d(np.arange(len(poses)), undecided)
@@ -50,7 +50,7 @@ def test_closed_form_is_rated_as_by_the_solver(name: str, special: bool) -> None
 @pytest.mark.parametrize("name", REDUNDANT)
 def test_redundant_arm_reaches_the_same_poses_but_its_self_motions_are_not_traced(name: str) -> None:
     sampler, poses = sampler_of(name), poses_of(name, False)
-    expected, found = rate(sampler, poses, 0), rate(sampler, poses, 0, "cpu")
+    expected, found = rate(sampler, poses, 0), rate_on(sampler.on("cpu"), sampler, poses, 0)
     reached = found.n_solutions > 0
     np.testing.assert_array_equal(reached, expected.n_solutions > 0)
     assert reached[:70].all() and not reached.all()

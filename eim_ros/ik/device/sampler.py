@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import sys
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import as_number, with_hints
-from eim_ros.core.errors import ConfigurationError, NotBuiltError, PoseError
+from eim_ros.core.errors import ConfigurationError, MissingPackageError, NotBuiltError, PoseError
 from eim_ros.core.parallel import random_bits
 from eim_ros.ik.device.solutions import DeviceSolutions
 from eim_ros.ik.request import Near, Revolutions, checked_count, checked_seed
@@ -286,10 +287,9 @@ class DeviceSampler:
                 "cupy.from_dlpack(poses)",
                 name,
             )
-        library, on_gpu = poses.__array_namespace__(), self._cuda is not None
-        carrier = (sys.modules.get("torch") or importlib.import_module("cupy")) if on_gpu else np
+        carrier = np if self._cuda is None else _library_of_gpu_arrays()
         found = self._answer(carrier.from_dlpack(poses), call, seed)
-        return found.converted(library.from_dlpack)
+        return found.converted(poses.__array_namespace__().from_dlpack)
 
     def _of_blocks(
         self, poses: FloatArray, call: Call, seed: int, converted: Callable[[Any], Any] = np.asarray
@@ -386,6 +386,14 @@ def _refuse(sampler: Sampler, setup: Setup) -> None:
             f"kernels of a device do not support {' or '.join(names)}: use the sampler itself, or one without them",
             names,
         )
+
+
+def _library_of_gpu_arrays() -> Any:
+    """Return torch, or CuPy if torch is not installed."""
+    for name in ("torch", "cupy"):
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(name)
+    raise MissingPackageError("an array of another library on a GPU", "torch")
 
 
 def _tensor(poses: Any) -> tuple[Any, str] | None:
