@@ -17,7 +17,7 @@ A second table compares maps (`eim map --device cpu`) and base placement (`eim p
 device. Columns:
 
   both, map, device   poses of a coarse map that both reach, only the search from 256 seeds, and only the device
-  undecided           those that the device leaves to the processor
+  undecided           poses that the device leaves to the processor
   measure             median difference of the best manipulability, as a share
   bases               bases with another number of poses in reach, of 49
 

@@ -12,7 +12,7 @@ Each configuration q is valid, so its pose has a solution. For this pose the scr
 Joint values are multiples of 15 degrees, above all 0, +-90 and +-180 degrees, and limits. Some are shifted by 1e-12 to
 0.01 rad, and others are uniform. Random poses never have such values, but poses that people teach do. Columns:
 
-  near, beside      number of wrong answers near q, and near q + d
+  near, shifted     number of wrong answers near q, and near q + d
   complete, false   number of answers that claim to be complete, and of those that lack q
   certified, false  the same for guarantee="certified"
   none              number of answers without a solution
@@ -96,7 +96,7 @@ class Counts:
 
     checked: int = 0
     near: int = 0
-    beside: int = 0
+    shifted: int = 0
     none: int = 0
     complete: int = 0
     incomplete: int = 0  # number of answers that claim to be complete, but lack the configuration
@@ -107,7 +107,7 @@ class Counts:
     @property
     def n_wrong(self) -> int:
         """Number of wrong answers."""
-        return self.near + self.beside + self.none + self.incomplete + self.uncertain
+        return self.near + self.shifted + self.none + self.incomplete + self.uncertain
 
     def check(self, sampler: Sampler, q: FloatArray, aside: FloatArray, seed: int) -> None:
         """Check the pose of a configuration q (dof,), and a reference at q + aside."""
@@ -121,7 +121,7 @@ class Counts:
         other = sampler.solve(pose, near=reference, timeout=TIMEOUT, seed=seed)
         if other:
             farther = np.linalg.norm(other.q[0] - reference) - np.linalg.norm(q - reference)
-            self.beside += bool(farther > NEAR)
+            self.shifted += bool(farther > NEAR)
         options = {"max_spacing": SPACING, "timeout": TIMEOUT, "max_solutions": 10_000, "seed": seed}
         everything = sampler.solve_all(pose, **options)
         self.complete += everything.is_complete
@@ -138,7 +138,7 @@ class Counts:
 
     def line(self, name: str) -> str:
         """Return a row of the table."""
-        numbers = self.near, self.beside, self.none, self.complete, self.incomplete, self.certified, self.uncertain
+        numbers = self.near, self.shifted, self.none, self.complete, self.incomplete, self.certified, self.uncertain
         share = f"{100.0 * max(self.complete, self.certified) / self.checked:6.1f} %"
         return f"{name:<18}{self.checked:>9}" + "".join(f"{number:>10}" for number in numbers) + f"{share:>10}"
 
@@ -175,7 +175,7 @@ def main() -> int:
         arms |= {name: Robot(urdf) for name, urdf in URDFS.items()}
     lines = [
         f"{processor()}; {versions([NUMPY])}; seed {options.seed}",
-        f"{'':<18}{'checked':>9}{'near':>10}{'beside':>10}{'none':>10}{'complete':>10}{'false':>10}"
+        f"{'':<18}{'checked':>9}{'near':>10}{'shifted':>10}{'none':>10}{'complete':>10}{'false':>10}"
         f"{'certified':>10}{'false':>10}{'share':>10}",
     ]
     print("\n".join(lines), flush=True)

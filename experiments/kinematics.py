@@ -319,7 +319,7 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
         why = f"the entropy rises in {len(curves) - n_falling} of {len(curves)} runs"
     else:
         where = listed(f"{robot} with K = {count}" for robot, count in close)
-        why = f"the entropy falls, but for {where} by so little that EIM's experts overlap almost as much as EM's"
+        why = f"the entropy falls, but so little for {where} that EIM's experts overlap almost as much as EM's"
     return judged(
         f"the entropy falls in {n_falling} of {len(curves)} runs and ends clearly below EM's in "
         f"{len(pairs) - len(close)} of {len(pairs)} cases. It is closest to EM's for {worst[0]} with K = {worst[1]}: "

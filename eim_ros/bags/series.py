@@ -310,7 +310,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
 def without_spikes(
     series: Series, names: tuple[str, ...], max_gap: float, held: Collection[str] = ()
 ) -> tuple[Series, Counter[str]]:
-    """Remove the messages with a spike (see `spikes`) in one of the named columns, which come first.
+    """Remove the messages with a spike (see `spikes`) in one of the named columns, the first columns of the series.
 
     Held columns may have spikes. Also return the number of removed messages for each column, by its name.
     """

@@ -25,8 +25,8 @@ inline Chain chain_of(const Converted<double>& links, int n_joints, double facto
     return chain;
 }
 
-// Fills the closed forms of an arm. If one of seven joints is fixed (numbered from 0), the form is that of the other
-// six joints.
+// Fills the closed forms of an arm. If one of seven joints is `fixed` (numbered from 0), the form covers the other six
+// joints.
 inline void find_forms(Arm& arm, int fixed) {
     const Chain& chain = arm.chain[0];
     if (chain.kind == 0) return;

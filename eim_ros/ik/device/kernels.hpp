@@ -448,8 +448,8 @@ struct Branch {
     }
 };
 
-// A branch in single precision. It is ruled out only if rounding can not be the reason: each test has a margin that is
-// far larger than the error of what it tests, and at ill-conditioned branches the walk ends without a decision.
+// A branch in single precision. It is ruled out only if rounding cannot be the reason. Each test has a margin far above
+// the rounding error of the tested value, and the walk ends without a decision at ill-conditioned branches.
 struct Screen {
     const Arm& arm;
     float error, size;  // relative; [m]

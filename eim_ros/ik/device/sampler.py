@@ -36,12 +36,12 @@ except ModuleNotFoundError as error:
 SEVEN_JOINTS = 7
 MOST_SOLUTIONS = 16  # maximum number of solutions of a pose, without revolutions
 MOST_ROWS = 10_000  # maximum number of rows of a pose that are compared with each other
-# Tries without a new row after which a pose is given up
+# number of tries without a new row after which the search for rows of a pose ends
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
 BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
 LARGEST_WORD = 2**64
-# Ratio of speeds in single and double precision from which branches are first computed in single precision. It is 2 on
-# cards for computing, and 32 or 64 on others.
+# If single precision is at least this many times as fast as double precision, it rules out branches first. The ratio is
+# 2 on cards for computing, and 32 or 64 on other cards.
 SLOW_IN_DOUBLE = 8
 
 Arrays = tuple[npt.NDArray[Any], ...]

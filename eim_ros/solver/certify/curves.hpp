@@ -37,7 +37,7 @@ class CurveProof {
         const double half = kPi / kFirstStrips;
         for (int i = 0; i < kFirstStrips; ++i) {
             const double middle = kShift - kPi + (2 * i + 1) * half;
-            proof.allow(most_looks / 2);  // if one of the strips needs more, the others rarely help
+            proof.allow(most_looks / 2);  // if a strip needs more, other strips rarely help
             if (!divide(proof, middle, half, StripProof::whole_circle())) {
                 share_ = proof.is_spent() ? double(i) / kFirstStrips : 0.0;
                 return false;

@@ -62,8 +62,8 @@ class ArmsBetween {
         return sum + std::sqrt(residual) < kMostChange;
     }
 
-    // Computes the translation of the tip of the actual arm from that of the nominal arm: a middle, and a bound of the
-    // distance from it. `rotation` is that of the pose (`ParameterisedForm::AtPose`).
+    // Encloses the translation from the nominal arm's tip to the actual arm's tip. Returns a middle, and sets `off` to
+    // a bound of the distance from it. `rotation` belongs to the pose (`ParameterisedForm::AtPose`).
     Vector translation(const AngleBox& box, const Motion& rotation, double& off) const {
         const Vector* gaps = form_.gap_vectors();
         const auto turn = [&](int i, const Vector& v, double sign) {

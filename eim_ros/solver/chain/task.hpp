@@ -185,7 +185,7 @@ inline Frame<Scalar<V>> lane_of(const Frame<V>& frame, int lane) {
 }
 
 // Measures the error of tips against targets as defined by a task. With tolerances, lanes are computed one by one,
-// because packs would not be faster with so many branches.
+// because packs would not be faster: the code has many branches.
 template <class V>
 inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
     if (!task.has_tolerances) return pose_difference(tip, target, task.position_only, error);

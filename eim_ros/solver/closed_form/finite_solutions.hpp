@@ -10,7 +10,7 @@
 
 namespace eim {
 
-// number of random configurations that are tried, and of those that a closed form must reproduce
+// number of random configurations, and how many of them a closed form must reproduce
 inline constexpr int kTried = 16, kFound = 14;
 // this factor times the deviation of the form from the arm bounds the change of roots by polishing
 inline constexpr double kMostMoved = 50.0;

@@ -185,8 +185,7 @@ class ParameterisedForm {
     bool fits() const { return read_; }
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
-    // Returns the largest translation of the tip of the nominal arm from that of the arm [m]; 0 for an arm whose axes
-    // meet.
+    // Returns the largest distance between the tips of the nominal arm and the arm [m]; 0 if the axes of the arm meet.
     double gap() const { return gap_; }
     // Length of the arm [m]
     double size() const { return size_; }
@@ -307,7 +306,7 @@ class ParameterisedForm {
 class ParameterisedForm::AtPose {
    public:
     // Bounds also hold for the poses whose wrist is translated in the frame in which the joints are read. Variables 2
-    // to 4 of `EnclosedNear` are those of the translations.
+    // to 4 of `EnclosedNear` are the coefficients of these translations.
     AtPose(const ParameterisedForm& form, const Motion& target, const Offsets& offsets = {})
         : form_(form), reach_(offsets.reach() * (1.0 + 1e-9)) {
         Motion x;  // target tip(0)^-1
@@ -431,7 +430,7 @@ class ParameterisedForm::AtPose {
     }
 
     // Returns an upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in
-    // the cell; it has number `turn`, else -1. The cosine and sine of the parameter are those of the cell. `along` is
+    // the cell; it has number `turn`, else -1. `cosine` and `sine` enclose the parameter over the cell. `along` is
     // the least rate of h_5 R_6 h_7 by the parameter, which only matters for the last root.
     double rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3], const EnclosedNear& cosine,
                         const EnclosedNear& sine, double along, int branch, int turn) const;

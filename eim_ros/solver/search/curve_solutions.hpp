@@ -81,7 +81,7 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Returns solutions spread evenly over all components, in random order. Returns at most n. `in_time` tells whether
+    // Returns solutions spread evenly over all components, in random order. Returns at most n. `in_time` says whether
     // there was time to search for n solutions.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);

@@ -57,8 +57,8 @@ class SelfMotions {
 
     const std::vector<Component>& components() const { return components_.components(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether some restarts led to solutions from which no curve could be traced, for example near a singularity, or
-    // whether a curve only touches a limit.
+    // Whether no curve could be traced from the solutions of some restarts, for example near a singularity, or whether
+    // a curve only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
     // Returns an upper bound of the share of restarts that lead to missing components, at the given confidence.
@@ -111,8 +111,8 @@ class SelfMotions {
         return is_certified_ = is_decided;
     }
     // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if something is
-    // undecided, or at the deadline. This version compares the curves with those of a closed form without limits, also
-    // of a nominal arm, which has as many (`certify/isotopy.hpp`).
+    // undecided, or at the deadline. This version compares the curves with the curves of a closed form without limits.
+    // The closed form may belong to a nominal arm, which has as many curves (`certify/isotopy.hpp`).
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
         if (!CertifiedComponents(chain, form, free_).places_of_all(found)) return false;
@@ -139,8 +139,8 @@ class SelfMotions {
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         if (!may_certify(chain)) return false;  // more curves would not change this
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
-        // Most poses are decided with a few bounds of cells for one of the readings. Otherwise, those that came
-        // farthest get more.
+        // Most poses are decided by one of the readings with a few bounds of cells. Otherwise, the readings that came
+        // farthest get more bounds.
         std::vector<std::pair<double, int>> left;  // share of the circle that was not divided, reading
         for (const int reading : arm.readings()) {
             if (left.size() == kReadings) break;
@@ -181,7 +181,7 @@ class SelfMotions {
         return has_ends;
     }
 
-    // Places on the components, from which solutions follow.
+    // Returns places on the components, which become solutions.
     Waypoints places() { return {components_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid solutions in random order, without
