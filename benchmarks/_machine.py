@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.util
 import itertools
 import os
 import platform
-import random
 import signal
 import subprocess
 import time
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from eim_ros.core._processor import runs_here
 from eim_ros.core.files import write_atomically
 from eim_ros.core.native import INSTRUCTION_SETS
+from eim_ros.nodes.common.domain import own_domain
 
 __all__ = [
     "conditions",
@@ -59,8 +60,10 @@ def versions(packages: Iterable[str]) -> str:
 
 
 def isolate() -> None:
-    """Choose a random ROS domain for this process and its children, visible only on this machine."""
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 51))  # tests use domains from 51 on
+    """Reserve a ROS domain for this process and its children, visible only on this machine."""
+    reserved = contextlib.ExitStack()
+    atexit.register(reserved.close)
+    os.environ["ROS_DOMAIN_ID"] = str(reserved.enter_context(own_domain()))
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 

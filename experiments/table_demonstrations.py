@@ -99,12 +99,13 @@ def record(motions: list[FloatArray], folder: Path) -> None:
     from sensor_msgs.msg import JointState
     from std_srvs.srv import Trigger
 
-    from eim_ros.cli.processes import ServerProcess, use_own_domain
+    from eim_ros.cli.processes import ServerProcess, in_own_domain
     from eim_ros.nodes import SERVICE_QOS, wait_until_active
     from eim_ros.srv import LabelRecording, StartRecording
 
     folder.mkdir(parents=True, exist_ok=True)
-    with ServerProcess({"data_directory": str(folder.resolve())}, use_own_domain(), folder, "demo_recorder"):
+    settings = {"data_directory": str(folder.resolve())}
+    with in_own_domain() as domain_id, ServerProcess(settings, domain_id, folder, "demo_recorder"):
         rclpy.init()
         node = rclpy.create_node("arm")
         wait_until_active(node, "/demo_recorder", wait=60.0)

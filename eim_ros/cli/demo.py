@@ -13,7 +13,7 @@ import numpy as np
 
 from eim_ros.cli.flags import count, flag, json_flag, seed_flag, switch, threads_flag
 from eim_ros.cli.options import use_threads
-from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, in_own_domain
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
@@ -148,7 +148,6 @@ def _ask(
     from eim_ros.nodes.common import interfaces
     from eim_ros.nodes.common.messages import pose_message
 
-    domain_id = use_own_domain()
     services = {name: getattr(interfaces, name) for name in ("SampleIK", "DrawIK")}
     requests = {name: service.Request() for name, service in services.items()}
     for request in requests.values():
@@ -158,7 +157,11 @@ def _ask(
     sample, draw = requests.values()
     sample.diversity, draw.density = 0.0, "proposal"
     latency = []
-    with ended_by_sigterm(), ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
+    with (
+        ended_by_sigterm(),
+        in_own_domain() as domain_id,
+        ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server,
+    ):
         try:
             with Waiting("ik_server", [server]) as waiting:
                 client = IKClient(services["SampleIK"], "/ik_server/sample_ik", math.inf, waiting)

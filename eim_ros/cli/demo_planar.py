@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
 from eim_ros.cli.options import use_threads
-from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, in_own_domain
 from eim_ros.cli.progress import Bar
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, ServiceError
@@ -68,10 +68,9 @@ class DemoPlanar:
         from eim_ros.planar import PlanarArm
 
         use_threads(self.threads)
-        domain_id = use_own_domain()
         arm, lines = PlanarArm(), _new_lines(self.places)
         with ended_by_sigterm(), contextlib.ExitStack() as stack:
-            nodes = _nodes(self, domain_id, folder)
+            nodes = _nodes(self, stack.enter_context(in_own_domain()), folder)
             for node in nodes:
                 stack.enter_context(node)
             try:
@@ -85,9 +84,11 @@ class DemoPlanar:
                 _demonstrate(client, bag, self.motions)
 
                 print("2. The recorded bag is converted to a data set")
-                motions = _import(bag, folder / "motions.npz")
+                motions, left_out = _import(bag, folder / "motions.npz")
                 shown = _pairs(motions, folder / "pairs.npz")
                 print(f"   {len(motions)} motions of {N_POINTS} points; {len(shown)} pairs of line and configuration")
+                for reason in left_out:
+                    print(f"   one demonstration was left out: {reason}")
 
                 print(f"3. Two mixtures of {self.components} experts learn these pairs")
                 models = _fit(arm, shown, self.components, self.seed)
@@ -113,7 +114,8 @@ class DemoPlanar:
         draw_planar_demo(arm, _line(lines[len(lines) // 2]), shown.sample, samples, table, picture)
         print(f"6. Samples of EM and EIM for one of the new lines: {picture}")
         if self.json:
-            figures = {"executed": table, "n_motions": len(motions), "prior": prior, "picture": str(picture)}
+            figures = {"executed": table, "n_motions": len(motions), "left_out": left_out, "prior": prior}
+            figures["picture"] = str(picture)
             print(to_json(figures))
         return 0
 
@@ -157,8 +159,11 @@ def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
     client.stop_recording()
 
 
-def _import(bag: Path, output: Path) -> DataSet:
-    """Import the motions, with the x coordinate of the line as their context."""
+def _import(bag: Path, output: Path) -> tuple[DataSet, list[str]]:
+    """Import the motions, with the x coordinate of the line as their context.
+
+    Also return why demonstrations were left out. On a busy machine, the recorder may lose joint states.
+    """
     from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
     from eim_ros.core.data_set import DataSet, save_data_set
@@ -166,11 +171,12 @@ def _import(bag: Path, output: Path) -> DataSet:
 
     selection = Selection(robot=Robot("planar10"), labels=(LABEL,))
     form = MotionForm(N_POINTS, contexts=(f"/{GOAL}",), trim=True)
-    found, _ = import_motions([bag], selection, form)
+    found, (report,) = import_motions([bag], selection, form)
+    left_out = [told.reason for told in report.segments if told.label == LABEL and told.reason]
     # only x of the ends of the line varies
     data_set = DataSet(found.context[:, :1], found.sample, {**found.description, "context_names": ["line_x"]})
     save_data_set(output, data_set)
-    return data_set
+    return data_set, left_out
 
 
 def _pairs(motions: DataSet, output: Path) -> DataSet:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shlex
 import signal
 import subprocess
@@ -18,18 +17,20 @@ from types import FrameType
 
 from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
+from eim_ros.nodes.common.domain import own_domain
 
 PATIENCE = 20.0  # time for a regular end, after which the process is killed [s]
 _PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
 _LONGEST_SILENCE = 120.0  # longest time without a message from a node while its process runs [s]
 
 
-def use_own_domain() -> int:
-    """Choose a ROS domain without other nodes for this process and its nodes. Return its number."""
-    domain_id = random.Random(os.getpid()).randint(1, 50)
-    os.environ["ROS_DOMAIN_ID"] = str(domain_id)
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    return domain_id
+@contextlib.contextmanager
+def in_own_domain() -> Iterator[int]:
+    """Give this process and its nodes a ROS domain without other nodes. Return the number of the domain."""
+    with own_domain() as domain_id:
+        os.environ["ROS_DOMAIN_ID"] = str(domain_id)
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        yield domain_id
 
 
 @contextlib.contextmanager

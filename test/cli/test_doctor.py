@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from cli.command import Command, eim_process
-from nodes.domains import own_domain
 
 from eim_ros.cli import doctor
 from eim_ros.cli.doctor import FAULT, Finding
 from eim_ros.core import native
+from eim_ros.nodes.common.domain import TEST_DOMAINS, own_domain
 
 
 def test_a_machine_that_runs_the_tests_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    with own_domain() as domain:
+    with own_domain(TEST_DOMAINS) as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         monkeypatch.delenv(native.VARIABLE, raising=False)  # forcing a slower module would be a finding

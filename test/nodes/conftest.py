@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import rclpy
 from nodes.client_node import ClientNode
-from nodes.domains import own_domain
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
+
+from eim_ros.nodes.common.domain import TEST_DOMAINS, own_domain
 
 WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server", "trainer", "training_coordinator")
 
@@ -23,7 +24,7 @@ WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server
 @pytest.fixture(scope="session", autouse=True)
 def ros_environment() -> Iterator[None]:
     """Use only this machine, an unused domain and rclpy's field checks; the servers inherit these settings."""
-    with own_domain() as domain, pytest.MonkeyPatch.context() as patch:
+    with own_domain(TEST_DOMAINS) as domain, pytest.MonkeyPatch.context() as patch:
         values = {
             "ROS_DOMAIN_ID": str(domain),
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
