@@ -19,7 +19,6 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.rating import AT_ONCE_ON_DEVICE, rate_on
+from eim_ros.ik.request import Progress, checked_progress
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.setup import PATIENCE
 from eim_ros.kinematics import Robot
@@ -60,7 +60,6 @@ STEP = 0.45  # step length of continuation [rad, m]
 ISOLATED = 0.01  # smallest Euclidean distance between distinct isolated solutions [rad]
 TOLERANCE = 1e-5  # largest position error [m] and orientation error [rad]
 HEADER = "survey.json"
-Progress = Callable[[int, int], None]
 
 
 @with_hints
@@ -454,9 +453,9 @@ def survey(
     expect(robot, Robot, "robot", RobotError)
     expect(grid, CapabilityGrid, "grid")
     path = checked_path(output, ConfigurationError)
-    for name, given in {"workers": workers, "progress": progress}.items():
-        if given is not None and not callable(given):
-            raise ConfigurationError(f"{name} must be callable, got {given!r}", given)
+    if workers is not None and not callable(workers):
+        raise ConfigurationError(f"workers must be callable, got {workers!r}", workers)
+    report = checked_progress(progress)
     if redundancy(robot.bounds, False) > 1:
         raise RobotError(
             f"robot {robot.name!r} has {robot.dof} joints, but a capability map supports at most 7, one more than a "
@@ -478,15 +477,13 @@ def survey(
         _check_header(folder / HEADER, work)
         missing = [part for part in range(n_parts) if _read(folder, part, work) is None]
         n_done = grid.n_poses - sum(work.n_poses(part) for part in missing)
-        if progress is not None:
-            progress(n_done, grid.n_poses)
+        report(n_done, grid.n_poses)
         for part, figures in (workers or ThisProcess())(work, missing):
             buffer = io.BytesIO()
             np.save(buffer, figures, allow_pickle=False)
             write_atomically(_file(folder, part), buffer.getvalue())
             n_done += len(figures)
-            if progress is not None:
-                progress(n_done, grid.n_poses)
+            report(n_done, grid.n_poses)
         parts = [_read(folder, part, work) for part in range(n_parts)]
         found = CapabilityMap.of(robot.name, grid, np.concatenate([part for part in parts if part is not None]))
         found.save(path)

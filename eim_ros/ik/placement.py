@@ -10,7 +10,7 @@ whose cells limit the accuracy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.rating import AT_ONCE, AT_ONCE_ON_DEVICE, n_free, rate, rate_on
+from eim_ros.ik.request import Progress, checked_progress
 from eim_ros.ik.sampler import Sampler
 from eim_ros.kinematics import Obstacle, Sphere
 from eim_ros.kinematics.obstacles import checked_obstacles
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from eim_ros.ik.device import DeviceSampler
 
 Criterion = Literal["manipulability", "components", "length"]
-Progress = Callable[[int, int], None]
 
 MOST_BASES = 10**6
 N_HALVINGS, MOST_ROUNDS = 5, 30  # number of times that the compass search halves its step, and maximum of its rounds
@@ -237,8 +237,7 @@ def place_base(
     if not 1 <= len(candidates) <= MOST_BASES:
         raise ConfigurationError(f"the number of bases must be from 1 to 1e6, got {len(candidates)}", len(candidates))
     n_refined = checked_whole(n_refined, 0, "n_refined")
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress must be callable, got {progress!r}", progress)
+    report = checked_progress(progress)
     obstacles, seed = checked_obstacles(obstacles), checked_whole(seed, 0, "seed")
     kernels = None
     if device is not None:
@@ -249,7 +248,7 @@ def place_base(
                 criterion,
             )
     rater = _Rater(sampler, check_poses(poses), obstacles, seed, kernels)
-    found = rater(candidates, progress or (lambda done, total: None)).best_first(criterion)
+    found = rater(candidates, report).best_first(criterion)
     varied = np.ptp(candidates, axis=0)
     n_per_axis = len(candidates) ** (1.0 / max(1, int(np.count_nonzero(varied))))
     steps = 0.5 * varied / max(1.0, n_per_axis - 1.0)

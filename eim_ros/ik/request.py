@@ -21,6 +21,7 @@ Guarantee: TypeAlias = Completeness | Literal["certified"] | None
 Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 Revolutions: TypeAlias = Literal["all", "one"]
+Progress: TypeAlias = Callable[[int, int], None]  # takes the number of finished poses and the number of all poses
 
 MAX_SOLUTIONS = 1_000_000
 N_NEAR = 128  # number of solutions that are compared by cost
@@ -257,6 +258,15 @@ def checked_count(value: Any, name: str) -> int:
     if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
     return int(value)
+
+
+def checked_progress(value: Any) -> Progress:
+    """Return the function, one without effect for None, or raise `ConfigurationError` if it cannot be called."""
+    if value is None:
+        return lambda done, total: None
+    if not callable(value):
+        raise ConfigurationError(f"progress must be callable, got {value!r}", value)
+    return cast(Progress, value)
 
 
 def checked_seed(value: Any) -> int | None:

@@ -17,7 +17,7 @@ from eim_ros.core.checks import as_number, with_hints
 from eim_ros.core.errors import ConfigurationError, MissingPackageError, NotBuiltError, PoseError
 from eim_ros.core.parallel import random_bits
 from eim_ros.ik.device.solutions import DeviceSolutions
-from eim_ros.ik.request import Near, Revolutions, checked_count, checked_seed
+from eim_ros.ik.request import Near, Progress, Revolutions, checked_count, checked_progress, checked_seed
 from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.poses import check_poses
@@ -39,6 +39,7 @@ MOST_ROWS = 10_000  # maximum number of rows of a pose that are compared with ea
 # number of tries without a new row after which the search for rows of a pose ends
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
 BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
+REPORTED = 2**16  # maximum number of poses between two reports on the processor, which take a second or more
 LARGEST_WORD = 2**64
 # If single precision is at least this many times as fast as double precision, it rules out branches first. The ratio is
 # 2 on cards for computing, and 32 or 64 on other cards.
@@ -97,6 +98,9 @@ class DeviceSampler:
     tolerances need least squares. Closed forms of six joints compute in double precision, which is slow on consumer
     cards. On these cards, branches of seven joints that do not exist are ruled out in single precision. The rows are
     the same.
+
+    `progress` is called with the numbers of finished poses and of all poses, at the start and after each block. Poses
+    on a GPU have no progress, because a call for them only starts a kernel.
 
     Parameters
     ----------
@@ -157,7 +161,9 @@ class DeviceSampler:
             return "closed form"
         return "parameterised closed form" if self._has_branches else "least squares"
 
-    def solve_batch(self, poses: Any, near: Near | None = None, *, seed: int | None = None) -> DeviceSolutions:
+    def solve_batch(
+        self, poses: Any, near: Near | None = None, *, seed: int | None = None, progress: Progress | None = None
+    ) -> DeviceSolutions:
         """Return one solution of each pose, or none.
 
         Arms with a closed form get the solution nearest to `near`, as in `Sampler.solve_batch`. Without it, each
@@ -173,10 +179,16 @@ class DeviceSampler:
         ((3, 1, 7), [1, 1, 0], [2])
         """
         reference = None if near is None else self._sampler._arguments.configuration(near)
-        return self._answer(poses, self._several(1, reference), seed)
+        return self._answer(poses, self._several(1, reference), seed, progress)
 
     def sample_batch(
-        self, poses: Any, n: int = 100, *, revolutions: Revolutions = "all", seed: int | None = None
+        self,
+        poses: Any,
+        n: int = 100,
+        *,
+        revolutions: Revolutions = "all",
+        seed: int | None = None,
+        progress: Progress | None = None,
     ) -> DeviceSolutions:
         """Return up to `n` solutions of each pose; any two differ by more than 0.01 rad or m in some joint.
 
@@ -196,7 +208,7 @@ class DeviceSampler:
         n = checked_count(n, "n")
         if n > MOST_ROWS:
             raise ConfigurationError(f"n must be at most {MOST_ROWS} on a device, got {n}: use Sampler.sample_batch", n)
-        return self._answer(poses, self._several(n, None, DISTINCT_TOLERANCE, revolutions), seed)
+        return self._answer(poses, self._several(n, None, DISTINCT_TOLERANCE, revolutions), seed, progress)
 
     def solve_all_batch(
         self,
@@ -205,6 +217,7 @@ class DeviceSampler:
         *,
         max_solutions: int | None = None,
         revolutions: Revolutions = "all",
+        progress: Progress | None = None,
     ) -> DeviceSolutions:
         """Return all solutions of each pose if the arm has a closed form, else rows along its self-motions.
 
@@ -237,7 +250,7 @@ class DeviceSampler:
             )
         if max_solutions is not None:
             call = call._replace(n_rows=checked_count(max_solutions, "max_solutions"))
-        return self._answer(poses, call._replace(lists_all=True), None)
+        return self._answer(poses, call._replace(lists_all=True), None, progress)
 
     def measured_batch(self, poses: Any, n: int, *, seed: int) -> DeviceSolutions:
         """Return all solutions of a closed form up to full revolutions, else up to `n`, with their manipulability."""
@@ -258,24 +271,26 @@ class DeviceSampler:
             return Call("branches", n, BRANCHES_IN_VAIN, apart=apart)
         return Call("restarts", n, RESTARTS_IN_VAIN, reference=reference, apart=apart)
 
-    def _answer(self, poses: Any, call: Call, seed: int | None) -> DeviceSolutions:
+    def _answer(self, poses: Any, call: Call, seed: int | None, progress: Progress | None = None) -> DeviceSolutions:
         first = checked_seed(seed)
         first = random_bits() if first is None else first
         tensor = _tensor(poses)
         if tensor is None and hasattr(poses, "__dlpack__") and not isinstance(poses, np.ndarray):
-            return self._of_other_library(poses, call, first)
+            return self._of_other_library(poses, call, first, progress)
         if tensor is None:
-            return self._of_blocks(check_poses(poses, self._robot.base_link), call, first)
+            return self._of_blocks(check_poses(poses, self._robot.base_link), call, first, progress)
         library, device = tensor
         if device == "cpu" and self._cuda is None:
             given = check_poses(poses.detach().numpy(), self._robot.base_link)
-            return self._of_blocks(given, call, first, library.from_numpy)
+            return self._of_blocks(given, call, first, progress, library.from_numpy)
         own = "cpu" if self._cuda is None else f"cuda:{self._cuda.number}"
         if device != own:
             raise PoseError(f"the poses are on {device}, the sampler is on {own}: move one of them", device)
+        if progress is not None:
+            raise ConfigurationError("poses on a GPU have no progress: omit it, or move the poses to NumPy", progress)
         return self._of_device(poses, library, call, first)
 
-    def _of_other_library(self, poses: Any, call: Call, seed: int) -> DeviceSolutions:
+    def _of_other_library(self, poses: Any, call: Call, seed: int, progress: Progress | None) -> DeviceSolutions:
         """Answer an array of any library with DLPack, such as JAX, without a copy of the poses."""
         if str(poses.dtype).split(".")[-1] != "float64":
             hint = ": set jax_enable_x64" if type(poses).__module__.startswith("jax") else ""
@@ -288,15 +303,23 @@ class DeviceSampler:
                 name,
             )
         carrier = np if self._cuda is None else _library_of_gpu_arrays()
-        found = self._answer(carrier.from_dlpack(poses), call, seed)
+        found = self._answer(carrier.from_dlpack(poses), call, seed, progress)
         return found.converted(poses.__array_namespace__().from_dlpack)
 
     def _of_blocks(
-        self, poses: FloatArray, call: Call, seed: int, converted: Callable[[Any], Any] = np.asarray
+        self,
+        poses: FloatArray,
+        call: Call,
+        seed: int,
+        progress: Progress | None = None,
+        converted: Callable[[Any], Any] = np.asarray,
     ) -> DeviceSolutions:
         """Answer poses in the memory of the processor, in blocks, so that any number of them fits on a GPU."""
-        m, layout = len(poses), self._layout(call)
+        m, layout, report = len(poses), self._layout(call), checked_progress(progress)
         size = max(1, BLOCK_SIZE // (8 * (self._robot.dof + 2) * call.n_rows))
+        if progress is not None and self._cuda is None:
+            size = min(size, REPORTED)
+        report(0, m)
         columns = [np.empty((m, *shape), kind) for shape, kind in layout]
         for first in range(0, m, size):
             some = slice(first, min(first + size, m))
@@ -306,6 +329,7 @@ class DeviceSampler:
             self._backend.answers(self._kernel(call), part, arrays, request)
             for column, array in zip(columns, arrays, strict=True):
                 column[some] = np.moveaxis(array, -1, 0)
+            report(some.stop, m)
         return self._found(map(converted, columns), call)
 
     def _of_device(self, poses: Any, library: Any, call: Call, seed: int) -> DeviceSolutions:

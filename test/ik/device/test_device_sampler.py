@@ -140,6 +140,21 @@ def test_seed_gives_the_same_rows_for_every_block_size(name: str, monkeypatch: p
     assert (device.sample_batch(poses, 3, seed=5).q == whole.q).all()
 
 
+def test_progress_is_reported_after_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = sampler_of("ur5e").on("cpu")
+    poses = sampler_of("ur5e").robot.fk(configurations("ur5e", 7, False))
+    monkeypatch.setattr(device_sampler, "REPORTED", 3)
+    calls: list[tuple[int, int]] = []
+    found = device.sample_batch(poses, 3, seed=5, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(0, 7), (3, 7), (6, 7), (7, 7)]
+    assert np.array_equal(found.q, device.sample_batch(poses, 3, seed=5).q, equal_nan=True)
+    device.solve_batch(torch.from_numpy(poses), progress=lambda done, total: calls.append((done, total)))
+    device.solve_all_batch(poses, progress=lambda done, total: calls.append((done, total)))
+    assert calls[4:] == 2 * calls[:4]
+    with pytest.raises(ConfigurationError, match="progress must be callable, got 7"):
+        device.solve_batch(poses, progress=7)  # type: ignore[arg-type]
+
+
 def test_near_gives_the_solution_that_the_sampler_gives() -> None:
     for name in ("ur5e", "wide", "six_joints"):
         sampler, near = sampler_of(name), np.full(6, 0.3)
