@@ -68,7 +68,7 @@ def draw_planar_demo(
     all lines.
     """
     some = demonstrated[:: max(1, len(demonstrated) // N_SHOWN)]
-    panels = {"demonstrations of other lines": some, **samples}
+    panels = {"Demonstrations of other lines": some, **samples}
     figure = Figure(figsize=(4.2 * len(panels), 4.8), layout="constrained")
     for place, (name, q) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         draw_task(place, task)
@@ -81,6 +81,8 @@ def draw_planar_demo(
         place.set_title(title, fontsize=9)
         place.set_xlim(-2.5, 9.0)
         place.set_ylim(-8.0, 8.0)
+        place.set_xlabel("x [m]", fontsize=8, color=MUTED)
+    figure.axes[0].set_ylabel("y [m]", fontsize=8, color=MUTED)
     picture = io.BytesIO()
     figure.savefig(picture, format=Path(path).suffix[1:])
     write_atomically(path, picture.getvalue())
