@@ -8,6 +8,7 @@ device. Only calls from Python are seen, not the backward passes of autograd.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +40,11 @@ class Generator(ORIGINAL):
     @property
     def device(self) -> torch.device:  # type: ignore[override]
         return self.reported
+
+
+@functools.cache
+def full_name(func: Any) -> str:
+    return str(resolve_name(func) or getattr(func, "__qualname__", ""))
 
 
 def is_elsewhere(value: Any) -> bool:
@@ -92,7 +98,7 @@ class Elsewhere(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        full = resolve_name(func) or getattr(func, "__qualname__", "") or ""
+        full = full_name(func)
         is_property = full.endswith(("__get__", "__set__"))
         name = full.split(".")[-2] if is_property else getattr(func, "__name__", full)
         first = args[0] if args else None
