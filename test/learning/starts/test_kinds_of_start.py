@@ -8,6 +8,8 @@ from eim_ros.learning import EIM, EM, EIMConfig
 from eim_ros.learning.run import completed
 
 KINDS = ("random", "k-means", "em", "closest")
+# One small density of the data for the ratio. Only the start "closest" uses it before the first iteration.
+SMALL_RATIO = {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1, "ratio.reference.iterations": 2}
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,8 @@ def waves():
 
 
 def start(data, kind, **settings):
-    return completed(EIM(start=kind, n_iterations=0, seed=3, **settings).fit(data))
+    ratio = {} if kind == "closest" else SMALL_RATIO
+    return completed(EIM(start=kind, n_iterations=0, seed=3, **ratio, **settings).fit(data))
 
 
 def test_no_iteration_returns_the_start_of_each_kind(waves):
