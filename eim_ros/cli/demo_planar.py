@@ -81,7 +81,7 @@ class DemoPlanar:
                     f"1. The robot performs {self.motions} motions to lines at {self.places} places, which are recorded"
                 )
                 bag = folder / "demonstrations"
-                _demonstrate(client, bag, self.motions)
+                _demonstrate(client, bag, self.motions, nodes)
 
                 print("2. The recorded bag is converted to a data set")
                 motions, left_out = _import(bag, folder / "motions.npz")
@@ -150,12 +150,16 @@ def _nodes(flags: DemoPlanar, domain_id: int, folder: Path) -> list[ServerProces
     ]
 
 
-def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
+def _demonstrate(client: Any, bag: Path, n_motions: int, nodes: list[ServerProcess]) -> None:
+    def check() -> None:
+        for node in nodes:
+            node.check()
+
     if bag.exists():
         shutil.rmtree(bag)  # remove the results of an earlier run
     client.start_recording(str(bag.resolve()), "pause", ("joint_states", GOAL))
     with Bar("   demonstrations", n_motions) as bar:
-        client.demonstrate(n_motions, bar.advance)
+        client.demonstrate(n_motions, bar.advance, check)
     client.stop_recording()
 
 

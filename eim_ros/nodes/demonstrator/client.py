@@ -70,16 +70,24 @@ class PlanarClient(ClientNode):
         """Stop the recording."""
         self._call(Trigger, "demo_recorder/stop", Trigger.Request())
 
-    def demonstrate(self, n_motions: int, progress: Callable[[int], None], patience: float = 120.0) -> None:
+    def demonstrate(
+        self,
+        n_motions: int,
+        progress: Callable[[int], None],
+        check: Callable[[], None] = lambda: None,
+        patience: float = 600.0,
+    ) -> None:
         """Start the demonstrator and wait until it has shown all motions.
 
-        `progress` is called with the number of motions shown since the last call, and `patience` is the maximum time
-        between two motions [s].
+        `progress` is called with the number of motions shown since the last call. `check` is called repeatedly, and may
+        raise an error, for example because a node has ended. `patience` is the maximum time between two motions [s].
+        Planning may take minutes if other programs use all cores.
         """
         self._call(Trigger, "demonstrator/start", Trigger.Request())
         told, end = 0, time.monotonic() + patience
         while told < n_motions:
             self._executor.spin_once(_PERIOD)
+            check()
             self._statuses = []
             if self._n_shown > told:
                 progress(self._n_shown - told)
