@@ -25,6 +25,7 @@ SHAPES = {"__len__", "__repr__", "__format__", "dim", "size", "numel"}
 INDEXING = {"__getitem__", "index", "index_select"}  # indices may be on the CPU
 # may mix devices, because modules move their parameters with it
 FREE = {"_has_compatible_shallow_copy_type"}
+JOINS = {"cat", "stack", "concatenate", "hstack", "vstack", "linear", "addmm", "matmul", "index_add_"}
 
 
 class Generator(ORIGINAL):
@@ -42,9 +43,15 @@ class Generator(ORIGINAL):
         return self.reported
 
 
+GENERATORS = {ORIGINAL, Generator}  # isinstance would be slow, because PyTorch defines it in Python
+
+
 @functools.cache
-def full_name(func: Any) -> str:
-    return str(resolve_name(func) or getattr(func, "__qualname__", ""))
+def names_of(func: Any) -> tuple[str, str, bool]:
+    """Return the full and the short name of a function, and whether it reads or sets a property."""
+    full = str(resolve_name(func) or getattr(func, "__qualname__", ""))
+    is_property = full.endswith(("__get__", "__set__"))
+    return full, full.split(".")[-2] if is_property else getattr(func, "__name__", full), is_property
 
 
 def is_elsewhere(value: Any) -> bool:
@@ -65,14 +72,17 @@ def marked(value: Any) -> Any:
     return value
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from tensors_in(each)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
+def tensors_in(values: Any) -> list[Tensor]:
+    """Return the tensors among values. It is a loop over lists, because each call of torch runs it."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += tensors_in(value)
+        elif isinstance(value, dict):
+            found += tensors_in(value.values())
+    return found
 
 
 def copied(parameter: Tensor, memo: Any) -> Tensor:
@@ -98,9 +108,7 @@ class Elsewhere(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        full = full_name(func)
-        is_property = full.endswith(("__get__", "__set__"))
-        name = full.split(".")[-2] if is_property else getattr(func, "__name__", full)
+        full, name, is_property = names_of(func)
         first = args[0] if args else None
         if is_property:
             return self._attribute(func, name, args)
@@ -112,22 +120,21 @@ class Elsewhere(TorchFunctionMode):
         if name in ("to", "cpu", "cuda", "type_as"):
             return self._moved(func, name, args, kwargs)
         asked = kwargs.get("device")
-        given = list(tensors_in([args, kwargs]))
-        there = [each for each in given if is_elsewhere(each)]
-        here = [each for each in given if not is_elsewhere(each)]
+        given = tensors_in(args) + tensors_in(kwargs.values()) if kwargs else tensors_in(args)
+        here = [each for each in given if MARK not in each.__dict__]
+        there = len(here) < len(given)
         if name == "__setitem__" and is_elsewhere(first):
-            here = [each for each in tensors_in(args[2]) if not is_elsewhere(each) and each.dim()]
+            here = [each for each in tensors_in(args[2:]) if not is_elsewhere(each) and each.dim()]
         elif (name in INDEXING and is_elsewhere(first)) or name == "copy_" or name in FREE:
             here = []
-        joins = name in ("cat", "stack", "concatenate", "hstack", "vstack", "linear", "addmm", "matmul", "index_add_")
-        if there and any(each.dim() or joins for each in here):
+        if there and any(each.dim() or name in JOINS for each in here):
             shapes = [tuple(each.shape) for each in here]
             raise RuntimeError(f"Expected all tensors to be on the same device, but found two: {full}, CPU {shapes}")
-        result_there = bool(there) if asked is None else torch.device(asked).type == "cuda"
+        result_there = there if asked is None else torch.device(asked).type == "cuda"
         if name == "copy_" or name == "__setitem__":
             result_there = is_elsewhere(first)
-        generator = kwargs.get("generator") or next((each for each in args if isinstance(each, ORIGINAL)), None)
-        if isinstance(generator, ORIGINAL) and (generator.device.type == "cuda") != result_there:
+        generator = kwargs.get("generator") or next((each for each in args if type(each) in GENERATORS), None)
+        if generator is not None and (generator.device.type == "cuda") != result_there:
             raise RuntimeError(f"Expected a generator of the device of the result: {full}")
         if asked is not None:
             kwargs["device"] = CPU

@@ -42,6 +42,7 @@ SHORT = {  # each part of the fit runs once
     "ratio.evidence": -1.0,
     "ratio.reference.iterations": 2,
     "ratio.reference.starts": 2,
+    "ratio.reference.factors": (1.0, 2.0),
     "gradient_steps.n_steps": 2,
     "start.em_iterations": 2,
     "start.n_starts": 2,

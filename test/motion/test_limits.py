@@ -104,7 +104,7 @@ def test_simulator_executes_all_motions_of_a_prior() -> None:
     given = prior.condition()
     assert given.acceptance_rate < 0.9  # otherwise the limits would not matter
     samples = given.sample(100, generator(), 50)
-    simulator = PlanarSimulator(arm, point_task((1.0, 0.0)), start=start.numpy())
+    simulator = PlanarSimulator(arm, point_task((1.0, 0.0)), rate=50, start=start.numpy())
     times = np.linspace(0.0, 2.0 * prior.mean_duration, 50)
     for motion in samples.positions:  # `execute` raises if the simulator refuses a motion
         execute(simulator, Trajectory(times, motion))

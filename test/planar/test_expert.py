@@ -72,7 +72,7 @@ def test_all_ways_are_drawn_in_their_proportions():
 
 
 def test_draws_differ_and_are_repeatable():
-    expert = Expert(PlanarArm(n_links=3), line_task((2.0, -1.0), (2.0, 1.0)))
+    expert = Expert(PlanarArm(n_links=3), line_task((2.0, -1.0), (2.0, 1.0)), ExpertConfig(final_moves=20))
     first, again, other = expert.draw(100, rng()), expert.draw(100, rng()), expert.draw(100, rng(1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -81,7 +81,9 @@ def test_draws_differ_and_are_repeatable():
 
 
 def test_tight_joint_limits_are_kept():
-    expert = Expert(PlanarArm(n_links=4, joint_limit=0.5), line_task((3.0, -2.0), (3.0, 2.0)))
+    expert = Expert(
+        PlanarArm(n_links=4, joint_limit=0.5), line_task((3.0, -2.0), (3.0, 2.0)), ExpertConfig(final_moves=20)
+    )
     assert expert.draw(500, rng()).abs().max() <= 0.5
 
 

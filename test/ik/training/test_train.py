@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ik.arms import arm_of
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
-from eim_ros.ik import SmoothingConfig, Training, collect, evaluate
+from eim_ros.ik import IKModel, SmoothingConfig, Training, collect, evaluate
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.learning.run import Status
@@ -59,6 +60,24 @@ def data_of(name: str = "planar3", n: int = 200, kind: str = "position", seed: i
     return collect(arm_of(name), n, kind, seed)
 
 
+@functools.cache
+def trained(algorithm: str, seed: int) -> Any:
+    return changed(TRAININGS[algorithm], seed).run(data_of())
+
+
+@functools.cache
+def em_of_1500_pairs() -> IKModel:
+    return Training(EMConfig(n_components=8, n_iterations=30)).run(data_of(n=1500)).model
+
+
+KNOWN = Training(EIMConfig.known_kinematics(n_components=8, n_iterations=60), known=True)
+
+
+@functools.cache
+def known_kinematics_of_1500_pairs() -> IKModel:
+    return KNOWN.run(data_of(n=1500)).model
+
+
 def assert_equal_models(first: Any, second: Any) -> None:
     for name, value in first.model.mixture.tensors().items():
         assert torch.equal(value, second.model.mixture.tensors()[name]), name
@@ -78,12 +97,11 @@ class Interruption:
 def test_kinematic_inputs_beat_maximum_likelihood() -> None:
     """Over ten seeds: RMSE 0.19 to 0.23 of EM's, share in limits 0.92 to 0.98 (EM 0.81 to 0.85), H(z) 0.90 to 0.99."""
     data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
-    em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
     config = EIMConfig.kinematic(
         n_components=8, n_iterations=25, **{"ratio.hidden_layers": (64, 64), "ratio.batch_size": 300}
     )
     eim = Training(config, smoothing=SmoothingConfig(sigma_decay=0.9)).run(data_set)
-    plain, ours = evaluate(em.model, test), evaluate(eim.model, test)
+    plain, ours = evaluate(em_of_1500_pairs(), test), evaluate(eim.model, test)
     assert ours["rmse_position"] < 0.35 * plain["rmse_position"]
     assert ours["median_position"] < 0.35 * plain["median_position"]
     assert ours["share_in_limits"] > 0.88
@@ -124,11 +142,8 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
 
 def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits() -> None:
     """Measured over six seeds: RMSE 0.11 to 0.14 of EM's, share in limits 0.94 to 0.97."""
-    data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
-    em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
-    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
-    known = Training(config, known=True).run(data_set)
-    plain, ours = evaluate(em.model, test), evaluate(known.model, test)
+    test = data_of(n=1000, seed=1000)
+    plain, ours = evaluate(em_of_1500_pairs(), test), evaluate(known_kinematics_of_1500_pairs(), test)
     assert ours["rmse_position"] < 0.25 * plain["rmse_position"]
     assert ours["share_in_limits"] > 0.9
     assert ours["entropy_marginal"] > 0.8
@@ -150,11 +165,7 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
     shown = every.sample[:, 1] > 0.0
     demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
     prior = Training(EMConfig(n_components=4, n_iterations=30)).run(demonstrations).model
-    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
-    runs = {
-        name: Training(config, known=True).run(every, prior=given).model
-        for name, given in (("free", None), ("mixed", prior))
-    }
+    runs = {"free": known_kinematics_of_1500_pairs(), "mixed": KNOWN.run(every, prior=prior).model}
     share, rmse = {}, {}
     for name, model in [*runs.items(), ("prior", prior)]:
         drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0)).numpy()
@@ -189,9 +200,9 @@ def test_settings_decide_the_algorithm(algorithm: str) -> None:
 @every_algorithm
 def test_seed_decides_the_model(algorithm: str) -> None:
     data_set = data_of()
-    first = changed(TRAININGS[algorithm], 1).run(data_set)
+    first = trained(algorithm, 3)
     torch.manual_seed(99)  # the global generator has no effect
-    assert_equal_models(first, changed(TRAININGS[algorithm], 1).run(data_set))
+    assert_equal_models(first, changed(TRAININGS[algorithm], 3).run(data_set))
     other = changed(TRAININGS[algorithm], 2).run(data_set)
     assert not torch.equal(first.model.mixture.experts.biases, other.model.mixture.experts.biases)
 
@@ -201,7 +212,7 @@ def test_seed_decides_the_model(algorithm: str) -> None:
 def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: int) -> None:
     """Ctrl-C saves the last complete iteration, even if the next regular checkpoint is far away."""
     training, data_set, checkpoint = changed(TRAININGS[algorithm], 3), data_of(), tmp_path / "checkpoint"
-    whole = training.run(data_set)
+    whole = trained(algorithm, 3)
     saved = RunOptions(checkpoint=checkpoint, checkpoint_every=every)
     cut = training.run(data_set, run=dataclasses.replace(saved, callbacks=[Interruption(3)]))
     assert cut.status is Status.INTERRUPTED

@@ -76,17 +76,17 @@ def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
 
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
-def test_combinations_run_ten_iterations_with_contexts(first):
+def test_combinations_run_six_iterations_with_contexts(first):
     target = random_mixture_of_experts(2, 2, 2, 1)
     for number, word in enumerate(word for word in words(0) if word.startswith(first)):
         config = GMMVIConfig.named(
             word,
-            n_iterations=10,
+            n_iterations=6,
             n_samples=12,
             reuse_ratio=float(number % 2),
             n_contexts=(0, 30)[number // 2 % 2],
             **{
-                "adaptation.add_every": 5,
+                "adaptation.add_every": 3,
                 "adaptation.delete_after": 30,
                 "adaptation.n_candidates": 200,
                 "adaptation.n_climbing": 10,
@@ -96,7 +96,7 @@ def test_combinations_run_ten_iterations_with_contexts(first):
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
         elbo = result.history.column("elbo")
-        assert len(elbo) == 10, word
+        assert len(elbo) == 6, word
         assert all(math.isfinite(value) for value in elbo), word
         assert (result.model.n_components > 3) == (first[1] == "A"), word
 
