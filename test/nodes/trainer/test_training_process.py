@@ -42,9 +42,9 @@ def test_outcome_tells_model_status_and_figures(motions: str, tmp_path: Path) ->
 
 
 def test_outcome_tells_that_eim_changed_nothing(motions: str, tmp_path: Path) -> None:
-    process = start(
-        motions, tmp_path / "m.safetensors", ("n_components=10", "ratio.estimator=plug-in"), algorithm="eim"
-    )
+    few = ("ratio.reference.starts=1", "ratio.reference.iterations=5")
+    settings = ("n_components=10", "ratio.estimator=plug-in", *few)
+    process = start(motions, tmp_path / "m.safetensors", settings, algorithm="eim")
     assert process.wait(PATIENCE)
     outcome = process.outcome()
     assert (outcome.success, outcome.status) == (True, "unchanged")
