@@ -84,8 +84,8 @@ def test_preset_next_to_the_file_and_drawing_are_used(mine, tmp_path, capsys):
 
 
 def test_rows_of_other_code_are_not_mixed_with_new_ones(mine):
-    assert run(mine, "--seeds", "1").returncode == 0
-    assert run(mine, "--seeds", "2").returncode == 0
+    for n_seeds in ("1", "2"):
+        assert main([str(mine), "--quiet", "--output", str(mine.parent / "new"), "--seeds", n_seeds]) == 0
     mine.write_text(MINE.replace("+ seed", "- seed"))
     changed = run(mine, "--seeds", "2")
     assert changed.returncode == 2

@@ -10,6 +10,7 @@ from eim_ros.learning.run import completed
 KINDS = ("random", "k-means", "em", "closest")
 # One small density of the data for the ratio. Only the start "closest" uses it before the first iteration.
 SMALL_RATIO = {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1, "ratio.reference.iterations": 2}
+FAIR_RATIO = {"ratio.reference.factors": (1.0, 2.0), "ratio.reference.iterations": 50}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def waves():
 
 
 def start(data, kind, **settings):
-    ratio = {} if kind == "closest" else SMALL_RATIO
+    ratio = FAIR_RATIO if kind == "closest" else SMALL_RATIO
     return completed(EIM(start=kind, n_iterations=0, seed=3, **ratio, **settings).fit(data))
 
 
