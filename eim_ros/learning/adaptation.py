@@ -5,17 +5,17 @@ greatest demand
 
     log p(x|y) - max(log q(x|y), max over candidates of log q - Delta),
 
-which is where the target exceeds the model most (`demand`). A large Delta favours candidates far from the model. With a
-small Delta, all distant candidates count as equally far, so the target decides. Delta takes several values in turn, one
-for each new component.
+because the target exceeds the model most there (`demand`). A large Delta favours candidates that are far from the
+model. With a small Delta, log p alone ranks the distant candidates. Each new component uses the next value in a list of
+Deltas.
 
-Deletion: a component is deleted if, over a window of iterations, its weight was negligible and its deserved weight
-hardly approached the greatest one (`ComponentHistory.stagnates`). The deserved weight is the weight that an update
-without bounds would give to the component: its weight times the exponential of its reward, up to normalisation. The
-reward alone, phi = log p - log q, is not a criterion, because it rises as the weight falls.
+Deletion: a component is deleted if its weight is negligible during a window of iterations, and its deserved weight
+hardly approaches the greatest deserved weight (`ComponentHistory.stagnates`). The deserved weight is the weight that an
+update without bounds would give to the component: its weight times the exponential of its reward, up to normalisation.
+The reward phi = log p - log q alone is not a criterion, because the reward rises as the weight falls.
 
-`Adaptation` is the rule that EIM uses for mixtures of linear experts. The candidates are the data, if there are any. If
-the target density is known, the current samples of all components and samples from all earlier iterations are
+`Adaptation` is the rule that EIM uses for mixtures of linear experts. Its candidates are the data, if data are given.
+If the target density is known, the current samples of all components and samples from all earlier iterations are
 candidates too. Earlier samples are needed because a model that has contracted to one mode draws no samples elsewhere.
 If the density is known, log p is exact. Otherwise, it is computed from the estimated density ratio at the data
 (`RatioDemand`). The rule of GMMVI is in `gmmvi/adaptation.py`.
@@ -39,7 +39,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_co
 from eim_ros.learning.models.standardisation import linear_parts
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # values of Delta [nat], as in VIPS
-CHUNK_ELEMENTS = 262_144  # number of gating probabilities per block, which fit into the cache
+CHUNK_ELEMENTS = 262_144  # number of gating probabilities per block; a block fits into the cache
 LEAST_GAIN = 0.4  # a component stagnates if it closes at most this share of its gap to the greatest log deserved weight
 LogTarget = Callable[[Pairs], Tensor]
 """Function that maps n candidates to log p(x|y) [nat], (n,), up to a constant."""
@@ -100,7 +100,7 @@ class ComponentHistory:
 
 @dataclass(frozen=True)
 class AdaptationState:
-    """What EIM remembers between iterations: the history of its components and a subset of its earlier samples."""
+    """Memory of EIM between iterations: the history of the components, and a random subset of earlier samples."""
 
     history: ComponentHistory
     drawn: Pairs  # uniformly random subset of all samples so far
@@ -132,7 +132,7 @@ class AdaptationState:
         return cls(ComponentHistory(rewards, log_weights), Pairs(context, sample), *counts)
 
     def remembered(self, new: Pairs, generator: torch.Generator) -> AdaptationState:
-        """Add a batch of samples; each replaces a stored one with probability 1/n_batches.
+        """Add a batch of samples; each sample replaces a stored sample with probability 1/n_batches.
 
         All batches must have the same size. On average, the memory then contains equally many samples from each batch.
         """
@@ -228,8 +228,8 @@ class Adaptation:
         """Delete useless components of a linear model, and add new ones if an addition is due.
 
         `context` (n_contexts, n_context) contains the contexts of the iteration. `iteration` is the index of the next
-        iteration. The returned record contains the numbers of `added` and `deleted` components, the number of
-        components that result (`n_components`), and the number of `candidates`.
+        iteration. The returned record contains the numbers of `added` and `deleted` components, the resulting number of
+        components (`n_components`), and the number of `candidates`.
         """
         config, n_candidates = self.config, 0
         useless = self.useless(state.history)
@@ -240,7 +240,7 @@ class Adaptation:
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
             drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
-            if iteration > 0:  # at first, the initial components have not yet moved towards the target
+            if iteration > 0:  # the initial components have not moved towards the target yet
                 candidates = self._candidates(drawn, state, generator)
                 n_candidates = len(candidates)
                 deltas = [self.deltas[(state.n_added + index) % len(self.deltas)] for index in range(n_new)]
@@ -270,7 +270,8 @@ class Adaptation:
     def useless(self, history: ComponentHistory) -> Tensor:
         """Return which components are useless, (n_components,) of bool.
 
-        At least one component is always useful. A component that is younger than the window counts as useful.
+        The component with the greatest weight is always useful. A component that is younger than the window counts as
+        useful.
         """
         window = history.window
         if window == 0:
@@ -300,10 +301,10 @@ def with_additions(
 ) -> MixtureOfExperts:
     """Add components where the demand is greatest, one after the other.
 
-    A new component is centred at the candidate with the greatest demand, and it is appended to the others. It copies
-    the slope and covariance of the component that is most probable for this candidate. In every context, its weight is
-    `first_weight` times the weight of the component that is most probable in the candidate's context. Candidates at
-    which the target is not finite are ignored.
+    A new component is centred at the candidate with the greatest demand. It copies the slope and covariance of the
+    component that is most probable for this candidate. In every context, its weight is `first_weight` times the weight
+    of the component that is most probable in the candidate's context. Candidates at which the target is not finite are
+    ignored.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)
@@ -318,7 +319,7 @@ def with_additions(
         new = _component_at(model, candidates[place], first_weight)
         model = _joined(model, new)
         density = new.experts.log_prob(candidates.context, candidates.sample)[:, 0]
-        # Assume that the new component already has an equal share, so that the next one is placed elsewhere.
+        # Assume that the new component already has an equal weight. The next component is then placed elsewhere.
         log_model = torch.logaddexp(log_model, density - math.log(model.n_components))
     return model
 
@@ -335,7 +336,7 @@ def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) ->
 
 
 def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
-    """Return a model with the components of both models. The logits of their gatings must have the same offset."""
+    """Return a model with the components of both models. The logits of both gatings must have the same offset."""
     theirs = new.tensors()
     return MixtureOfExperts.from_tensors(
         {name: torch.cat([value, theirs[name]]) for name, value in model.tensors().items()}
@@ -343,7 +344,7 @@ def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
 
 
 def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Pairs:
-    """Draw samples from all components in turn, each at contexts drawn for that component."""
+    """Draw contexts for each component, and one sample of the component at each of its contexts."""
     n_rounds = -(-n_samples // model.n_components)
     chosen = draw_contexts(model, context, n_rounds, generator).transpose(0, 1).flatten(0, 1)[:n_samples]
     component = torch.arange(len(chosen), device=context.device) % model.n_components

@@ -1,4 +1,4 @@
-"""Settings of `EM`, `TruncatedEM` and `EIM`, with one group for each part of the learner.
+"""Settings of `EM`, `TruncatedEM` and `EIM`, in one group for each part of a learner.
 
 Use dotted names to set a field of a group: `EIM(**{"ratio.patience": 5})`, or `eim train --set ratio.patience=5`.
 """
@@ -60,10 +60,10 @@ class AuxiliaryConfig(Settings):
     """Settings of the auxiliary distribution.
 
     The bound of EIM needs an auxiliary distribution q~(z|x, y) at samples of the model (thesis 3.2). The best choice is
-    the posterior of the model. The bound then depends only on log q_old(x|y), which is a sum over all components. If
-    there are many components, the sum is restricted to a set K, the components nearest to the one that drew the sample.
-    The auxiliary distribution is then q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of K]
-    (Luecke 2016, eq. 19 to 21). The history records delta.
+    the posterior of the model. The bound then depends only on q_old(x|y), which is a sum over all components. If the
+    model has many components, the sum is restricted to a set K: the components nearest to the component that drew the
+    sample. The auxiliary distribution is then q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of
+    K] (Luecke 2016, eq. 19 to 21). The history records delta.
     """
 
     n_states: int = option(
@@ -74,7 +74,7 @@ class AuxiliaryConfig(Settings):
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
         """Return the model in a form that is fast to evaluate many times.
 
-        The density at the model's own samples is truncated if the model has many components. The computation is
+        If the model has many components, the density at samples of the model is truncated. The computation is
         standardised with contexts (n, n_context) of the data and samples (n, n_dims) of the data or of the model.
         """
         few = model.n_components < self.exact_below
@@ -149,11 +149,13 @@ class RatioConfig(Settings):
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
 
     def n_training(self, n_samples: int) -> int:
-        """Return how many of `n_samples` pairs are used for training. These come first, and the others are held out."""
+        """Return the number of pairs used for training. The first pairs are used for training, and the last ones are
+        held out.
+        """
         return n_samples - int(self.validation_share * n_samples)
 
     def held_out(self, n_samples: int) -> slice:
-        """Return the slice of the `n_samples` pairs that estimators are evaluated on.
+        """Return the slice of the pairs on which estimators are evaluated.
 
         The slice contains the held-out pairs, or all pairs if none are held out.
         """
@@ -251,12 +253,13 @@ class StartConfig(Settings):
     - "random": experts at random points of the data, each with the covariance of all data, and equal weights.
     - "k-means": the clusters of k-means (`initial_mixture_of_experts`).
     - "em": the fit with the highest likelihood among several fits by EM from k-means.
-    - "closest": either the fit by EM or a subset of the components of the reference density. The one with the smaller
-      reverse KL to the reference density is chosen. The reference has more components than the model, each on one mode.
-      The start needs no computation beyond the reference. It may already be the solution, so compare the result with
-      the result of `n_iterations=0`. A single neural expert starts at the branch of the data that is closest to a
-      mixture of several branches. If the estimator is a network alone, there is no reference, and linear experts start
-      as with "em". If the density is known, all experts start as with "em".
+    - "closest": either the fit by EM or a subset of the components of the reference density. The start with the smaller
+      reverse KL to the reference density is chosen. A subset may be better because the reference has more components
+      than the model, each on one mode. This kind of start needs no computation beyond the reference. The start may
+      already be the solution. To check this, compare the result with the result of `n_iterations=0`. A single neural
+      expert starts at the branch of the data that is closest to a mixture of several branches. If only a network
+      estimates the ratio, there is no reference, and linear experts start as with "em". If the density is known, all
+      experts start as with "em".
     """
 
     kind: str = option(
@@ -293,7 +296,7 @@ class EIMConfig(FamilyConfig):
 
     Examples
     --------
-    Settings of a group have dotted names, which also change settings of presets:
+    Change a setting of a group by its dotted name. Presets accept dotted names too:
 
     >>> from eim_ros.learning import EIMConfig, RatioConfig
     >>> config = EIMConfig(n_components=5, ratio=RatioConfig(estimator="plug-in"))
@@ -356,7 +359,7 @@ class EIMConfig(FamilyConfig):
     def thesis(cls, **settings: Any) -> EIMConfig:
         """Return the defaults with the settings that the thesis uses, with `settings` replaced by name.
 
-        A network alone estimates the ratio and is always used (4.3.1). Contexts have importance weights (4.3.2).
+        Only a network estimates the ratio, and it is always used (4.3.1). Contexts have importance weights (4.3.2).
         Quadratic surrogates are fitted to values of the ratio (4.1.2), and the gating is refitted to the updated
         probabilities (4.2.1). The bounds are those of most experiments (table B.1). The run returns the last model.
         """
@@ -381,10 +384,10 @@ class EIMConfig(FamilyConfig):
     def kinematic(cls, **settings: Any) -> EIMConfig:
         """Return the defaults for a density ratio that uses forward kinematics, with `settings` replaced by name.
 
-        Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient. The
-        bound on the gating's loss of entropy is small, so that several experts remain for each pose. The run has a
-        fixed length because a rising KL does not mean the end of progress here: the KL also rises as the smoothing of
-        the contexts decreases.
+        Only the density p(q) of the configurations is unknown. Therefore, EIM can take larger steps and train the ratio
+        less. A small bound on the gating's loss of entropy keeps several experts for each pose. The number of
+        iterations is fixed because a rising KL does not mean that progress has ended. The KL also rises while the
+        smoothing of the contexts decreases.
         """
         preset = {
             "n_iterations": 80,
@@ -424,7 +427,7 @@ class EIMConfig(FamilyConfig):
 
     @property
     def resolved_m_step(self) -> MStepConfig:
-        """Settings of the M-step, in which the gating's gradient "auto" is replaced by "plain" or "natural"."""
+        """Settings of the M-step, with "plain" or "natural" instead of the gating's gradient "auto"."""
         if self.m_step.gating.gradient != "auto":
             return self.m_step
         return self.m_step.replace("gating.gradient", "natural" if self.adaptation.add_every > 0 else "plain")

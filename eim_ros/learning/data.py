@@ -23,7 +23,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 @with_hints
 @dataclass(frozen=True)
 class Pairs:
-    """Samples with their contexts, in the form that learners use. Files contain a `DataSet` instead.
+    """Samples with their contexts, in the form that learners use. A data set in a file is a `DataSet` instead.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class Pairs:
         It has no columns if only samples were given.
     sample : Tensor (n_samples, n_dims)
     conditional : bool
-        Whether contexts were given; they may have no columns. If so, learners return a mixture of experts, otherwise a
-        Gaussian mixture.
+        Whether contexts were given, possibly without columns. If contexts were given, learners return a mixture of
+        experts. Otherwise, they return a Gaussian mixture.
     weight : Tensor (n_samples,), optional
         Positive weights of the samples, with a mean of one. None means equal weights.
 
@@ -87,8 +87,8 @@ def checked_data(data: Any) -> Pairs:
     """Validate data and convert them to float64 tensors.
 
     The data are samples (n, d) or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of two matrices.
-    `Pairs` were validated before, and are returned unchanged. Data that are empty, are not numbers, are not finite, or
-    have the wrong shape raise `DataError`.
+    `Pairs` are returned unchanged, because they are already validated. `DataError` is raised if data are empty, not
+    numeric or not finite, or have the wrong shape.
     """
     if isinstance(data, Pairs):
         return data
@@ -134,8 +134,8 @@ def checked_data(data: Any) -> Pairs:
 def weighted(data: Any, weights: Any) -> Pairs:
     """Validate data and their weights (n_samples,), drop rows of weight zero, and scale the weights to a mean of one.
 
-    Invalid data raise `DataError`, as do weights that are not finite, are negative, are all zero, or have another
-    length.
+    `DataError` is raised if data are invalid. It is also raised if weights are not finite, are negative, are all zero,
+    or have another length than the data.
     """
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:
@@ -157,7 +157,7 @@ def weighted(data: Any, weights: Any) -> Pairs:
 def checked_contexts(context: Any) -> Tensor:
     """Validate contexts and return them as a float64 tensor (n, n_context). None becomes one row without columns.
 
-    Contexts that are empty, are not numbers, are not finite, or are not a matrix raise `DataError`.
+    `DataError` is raised if contexts are empty, not numeric, not finite, or not a matrix.
     """
     if context is None:
         return torch.zeros(1, 0, dtype=torch.float64)
@@ -170,7 +170,7 @@ def checked_contexts(context: Any) -> Tensor:
 
 
 def has_samples(data: Any) -> bool:
-    """Return whether data contain samples, which is false for None and for a pair (context, None)."""
+    """Return whether data contain samples. None and a pair (context, None) contain none."""
     contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
     return data is not None and not contexts_only
 
@@ -195,7 +195,7 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
     """Return the initial model as a mixture of experts with the dtype of the data, on their device.
 
-    A start that is not a mixture, or that differs from the data in its dimensions, raises `DistributionError`.
+    `DistributionError` is raised if the start is not a mixture, or if its dimensions differ from the data's.
     """
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(
@@ -221,7 +221,7 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
 def _n_axes(part: Any) -> int:
     try:
         return part.dim() if isinstance(part, Tensor) else len(np.shape(part))
-    except ValueError:  # rows of unequal length, which _as_tensor reports
+    except ValueError:  # _as_tensor reports rows of unequal length
         return 2
 
 

@@ -1,14 +1,14 @@
 """Truncated EM for models with several hidden binary causes (Luecke 2016, 6.1).
 
-An exact E-step would sum over 2^H states. Instead, each point n keeps a set K(n) of C' states, and its posterior is
-zero elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n) is a lower bound of the
-log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by others with a greater joint probability.
-The model defines the M-step.
+An exact E-step would sum over 2^H states. Truncated EM keeps a set K(n) of C' states for each point n, and sets the
+posterior of all other states to zero (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in K(n)} p(s, y_n)
+is a lower bound of the log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by states with
+greater joint probabilities. The model defines the M-step.
 
 The E-step suggests new states in three ways. Random variations change one or two causes of a state in K(n). Approximate
-marginal sampling draws each cause independently. Its probability is the mean of the probabilities under K(n) and under
-the prior. If requested, a selection function chooses the most relevant causes of a point, and suggests combinations of
-few of them. The C' states with the greatest joint probabilities are kept.
+marginal sampling draws each cause independently. The probability of a cause is the mean of its probabilities under K(n)
+and under the prior. If requested, a selection function chooses the most relevant causes of a point, and suggests
+combinations of a few of these causes. The C' states with the greatest joint probabilities are kept.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def search_states(
 def selected_states(model: MultipleCauseModel, sample: Tensor, n_selected: int, sparsity: int) -> Tensor:
     """Return all states with at most `sparsity` active causes, all from the most relevant causes I(n) (eq. 41).
 
-    The selection function of a cause h is the joint probability of the state in which only h is active. If few causes
-    are active, it approximates the marginal posterior of h. The result (n, n_states, n_causes) of bool has sum_{i <=
-    gamma} binomial(H', i) states for each of the samples (n, n_dims).
+    The selection function of a cause h is the joint probability of the state in which only h is active. This
+    probability approximates the marginal posterior of h if few causes are active. The result (n, n_states, n_causes) of
+    bool has sum_{i <= gamma} binomial(H', i) states for each of the samples (n, n_dims).
     """
     n_causes = len(model.prior)
     single = torch.eye(n_causes, dtype=torch.bool).expand(len(sample), -1, -1)
@@ -115,7 +115,7 @@ def selected_states(model: MultipleCauseModel, sample: Tensor, n_selected: int, 
 def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
     """Return states of K(n) with one or two causes changed.
 
-    Half of the states are chosen with their posterior probabilities, and the other half uniformly.
+    Half of the states are drawn from the posterior, and half uniformly.
     """
     n_rows, n_states, n_causes = states.shape
     even = torch.full_like(shares, 1.0 / n_states)
@@ -129,7 +129,7 @@ def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generat
 
 
 def _draws(model: MultipleCauseModel, states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Draw each cause independently, with the mean of its probabilities under K(n) and under the prior."""
+    """Draw each cause independently. Its probability is the mean of those under K(n) and under the prior."""
     marginal = 0.5 * ((states.to(shares) * shares.unsqueeze(-1)).sum(1) + model.prior)
     uniform = torch.rand(len(states), n, states.shape[2], generator=generator, dtype=shares.dtype)
     return uniform < marginal.unsqueeze(1)
@@ -148,10 +148,10 @@ def _best(states: Tensor, log_joint: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _keys(states: Tensor) -> Tensor:
-    """Return an integer code for each state, which consists of its bits if there are at most 62 causes.
+    """Return an integer code for each state. With at most 62 causes, the code consists of the bits of the state.
 
     With more causes, the code is a sum of random 64-bit numbers. If two states have the same code, the later one is
-    dropped. The later state never belongs to the old K(n), so only a suggestion is lost.
+    dropped. This loses only a suggestion, because the later state never belongs to the old K(n).
     """
     n_causes = states.shape[2]
     if n_causes <= 62:
@@ -228,7 +228,7 @@ class MultipleCauseEM:
     ----------
     config : MultipleCauseEMConfig
     seed : int
-        Seed of fits that are not given a generator.
+        Seed of fits without a generator.
     settings
         Settings by keyword, which override those of `config`.
 
@@ -271,7 +271,7 @@ class MultipleCauseEM:
             Initial model, for example from `BinarySparseCoding.start` or `NoisyOr.start`. If several are given, the fit
             continues with the one that has the highest free energy after `trial_iterations`.
         generator : torch.Generator, optional
-            Source of randomness for the suggestions. By default, it has the learner's seed.
+            Source of randomness for the suggestions. By default, a generator with the learner's seed is used.
         run : RunOptions
             Callbacks and checkpoints.
 
@@ -284,9 +284,9 @@ class MultipleCauseEM:
         Raises
         ------
         DataError
-            If the samples are empty, have a wrong shape, are not finite, or cannot be generated by the model.
+            If the samples are empty or not finite, have a wrong shape, or cannot be generated by the model.
         DistributionError
-            If an initial model is not a model of causes, or differs from the samples in its dimensions.
+            If an initial model is not a model of causes, or if its number of outputs differs from the samples'.
         """
         data = checked_data(sample)
         if data.conditional:

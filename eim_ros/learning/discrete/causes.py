@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LEAST_PRIOR = 1e-4  # minimum distance of the probability of a cause from 0 and 1
-START_SCATTER, START_NOISE = 0.25, 2.0  # initial scatter of the weights and noise, in standard deviations of the data
+START_SCATTER, START_NOISE = 0.25, 2.0  # initial scatter of weights, and noise, in deviations of the data
 LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
 PLAIN = ("n_updates", "shared_prior")  # fields that are not tensors
 LEAST_WEIGHT = 1e-6  # minimum distance of weights and leaks from 0 and 1
@@ -73,10 +73,10 @@ class MultipleCauseModel(Protocol):
 
 
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
-    """Validate samples (n_samples, n_dims) and a number of causes, and return the samples as a float64 tensor.
+    """Validate samples (n_samples, n_dims) and the number of causes, and return the samples as a float64 tensor.
 
-    `DataError` is raised if the samples are not a matrix of finite numbers, or if there is no cause or more causes than
-    samples.
+    `DataError` is raised if the samples are not a matrix of finite numbers. It is also raised if there are no causes,
+    or more causes than samples.
     """
     data = checked_data(sample)
     if data.conditional:
@@ -98,7 +98,7 @@ def sparsest_states(n_causes: int, n_states: int) -> Tensor:
     layer = states
     while len(states) < n_states and len(layer):
         following = []
-        for state in layer:  # only causes after the last active one are added, so that no state occurs twice
+        for state in layer:  # only causes after the last active one are added; no state occurs twice
             last = int(state.nonzero().max()) if state.any() else -1
             flips = torch.eye(n_causes, dtype=torch.bool)[last + 1 :]
             following.append(state | flips)
@@ -119,8 +119,8 @@ class _Causes:
         def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]: ...
 
     def __post_init__(self) -> None:
-        # The tensors of a restored model are contiguous. Contiguous weights make the results of both models bitwise
-        # equal.
+        # A restored model has contiguous tensors. If the weights of the original model are contiguous too, both models
+        # give bitwise equal results.
         object.__setattr__(self, "weights", self.weights.contiguous())
 
     @property
@@ -179,7 +179,7 @@ class _BinaryOutputs(_Causes, ABC):
         return cls._started(sample[chosen].T, noise, sample.mean(0), prior)
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw observations of 0 and 1 like `sample`, and also return their states, (n, n_causes) of bool."""
+        """Draw binary observations like `sample`, and also return their states, (n, n_causes) of bool."""
         checked_shape(n)
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
@@ -206,8 +206,8 @@ class BinarySparseCoding(_Causes):
     least_deviation : Tensor ()
         Lower bound of sigma in an M-step.
     shared_prior : bool
-        Whether an M-step gives all causes the same probability, as in Henniges et al. This keeps rare causes from being
-        lost.
+        Whether an M-step gives all causes the same probability, as in Henniges et al. A shared probability keeps rare
+        causes from being lost.
 
     Examples
     --------
@@ -248,9 +248,9 @@ class BinarySparseCoding(_Causes):
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
         """Return an initial model with causes near the mean of the data (n_samples, n_dims) and large noise.
 
-        With random samples as causes, or with less noise, fewer starts reach the best optimum. Two causes then converge
-        to the same structure before the other causes have found theirs. `active` is the approximate number of active
-        causes per observation.
+        Fewer starts reach the best optimum if the initial causes are random samples, or if the initial noise is small.
+        In these cases, two causes converge to the same structure before the other causes converge. `active` is the
+        approximate number of active causes per observation.
         """
         sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
@@ -278,9 +278,9 @@ class BinarySparseCoding(_Causes):
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
         """Do the M-step in closed form.
 
-        W = sum y <s>' (sum <s s'>)^-1. The residuals give sigma, and the mean of s gives the prior. The weights of
-        causes that never occur, or occur only together, are not determined, so the solution closest to the old W is
-        used.
+        The weights are W = sum y <s>' (sum <s s'>)^-1. The residuals determine sigma, and the mean of s determines the
+        prior. The data do not determine the weights of causes that never occur, or occur only together. The solution
+        closest to the old W is used for these weights.
         """
         states = states.to(sample)
         weighted = states * shares.unsqueeze(-1)
@@ -364,10 +364,10 @@ class NoisyOr(_BinaryOutputs):
         return log_prior(self.prior, states) + (value * on + (1.0 - value) * off).sum(-1)
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
-        """Do the M-step by a few EM updates. Their hidden variables are the outputs that each cause has switched on.
+        """Do the M-step by a few EM updates. The hidden variables are the outputs that each cause switches on.
 
-        If output d is on, cause h has switched it on with the probability W_dh s_h / p(y_d = 1 | s). The new W_dh is
-        the mean of this probability over the data with s_h = 1. No update decreases the expected log-likelihood.
+        Given that output d is on, cause h has switched it on with probability W_dh s_h / p(y_d = 1 | s). The new W_dh
+        is the mean of this probability over the data with s_h = 1. No update decreases the expected log-likelihood.
         """
         states = states.to(sample)
         occurrence = (states * shares.unsqueeze(-1)).sum((0, 1))
@@ -456,8 +456,8 @@ class SigmoidBeliefNetwork(_BinaryOutputs):
         """Do the M-step by a few updates of a logistic regression of the outputs on the causes.
 
         The curvature of log(1 + exp l) is at most 1/4. Therefore 1/4 sum q_n(s) e e' with e = [s, 1] bounds the Hessian
-        of all outputs, and Newton steps with it never decrease the expected log-likelihood (Boehning 1992). Directions
-        in which the data do not determine the weights are not changed.
+        of all outputs, and Newton steps with this bound never decrease the expected log-likelihood (Boehning 1992). The
+        weights do not change in directions that the data do not determine.
         """
         states = states.to(sample)
         extended = torch.cat([states, torch.ones_like(states[..., :1])], -1)

@@ -5,8 +5,8 @@ have positive responsibilities (Prop. 7). The M-step is
 
     A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k.
 
-A conjugate prior keeps components inside the domain of the family. It has the effect of `prior_count` additional points
-per component, whose statistics equal the mean of the data. The objective is the free energy plus the log prior, and it
+A conjugate prior keeps components inside the domain of the family. The prior has the effect of `prior_count` additional
+points per component, with the mean statistics of the data. The objective is the free energy plus the log prior. It
 never decreases.
 """
 
@@ -85,10 +85,10 @@ class ExponentialEM:
     Parameters
     ----------
     family : ExponentialFamily
-        `PoissonFamily`, `CategoricalFamily` or a custom family. Other objects raise `DistributionError`.
+        `PoissonFamily`, `CategoricalFamily` or a custom family. `DistributionError` is raised for other objects.
     config : ExponentialEMConfig
     seed : int
-        Seed of fits that are not given a generator.
+        Seed of fits without a generator.
     settings
         Settings by keyword, which override those of `config`.
 
@@ -136,27 +136,27 @@ class ExponentialEM:
             Initial mixture with any number of components. By default, it is built from k-means clusters of the
             standardised statistics.
         generator : torch.Generator, optional
-            Source of randomness for the initialisation. By default, it has the learner's seed.
+            Source of randomness for the initialisation. By default, a generator with the learner's seed is used.
         run : RunOptions
             Callbacks and checkpoints.
 
         Returns
         -------
         LoopResult
-            `state.model` is the mixture. Without a prior, a component may leave the domain of the family. The previous
-            mixture is then returned with the status NON_FINITE. For each E-step, the history contains the mean
-            `free_energy` [nat] and the `objective`, which includes the log prior. Without truncation, the free energy
-            is the log-likelihood.
+            `state.model` is the mixture. Without a prior, a component may leave the domain of the family. In this case,
+            `fit` returns the previous mixture with the status NON_FINITE. For each E-step, the history contains the
+            mean `free_energy` [nat] and the `objective`, which includes the log prior. Without truncation, the free
+            energy is the log-likelihood.
 
         Raises
         ------
         DataError
             If there are fewer samples than components, or if the samples are empty, not finite or outside the support
-            of the family. This error is also raised if they vary so little that parameters of a component would not be
-            finite.
+            of the family. This error is also raised if the samples vary so little that a parameter of a component would
+            not be finite.
         DistributionError
-            If the initial mixture has the wrong type, another family, another number of statistics than the samples, or
-            NaN.
+            If the initial mixture has the wrong type or another family, contains NaN, or has another number of
+            statistics than the samples.
         """
         data = checked_data(sample)
         if data.conditional:
@@ -198,8 +198,8 @@ class ExponentialEM:
     def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
         """Initialise the components from k-means clusters.
 
-        Average points are added to each cluster, so that a component does not give zero probability to values that do
-        not occur in its cluster.
+        Average points are added to each cluster, so that a component gives positive probability to values that are
+        missing in its cluster.
         """
         n = self.config.n_components
         if n > len(statistics):

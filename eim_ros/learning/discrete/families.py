@@ -1,6 +1,6 @@
 """Mixtures of any exponential family: sum_k w_k exp(eta_k' T(x) - A(eta_k) + B(x)).
 
-A custom family needs about twenty lines to satisfy the protocol `ExponentialFamily`; see `PoissonFamily`.
+A custom family needs about twenty lines to satisfy the protocol `ExponentialFamily`. `PoissonFamily` is an example.
 `ExponentialEM` fits the mixtures by averaging statistics, because the mean statistics E[T(x)] = A'(eta) determine eta.
 Two families are provided:
 
@@ -46,13 +46,15 @@ class ExponentialFamily(Protocol):
     """
 
     def statistics(self, sample: Tensor) -> Tensor:
-        """Return T of samples (n, n_dims), (n, n_statistics). Samples outside the support raise `DataError`."""
+        """Return T of samples (n, n_dims), (n, n_statistics). `DataError` is raised if a sample is outside the support.
+        """
 
     def log_base(self, sample: Tensor) -> Tensor:
         """Return B of samples (n, n_dims) [nat], (n,)."""
 
     def natural(self, mean: Tensor) -> Tensor:
-        """Return eta for mean statistics (..., n_statistics), with the same shape. This is the inverse of A'."""
+        """Return eta for mean statistics (..., n_statistics), with the same shape. This function is the inverse of A'.
+        """
 
     def log_normaliser(self, natural: Tensor) -> Tensor:
         """Return A of natural parameters (..., n_statistics) [nat], (...)."""

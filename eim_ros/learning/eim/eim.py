@@ -2,8 +2,8 @@
 
 EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iteration has these steps:
 
-1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old. The auxiliary distribution is q_old(z|x, y)
-   (eq. 3.2).
+1. E-step: draw x ~ q_old(x|y) and retrain the estimate phi(x, y) of log p/q_old. The auxiliary distribution is
+   q_old(z|x, y) (eq. 3.2).
 2. Update the gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within the family of the
    gating (4.2.1).
 3. Update the experts: fit a quadratic surrogate of phi around each expert, then compute a trust-region I-projection in
@@ -12,18 +12,18 @@ EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iterat
 5. If requested, adapt the number of components: delete useless components, and add new ones where the density of
    held-out data exceeds that of the model (7.1.4).
 
-If the density of p is known up to a constant, the log ratio is exact and the other steps stay the same (thesis 5.5;
+If the density of p is known up to a constant, the log ratio is exact, and the other steps stay the same (thesis 5.5;
 VIPS):
 
     phi(x, y) = log p(x|y) / T - log q_old(x|y)
 
-With the temperature T, this maximises E_q[log p] + T H(q). The M-step still maximises E_q[phi] - KL(q || q_old), which
-is the objective divided by T. The steps are the same as with phi = log p - T log q_old and a KL term of weight T.
+With the temperature T, EIM maximises E_q[log p] + T H(q). The M-step still maximises E_q[phi] - KL(q || q_old), which
+equals this objective divided by T. The steps are the same as with phi = log p - T log q_old and a KL term of weight T.
 
 Use EIM for a known density to start from samples, to train networks, or to train hundreds of experts with a truncated
 log q. For linear models, `eim_ros.learning.gmmvi.GMMVI` implements the complete family of GMMVI algorithms (Arenz et
 al. 2023), with or without contexts. The variant LEMBFBX with `own_samples` is the closest to EIM. In terms of the seven
-modules of that family, EIM works as follows:
+modules of the GMMVI family, EIM works as follows:
 
 - Samples: fresh samples of each component, drawn separately in `update_gating` and `update_experts`. GMMVI uses the
   same samples for both.
@@ -35,16 +35,16 @@ modules of that family, EIM works as follows:
 - Adding and deleting components: `Adaptation` does this before each step. LEMBFBX has a fixed number of components.
 
 Linear experts start from a fit by EM, which is also a candidate for the reference density, an estimate of the density
-of the data. EM averages over modes that its components cannot represent separately. If the reference density has more
-components than the model, a subset of them may be a better start, because each of them already lies on a mode. The
-start with the smallest KL(model || reference) is chosen. This start may already be as good as the result of EIM.
-`start.kind` selects other starts.
+of the data. EM averages over modes that its components cannot represent separately. The reference density may have more
+components than the model, each on one mode. A subset of these components may then be a better start. The start with the
+smallest KL(model || reference) is chosen. The chosen start may already be as good as the result of EIM. Use
+`start.kind` to select another start.
 
-Several neural experts start from a fit of such experts by EM. A single neural expert needs another start, because EM
+Several neural experts start from a fit of neural experts by EM. A single neural expert needs another start, because EM
 would average over the branches of multi-modal data. A wide expert that covers all branches is almost a stationary point
-of the reverse KL, so EIM would not leave it. Therefore, mixtures of one, two and more neural experts are fitted as long
-as the held-out likelihood increases by more than a standard error. The start is the expert that is closest to the last
-of these mixtures.
+of the reverse KL, so EIM would not leave it. Therefore, mixtures of one, two and more neural experts are fitted, until
+the held-out likelihood no longer increases by more than a standard error. The start is the expert that is closest to
+the last mixture.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ from eim_ros.learning.target import Target, TargetDensity, target_density
 MOST_BRANCHES = 4  # maximum number of experts in the mixtures that are tried for the start of a single neural expert
 MOST_POINTS = 2000  # number of training samples to which these mixtures are fitted
 MORE_ITERATIONS = 3  # number of further EM iterations with all training data
-# minimum number of L-BFGS iterations per EM iteration, because networks start far from the data
+# Networks start far from the data, so each EM iteration needs at least this number of L-BFGS iterations.
 MIN_NETWORK_ITERATIONS = 60
 TOLERANCE = 3e-3  # tolerance of EM [nat], which is coarse because a start need not be accurate
 N_SUBSETS = 30  # number of random subsets that are compared
@@ -107,8 +107,8 @@ def neural_start(
     """Return a neural mixture that estimates the density of the data, and the start of EIM.
 
     Both are the same model, unless a single expert is requested and the data have several branches. The start has
-    `n_components` components. If a single expert is requested, it represents one branch, or the average over all
-    branches if `kind` is "em". The data must be shuffled. The held-out data determine the number of branches.
+    `n_components` components. A single expert represents one branch, or the average over all branches if `kind` is
+    "em". The data must be shuffled. The held-out data determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -150,8 +150,8 @@ def start_of(
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
     """Return a candidate for the reference density, and the start.
 
-    The candidate is fitted to the training part of the shuffled data, and it may be None. A neural model is soon better
-    than any reference density with linear experts, which would then limit the model. Therefore, a candidate with neural
+    The candidate is fitted to the training part of the shuffled data. It may be None. A reference density with linear
+    experts would limit a neural model, which is soon better than the reference. Therefore, a candidate with neural
     experts is fitted even if a start is given, unless the ratio needs no reference. If no start is given, the settings
     choose one: random points, k-means, or the best of several fits by EM.
     """
@@ -208,9 +208,9 @@ def closest_start(
 ) -> MixtureOfExperts:
     """Return the start with the smallest KL to the reference density, which estimates the density of the data.
 
-    The candidates are the fit by EM, and subsets of the components of the reference density that have as many
-    components as the fit. If the reference is not linear, or does not have more components than the fit, the fit is
-    returned. `context` (n_samples, n_context) contains the contexts of the data.
+    The candidates are the fit by EM, and subsets of the components of the reference density. Each subset has the same
+    number of components as the fit. The fit is returned if the reference is not linear, or has no more components than
+    the fit. `context` (n_samples, n_context) contains the contexts of the data.
     """
     if not reference.is_linear or reference.n_components <= fitted.n_components:
         return fitted
@@ -240,52 +240,53 @@ class EIM(Learner[EIMConfig, EIMState]):
         Inputs of the density ratio estimator. By default, samples and contexts are standardised, or whitened if they
         are strongly correlated.
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable; optional
-        Log density up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. If it has no
-        method `score`, it is differentiated automatically, unless `m_step.surrogate` is "value". An annealed target has
-        a method `at(iteration)`; see `target_density`. If no target is given, the ratio is estimated from the data.
+        Log density up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. A target
+        without a method `score` is differentiated automatically, unless `m_step.surrogate` is "value". An annealed
+        target has a method `at(iteration)`; see `target_density`. If no target is given, the ratio is estimated from
+        the data.
     estimator : RatioEstimator, optional
-        Custom estimator of the density ratio, which is any object with the methods `fit` and `log_ratio`. By default,
-        the setting `ratio.estimator` selects an estimator.
+        Custom estimator of the density ratio: any object with the methods `fit` and `log_ratio`. By default, the
+        setting `ratio.estimator` selects an estimator.
     seed : int
         Seed of a fit without a generator.
     **settings
-        Settings by keyword, which override those of `config`, for example `EIM(n_components=10)`. The kind of start has
-        the short form `EIM(start="em")`; see `StartConfig`.
+        Settings by keyword, which override those of `config`, for example `EIM(n_components=10)`. `EIM(start="em")` is
+        short for the kind of start; see `StartConfig`.
 
     Raises
     ------
     ConfigurationError
-        Raised by the constructor if a setting has no effect on this kind of fit, or if the estimator lacks a method or
-        an argument of a method. Raised by `fit` if the settings adapt the number of components or restrict the
-        covariances, although the model has networks or `update` is "unstructured".
+        The constructor raises this error if a setting has no effect on this kind of fit, or if the estimator lacks a
+        method or an argument of a method. `fit` raises it if the settings adapt the number of components or restrict
+        the covariances, although the model has networks or `update` is "unstructured".
     DataError
-        Raised by `fit` if there are neither samples nor a start.
+        `fit` raises this error if there are neither samples nor a start.
     DistributionError
-        Raised by `fit` if the target or the estimator does not return the shape (n,), or cannot be differentiated
-        although gradients are needed. Also raised if the target is not finite at any sample of the start, or if the
-        estimator is not finite at some sample.
+        `fit` raises this error if the target or the estimator does not return the shape (n,), or cannot be
+        differentiated although gradients are needed. It also raises this error if the target is not finite at any
+        sample of the start, or if the estimator is not finite at a sample.
 
     Notes
     -----
     When EIM learns from samples, `fit` accepts a start with any kind of experts and gating. By default, `start.kind`
-    chooses the start; see `StartConfig`. With `n_iterations=0`, `fit` returns the start. The fit ends with UNCHANGED if
-    the result equals the start, because no update was kept or the updates sum to at most 1e-4 nat. The history records
+    chooses the start; see `StartConfig`. With `n_iterations=0`, `fit` returns the start. The status is UNCHANGED if no
+    update was kept, or if the updates sum to at most 1e-4 nat. The history records
 
     - `loss`, `accuracy` and `ratio_kl`, which are estimated from held-out data. `ratio_kl` is the estimate of KL(q ||
       p) before the update [nat];
     - `network_used`, 1 if a network contributes to the ratio, otherwise 0;
-    - `skipped`, 1 if the ratio was constant or not finite, so that the model stayed the same. Other iterations do not
-      record it, and `history.n_skipped` is the number of skipped iterations. The ratio of a network alone is constant
-      as long as the network is not used;
+    - `skipped`, 1 if the model stayed the same because the ratio was constant or not finite. Other iterations do not
+      record `skipped`. `history.n_skipped` is the number of skipped iterations. If only a network estimates the ratio,
+      the ratio is constant as long as the network is not used;
     - `gating_kl` and `expert_kl`, the mean KL of the two updates [nat];
     - `kept`, 1 if the new model is the best one so far, otherwise 0;
     - if the number of components adapts, `n_components` after each iteration, and the numbers `added` and `deleted`.
 
     To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
-    default, the start is the fit with the highest likelihood among several fits of EM to the samples. The samples are
-    also candidates for the centres of new components. If you pass a start, the samples may be None, and a model without
-    contexts needs no data at all. The fit ends with CONVERGED when the model or the objective no longer changes. It
-    ends with NON_FINITE if the target is not finite at samples of the model. The history records
+    default, EM is fitted to the samples several times, and the fit with the highest likelihood is the start. The
+    samples are also candidates for the centres of new components. If you pass a start, the samples may be None. A model
+    without contexts then needs no data at all. The fit ends with CONVERGED when the model or the objective no longer
+    changes. It ends with NON_FINITE if the target is not finite at samples of the model. The history records
 
     - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
     - if the `elbo` is minus infinity, also `outside`, the probability that the target is not finite, and `elbo_inside`,
@@ -354,7 +355,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         return "eim" if self.target is None else "known-density"
 
     def _described(self) -> dict[str, Any]:
-        """Return the settings of the inputs, the target and the estimator, and the name of the estimator's class."""
+        """Return the name of the estimator's class, and the settings of the inputs, the target and the estimator."""
         parts = {"inputs": self.inputs, "target": self.target, "estimator_config": self.estimator}
         settings = {name: getattr(part, "config", None) for name, part in parts.items()}
         kind = {} if self.estimator is None else {"estimator": type(self.estimator).__qualname__}
@@ -431,8 +432,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     def _likeliest(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
         """Return the fit with the highest likelihood among several fits by EM.
 
-        Several starts are needed because an I-projection cannot find modes far from all components. Networks start as
-        equivalents of the fitted linear experts and gating.
+        Several starts are needed because an I-projection does not find modes that are far from all components. Networks
+        are initialised to equal the fitted linear experts and gating.
         """
         if self.config.start.kind in ("random", "k-means"):
             return cheap_start(self.config, data, generator)
@@ -440,7 +441,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             n_components=self.config.n_components,
             n_iterations=self.config.start.em_iterations,
             n_starts=self.config.start.n_starts if self.config.start.em_iterations > 0 else 1,
-            n_candidates=1,  # because several starts are compared anyway
+            n_candidates=1,  # several starts are compared anyway
         )
         result = EM(settings).fit((data.context, data.sample), generator=generator)
         if result.status is Status.INTERRUPTED:
@@ -476,7 +477,7 @@ class EIM(Learner[EIMConfig, EIMState]):
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
     """Raise `DistributionError` if the target is not finite at any sample of the start or lacks a needed gradient."""
-    # a separate generator, so that the check does not change the fit
+    # A separate generator keeps the check from changing the fit.
     fixed = torch.Generator(device=start.device).manual_seed(0)
     context, sample = draw_pairs(start, context, 200, fixed)
     if not bool(torch.isfinite(target.log_prob(context, sample)).any()):

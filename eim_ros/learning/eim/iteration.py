@@ -1,8 +1,7 @@
 """One iteration of EIM: E-step, M-step, choice of the best model, and adaptation of components (thesis, algorithm 2).
 
-If the density of the target is known, the ratio is exact, and two things differ. Components are added and deleted
-before the step, because the target shows where components are missing. The last model is always kept, because the ratio
-has no estimation error that could make a new model worse.
+A target with a known density makes the ratio exact. Components are then added and deleted before the step, because the
+target shows where components are missing. The last model is always kept, because the ratio has no estimation error.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class EIMIteration:
 
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
-        """Return the iteration for an estimated ratio, which places new components only at held-out data."""
+        """Return the iteration for an estimated ratio. New components are placed only at held-out data."""
         return cls(
             config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand)
         )
@@ -120,7 +119,7 @@ class EIMIteration:
     ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
         """Return the model after the M-step, the record of the M-step, and the mean rewards of the old components.
 
-        The rewards (n_components,) are in nat. They are NaN if the M-step does not compute rewards.
+        The rewards (n_components,) [nat] are NaN if the M-step does not compute rewards.
         """
         config, kl_weight = self.config, 1.0 if self.config.kl_term else 0.0
         if config.update == "unstructured":
@@ -185,7 +184,7 @@ class EIMIteration:
     def _is_bound(self, history: History, window: int) -> bool:
         """Return whether the KL bound of the experts limited their updates in the last window.
 
-        In this case, the model still changes, even if it improves by less than the noise.
+        If the bound limits the updates, the model still changes, even if it improves by less than the noise.
         """
         moves = history.column("expert_kl")[-window:]
         return sum(moves) >= REST * self.config.m_step.kl_bound * window
@@ -203,9 +202,9 @@ class EIMIteration:
         return experts < REST * self.config.m_step.kl_bound and gating <= REST * self.config.m_step.gating.kl_bound
 
     def unchanged(self, history: History) -> bool:
-        """Return whether the updates up to the kept model changed nothing.
+        """Return whether the updates up to the kept model had no effect.
 
-        This is the case if no update was kept, or if the sum of the KLs of the updates is negligible.
+        The updates had no effect if none was kept, or if the sum of their KLs is negligible.
         """
         kept = [number for number, record in enumerate(history.records) if record.get("kept", 0.0) > 0.0]
         names = ("expert_kl", "gating_kl", "added", "deleted")
@@ -219,7 +218,7 @@ class EIMIteration:
 
         The KL of each model is estimated from new samples at contexts of the data (n_samples, n_context). Both
         estimates use log p = phi + log q_old, which can be evaluated everywhere. As long as the estimator has not
-        learnt anything (phi = 0), q_old takes the place of p.
+        learnt anything (phi = 0), q_old is used instead of p.
         """
         n_samples = self.config.n_selection_samples
         if n_samples == 0:

@@ -1,7 +1,7 @@
 """The M-step of EIM, which updates first the gating and then the experts (thesis 4.1, 4.2).
 
-Both updates maximise E_q[phi] - KL(q || q_old) in trust regions. Any object that satisfies `LogRatio` can provide
-phi = log p/q_old, whether it is exact or estimated from samples.
+Both updates maximise E_q[phi] - KL(q || q_old) in trust regions. Any object that satisfies `LogRatio` can provide phi =
+log p/q_old, either exactly or as an estimate from samples.
 
 Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4.2.3, A.4.3):
 
@@ -15,8 +15,8 @@ all parameters of the gating and the experts together to maximise
 
     E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)).
 
-The samples are x = mu(y) + C e with e ~ N(0, I), so gradients flow through them. The sum over z is exact. A relaxed
-sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. There is no trust region, so only
+Samples x = mu(y) + C e with e ~ N(0, I) are differentiable with respect to the parameters. The sum over z is exact. A
+relaxed sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. Without a trust region, only
 the number and the size of the steps limit the update.
 """
 
@@ -37,13 +37,15 @@ from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
 NETWORKS = NetworkConfig()  # default settings
-# share of a uniform distribution among the experts whose rewards are evaluated, so that experts without weight occur
+# Share of the uniform distribution in the choice of experts whose rewards are evaluated. Without it, experts with small
+# weights would never be chosen.
 UNIFORM_SHARE = 0.1
-# maximum number of L-BFGS iterations for a linear gating if rewards are sampled; more would fit their noise
+# Maximum number of L-BFGS iterations for a linear gating if rewards are sampled. More iterations would fit the noise of
+# the rewards.
 SAMPLED_ITERATIONS = 30
 FACTORS = "experts.scale_trils"  # name of the tensor of Cholesky factors
 CONSTANTS = ("center", "scale")  # endings of the names of tensors that are not trained
-LEAST_SHARE = 1e-30  # prevents 0/0 at contexts where no expert was drawn
+LEAST_SHARE = 1e-30  # avoids 0/0 at contexts for which no expert is drawn
 
 
 def update_nonlinear_experts(
@@ -56,12 +58,12 @@ def update_nonlinear_experts(
     kl_weight: float = 1.0,
     networks: NetworkConfig = NETWORKS,  # settings of the fits
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Update all neural experts within their trust regions. Other kinds of experts raise `DistributionError`.
+    """Update all neural experts within their trust regions. `DistributionError` is raised for other kinds of experts.
 
     The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
     unchanged. The record contains `expert_kl`, the mean KL of the new experts to the old ones [nat], and `updated`, the
-    share of updated experts. It also contains `step_fraction`, the mean fraction of the fitted step that the bounds
-    allowed.
+    share of updated experts. It also contains `step_fraction`, the mean share of the fitted steps that the bounds
+    allow.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
@@ -96,7 +98,7 @@ def update_nonlinear_experts(
 def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torch.Generator) -> Tensor:
     """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
-    The noise consists of pairs of opposite sign, which are whitened by their empirical covariance. Equally weighted
+    The noise consists of pairs with opposite signs. It is whitened by its empirical covariance. Equally weighted
     samples then have exactly the mean and covariance of their expert, so a constant ratio does not change the expert.
     The number of samples per context is rounded up to an even number, and to at least 2 (n_dims + 1). `context` has the
     shape (n_components, n_contexts, n_context).
@@ -120,8 +122,8 @@ def update_gating(
     """Update the gating in a trust region, given the rewards of the experts (thesis 4.1.1, 4.2.1).
 
     The result is the model with a new gating and the old experts, a record, and the mean reward of each expert over its
-    contexts p(y|z) [nat], (n_components,). The record contains `gating_kl`, the mean KL of the update [nat]. It is
-    empty if there is a single expert.
+    contexts p(y|z) [nat], (n_components,). The record contains `gating_kl`, the mean KL of the update [nat]. The record
+    is empty if the model has a single expert.
     """
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)
@@ -161,9 +163,9 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
-    The covariances of linear experts must be of the kind in the settings; see `with_covariances`. By default, the
-    surrogate is fitted to gradients of phi. It is fitted to values of phi if the settings select this, or if the
-    gradient is not finite at some samples of the expert. Nonlinear experts are updated by `update_nonlinear_experts`.
+    The covariances of linear experts must have the kind that the settings require; see `with_covariances`. By default,
+    the surrogate is fitted to gradients of phi. It is fitted to values of phi if the settings select values, or if the
+    gradient is not finite at a sample of the expert. Nonlinear experts are updated by `update_nonlinear_experts`.
 
     The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
     unchanged. The record contains `expert_kl`, the mean KL of the updates [nat], and `updated`, the share of updated
@@ -213,8 +215,8 @@ def _contexts(
 ) -> tuple[Tensor, Tensor | None]:
     """Return contexts for each expert, (n_components, n_samples, n_context), and their weights.
 
-    Contexts that are drawn from p(y) have the weights q(z|y)/q(z) (thesis 4.3.2). Otherwise the weights are None, which
-    means equal weights.
+    Contexts that are drawn from p(y) have the weights q(z|y)/q(z) (thesis 4.3.2). Otherwise, the weights are None,
+    which means that they are equal.
     """
     if config.contexts == "resampled" or model.n_context == 0:
         return draw_contexts(model, context, config.n_samples, generator), None
@@ -233,7 +235,7 @@ def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) -> MixtureOfExperts:
     """Return a model whose linear experts have "full", "diagonal" or "tied" covariances.
 
-    Covariances other than "full" raise `ConfigurationError` if the experts are not linear.
+    `ConfigurationError` is raised if the experts are not linear and `covariance` is not "full".
     """
     if covariance == "full":
         return model
@@ -271,11 +273,12 @@ def _sampled_rewards(
 ) -> Tensor:
     """Estimate phi(y, z) from a random part of the pairs (y, z), (n_contexts, n_components).
 
-    A pair is evaluated with a probability proportional to a mixture of q(z|y) and a uniform distribution. Its deviation
-    from the mean reward of the context is divided by this probability. The other pairs get the mean reward. The
-    objective of the gating is linear in the rewards, so its estimate has hardly any bias, even if some experts are very
-    bad. The estimate is not suitable for a refit, which is not linear in the rewards. It is not suitable for natural
-    gradients either, which depend on the rewards of experts without weight, and these are rarely drawn.
+    A pair is evaluated with a probability proportional to a mixture of q(z|y) and a uniform distribution. The deviation
+    of its reward from the mean reward of the context is divided by this probability. Pairs that are not evaluated get
+    the mean reward. The objective of the gating is linear in the rewards, so this estimate of it has hardly any bias,
+    even if some experts are very bad. Do not use the estimate for a refit, because a refit is not linear in the
+    rewards. Do not use it for natural gradients either. They depend on the rewards of experts with small weights, which
+    are rarely drawn.
     """
     probability = model.gating(context).exp()
     mixed = (1.0 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / model.n_components
@@ -322,7 +325,7 @@ def update_by_gradients(
                 objective = _objective(
                     _built(model, {**raw, **leaves}), model, ratio, context[rows], generator, kl_weight
                 )
-        except DistributionError:  # the last step made the parameters invalid, so it is undone
+        except DistributionError:  # the last step made the parameters invalid; undo it
             break
         if not bool(torch.isfinite(objective.detach())):
             break
@@ -360,7 +363,7 @@ def _objective(
     with torch.no_grad():
         value = ratio.log_ratio(repeated, sample)
         slope = ratio.gradient(repeated, sample)
-    # equals phi, and its gradient is the gradient of the ratio
+    # This reward equals phi, and its gradient is the gradient of the ratio.
     reward = value + (slope * (sample - sample.detach())).sum(-1)
     if kl_weight > 0.0:
         reward = reward - kl_weight * (model.log_prob(repeated, sample) - old.log_prob(repeated, sample))

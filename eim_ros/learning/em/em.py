@@ -1,8 +1,8 @@
 """Expectation maximisation (EM) for mixtures and mixtures of experts (thesis 2.1.3, 5.2).
 
 The E-step computes the responsibilities q(z|x, y). Hard EM assigns each point to its most probable component instead.
-The M-step fits the experts by weighted least squares. The weights of a mixture become the mean responsibilities. A
-gating is fitted by softmax regression with only a few L-BFGS steps, so the algorithm is a generalised EM algorithm.
+The M-step fits the experts by weighted least squares. It sets the weights of a mixture to the mean responsibilities. It
+fits a gating by softmax regression with a few L-BFGS steps, which makes the algorithm a generalised EM algorithm.
 
 No step of EM lowers the log-likelihood. No step of hard EM lowers the free energy, which is a lower bound of the
 log-likelihood (Luecke 2016, Prop. 8). An expert or a gating stays unchanged if the M-step would not improve it.
@@ -15,7 +15,7 @@ number of points times the number of components. Truncated and hard EM select co
 For networks, the M-step takes a few steps of weighted maximum likelihood. The log-likelihood minus the penalty on the
 weights of the networks never falls.
 
-If several starts are requested, they run one after the other, and the best result is returned.
+If several starts are requested, EM runs from each of them in turn and returns the best result.
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ from eim_ros.learning.starts import branching_start, likeliest_start, with_netwo
 NO_DENSITY = (
     "some of the data have zero density under the start, because it is too far from them; give another start, or none"
 )
-CHUNK_ELEMENTS = 262_144  # number of responsibilities per chunk, which fit into the cache
-# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+CHUNK_ELEMENTS = 262_144  # number of responsibilities per chunk; a chunk fits into the cache
+# Smaller responsibilities are negligible. At this limit, exp does not underflow yet; underflow would be several times
+# slower.
 LEAST_LOG_RESPONSIBILITY = -300.0
 NO_FLOOR = -1.0
-# Maximum number of responsibilities (points times components) of a compact step. Beyond it, matrix products are faster.
+# Maximum number of responsibilities (points times components) of a compact step. For more responsibilities, matrix
+# products are faster.
 MOST_RESPONSIBILITIES = 262_144
-# Maximum number of products of coordinates that are stored (128 MB). If there are more, each iteration computes them.
+# Maximum number of stored products of coordinates (128 MB). If there are more products, each iteration computes them.
 MOST_PRODUCTS = 16_000_000
 BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
@@ -111,8 +113,8 @@ class Expectation:
     """Result of an E-step."""
 
     products: Tensor  # (n_components, n_products), expected sums of the products of the coordinates [x, y, 1]
-    # Mean over the points of log sum_z q(x, z|y) + A(y) [nat], where A(y) is the log normaliser of the gating. The
-    # value is NaN if it was not computed.
+    # Mean over the points of log sum_z q(x, z|y) + A(y) [nat], where A(y) is the log normaliser of the gating. NaN if
+    # it was not computed.
     log_likelihood: float
     # The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
     # equals the log-likelihood.
@@ -145,7 +147,7 @@ def expect(
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
-    # this memory layout is faster to multiply
+    # matrix products are faster with this memory layout
     transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
@@ -178,7 +180,7 @@ def expect(
 
 
 def _add_selected(sums: Tensor, products: Tensor, states: Tensor, shares: Tensor) -> None:
-    """Add `products` (n, n_products) times `shares` (n, n_states) to the rows of `sums` given by `states`."""
+    """Add `products` (n, n_products) times `shares` (n, n_states) to the rows `states` of `sums`."""
     for column in range(states.shape[1]):
         sums.index_add_(0, states[:, column], products * shares[:, column].unsqueeze(-1))
 
@@ -194,12 +196,12 @@ def maximised(
 ) -> tuple[MixtureOfExperts, float]:
     """Run the M-step of a linear model in standardised coordinates, for the points [x, y] in `joint`.
 
-    `weight` (n_samples,) contains the weights of the points, if they are not equal. If `curvature` contains the pairs
-    of earlier M-steps, the gating takes a single step, and the pair of this step is added to the list.
+    `weight` (n_samples,) contains the weights of the points. By default, they are equal. If `curvature` contains the
+    pairs of earlier M-steps, the gating takes a single step, and the pair of this step is appended to the list.
     `DistributionError` is raised if the density of a point under the old model is zero.
 
-    The first result is the updated model in the original coordinates. The second result converts values of the E-step:
-    subtract it to get the values in the original coordinates [nat]. It includes the mean of A(y).
+    The first result is the updated model in the original coordinates. The second result is an offset [nat], which
+    includes the mean of A(y). Subtract this offset from values of the E-step to get values in the original coordinates.
     """
     if not math.isfinite(expectation.free_energy):
         raise DistributionError(NO_DENSITY, model)
@@ -222,9 +224,9 @@ def maximised(
 class CompactStep:
     """One iteration of EM on the CPU, for a Gaussian mixture with few components and fixed data.
 
-    It computes the same as `expect` and `maximised`, with little overhead. A compiled routine whitens each point with
-    each component, so it is accurate in the original coordinates. The routine fits full covariances. From these,
-    covariances of other kinds and covariances with a floor are computed.
+    A compact step computes the same as `expect` and `maximised`, but with less overhead. A compiled routine whitens
+    each point with each component, so it is accurate in the original coordinates. The routine fits full covariances.
+    Other kinds of covariances, and covariances with a floor, are computed from the full ones.
     """
 
     points: Tensor  # (n_dims, n_samples)
@@ -245,8 +247,8 @@ class CompactStep:
     def __call__(self, model: MixtureOfExperts) -> tuple[MixtureOfExperts, float] | None:
         """Return the updated model and the mean log-likelihood of the old model [nat], or None.
 
-        None means that the complete implementation is needed, because there are too many components, or because a
-        component is singular or has no weight.
+        The result is None if there are too many components, or if a component is singular or has no weight. Use
+        `expect` and `maximised` in these cases.
         """
         gating, experts = linear_parts(model)
         if experts.n_components * self.points.shape[1] > MOST_RESPONSIBILITIES:
@@ -290,7 +292,7 @@ class EMState:
     begun: int = 0  # value of `iteration` at which the current start began
     value: float = -math.inf  # objective of the model before the last step [nat]
     best: MixtureOfExperts | None = None  # best result of the earlier starts
-    best_value: float = -math.inf  # objective of that result before its last step [nat]
+    best_value: float = -math.inf  # objective of the best result before its last step [nat]
     # curvature of the gating's loss along the last steps of the current start, if each M-step takes a single step
     curvature: tuple[CurvaturePair, ...] = ()
 
@@ -337,7 +339,7 @@ class EMIteration:
         units = Standardisation.resistant(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
         plain = not config.hard and config.is_linear
-        # without a floor, new experts must be compared with the old ones
+        # without a floor, new experts must be compared with the old experts
         if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:
             compact = CompactStep.from_data(units, data, config.covariance_floor, config.covariance)
         n_products = (joint.shape[1] + 1) * (joint.shape[1] + 2) // 2
@@ -345,9 +347,9 @@ class EMIteration:
         return cls(config, data, units, joint, start, seed, compact, products_of_coordinates(joint) if keeps else None)
 
     def start(self, index: int) -> MixtureOfExperts:
-        """Return the initial model of a start.
+        """Return the initial model of the start with this index.
 
-        Each start has its own seed, so it does not depend on earlier starts.
+        Each start has its own seed, and thus does not depend on earlier starts.
         """
         if index == 0 and self.initial is not None:
             return self._restricted(self.initial)
@@ -452,7 +454,7 @@ class EM(Learner[EMConfig, EMState]):
     """Maximum likelihood fit of a mixture or a mixture of experts by expectation maximisation.
 
     The initial model may have any kind of experts and gating, and any number of components. If there are several
-    starts, only the first one uses the initial model. All other starts are built from k-means clusters of the data; see
+    starts, only the first one uses the initial model. The other starts are built from k-means clusters of the data; see
     `likeliest_start`.
 
     The covariances of a given initial model are restricted to the kind in the settings. The samples may have weights.
@@ -460,7 +462,7 @@ class EM(Learner[EMConfig, EMState]):
     `Standardisation.resistant`.
 
     The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM, it also
-    records the `free_energy` [nat]. If there are several starts, it is the history of the best start.
+    records the `free_energy` [nat]. If there are several starts, the history is that of the best start.
 
     Parameters
     ----------
@@ -473,7 +475,7 @@ class EM(Learner[EMConfig, EMState]):
     Raises
     ------
     DistributionError
-        Raised by `fit` if the density of some data under the initial model is not positive and finite.
+        `fit` raises this error if the density of a sample under the initial model is not positive and finite.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Truncated variational EM for mixtures and mixtures of linear experts.
 
 The method follows Luecke, "Truncated Variational Expectation Maximization" (2016). The posterior of each point n is
-restricted to a set K(n) of C' components and is zero elsewhere. The free energy
+restricted to a set K(n) of C' components. The free energy
 
     F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n)
 
@@ -9,27 +9,27 @@ is a lower bound of the log-likelihood. Neither the E-step nor the M-step lowers
 larger joint densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
 
 Full search evaluates all joint densities and keeps the C' largest values of each point. Partial search evaluates only
-the neighbours of K(n), which are a few per cent of all joint densities. Its first E-step uses full search, because a
-run that begins with random sets K(n) ends several nats lower. The normaliser of a softmax gating affects neither the
-choice of K(n) nor the posterior. However, it contributes to the value of F and to the M-step of the gating, so it is
-always computed over all components.
+the neighbours of K(n), which are a few per cent of all joint densities. The first E-step uses full search, because the
+final free energy of runs that begin with random sets K(n) is several nats lower. The normaliser of a softmax gating
+affects neither the choice of K(n) nor the posterior. However, the normaliser is part of F and of the M-step of the
+gating. Therefore, it is always computed over all components.
 
 In partial search, each component c has a list g_c of near components that begins with c. The candidates of a point are
 the components in K(n), the components in their lists, and a few random components. The C' candidates with the largest
-joint densities become the new K(n). The old components are among the candidates, so the free energy never falls. Points
-with the same most probable component are processed together, so that the components that they share stay in the cache.
-The list of c is updated from the joint densities that were evaluated at the points of c. A component is near c if its
-mean log joint density over these points is only slightly below that of c.
+joint densities become the new K(n). The free energy never falls, because the old components are among the candidates.
+Points with the same most probable component are processed together, to keep their common candidates in the cache. The
+list of c is updated from the joint densities that were evaluated at the points of c. A component is near c if its mean
+log joint density over these points is only slightly below that of c.
 
-A selection function suggests candidates that do not depend on K(n) (eq. 41 with a single cause, gamma = 1). Here it is
-the joint density with one diagonal covariance for all components, so only the distances to the means are needed. As the
-paper proposes, the suggestions compete with the old components instead of replacing them, so the free energy never
-falls. In a comparison with 300 full covariances in 10 dimensions, partial search reached a higher free energy in less
-time, so "auto" uses partial search.
+A selection function suggests candidates that do not depend on K(n) (eq. 41 with a single cause, gamma = 1). Here, the
+selection function is the joint density with one diagonal covariance for all components, which depends only on the
+distances to the means. As the paper proposes, the suggestions compete with the old components instead of replacing
+them, so the free energy never falls. "auto" uses partial search, because it reached a higher free energy in less time
+in a comparison with 300 full covariances in 10 dimensions.
 
-Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This is a
-misprint: the free energy above has the log outside the inner sum. Both forms agree if a single state is exchanged
-(Prop. 6), but not if several states are exchanged.
+Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This
+formula is a misprint, because the free energy above has the log outside the inner sum. Both forms are equivalent if a
+single state is exchanged (Prop. 6), but not if several states are exchanged.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def search_neighbourhoods(
     joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in standardised coordinates
     states: Tensor,  # (n_samples, n_states) of int64, the current K(n), without duplicates
     neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each of which begins with c
-    random: Tensor,  # (n_samples, n_random) of int64, additional candidates of each point, which are random or selected
+    random: Tensor,  # (n_samples, n_random) of int64, further candidates of each point, random or selected
 ) -> tuple[Expectation, Tensor, int]:
     """Run a partial E-step on the CPU, which searches for better K(n) among the neighbours.
 
@@ -76,8 +76,8 @@ def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -
 
     `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density, with
     the median of the experts' variances in each dimension as the common variance. With e = [y, 1], M = [W w] and scaled
-    x, its logarithm is x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, up to terms that do not depend on z. One matrix
-    product therefore evaluates all components.
+    x, its logarithm is x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, up to terms that do not depend on z. Therefore, one
+    matrix product evaluates the selection function of all components.
     """
     gating, experts = linear_parts(model)
     deviation = experts.scale_trils.square().sum(-1).median(0).values.sqrt()
@@ -128,8 +128,8 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     The history of a fit records for each E-step
 
     - the mean `free_energy` [nat];
-    - the mean `log_likelihood` [nat] if it was computed: in the first E-step of a partial search, and in all E-steps
-      without truncation;
+    - the mean `log_likelihood` [nat], but only in the first E-step of a partial search, and in all E-steps without
+      truncation;
     - `joint_evaluations`, the number of evaluated joint densities divided by the number of all pairs of a point and a
       component.
 
@@ -144,8 +144,8 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     Raises
     ------
     DistributionError
-        Raised by `fit` if the initial model is not linear, or if the density of some data under it is not positive and
-        finite.
+        `fit` raises this error if the initial model is not linear, or if the density of a sample under this model is
+        not positive and finite.
 
     Examples
     --------
@@ -181,7 +181,9 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
         )
 
     def _randomness(self, generator: torch.Generator | None, data: Any) -> torch.Generator:
-        """Return a generator on the CPU. Its seed comes from `generator` if given, otherwise from the learner."""
+        """Return a generator on the CPU. Its seed is drawn from `generator` if given. Otherwise, it is the learner's
+        seed.
+        """
         own = generator_from(None, self.seed)
         if generator is not None:
             given = generator_from(generator, self.seed)

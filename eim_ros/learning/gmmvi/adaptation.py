@@ -6,9 +6,9 @@ Sigma = L L' by two components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
-Together, they have the mean and covariance of the original component. The model hardly changes, so the split does no
-harm at first, and the term log q then drives the halves apart. The unit vector u is the axis of the component's
-`Misfit`. Splits cannot find modes far from all components; only additions can.
+Together, they have the mean and covariance of the original component. A split hardly changes the model. Later updates
+move the halves apart, because the reward contains -log q. The unit vector u is the axis of the component's `Misfit`.
+Only additions can find modes far from all components. Splits cannot.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 FIRST_WEIGHT = 1e-29  # weight of a new component, which grows if the component is useful
 LEAST_WEIGHT = 1e-6  # smaller weights count as negligible
-MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
+MOVED = 0.5  # a, share of the variance along v that becomes the distance between the halves
 N_EXPLORING = 12  # number of early additions whose candidates include samples that have ascended the target
 
 
 @dataclass(frozen=True)
 class ComponentRecords:
-    """What GMMVI remembers of each component between iterations."""
+    """Values that GMMVI stores for each component between iterations."""
 
     step: Tensor  # (n_components,), step size of the last update
     n_updates: Tensor  # (n_components,), number of updates so far
@@ -55,7 +55,8 @@ class ComponentRecords:
     def updated(self, step: Tensor, moved: Tensor, least_ridge: float, largest_ridge: float) -> ComponentRecords:
         """Return the records after an update, given the step sizes and a mask of the components that moved.
 
-        If a component moved, its ridge is halved, otherwise it is multiplied by ten. The ridges stay within the bounds.
+        The ridge of a component is halved if the component moved. Otherwise, the ridge is multiplied by ten. The ridges
+        stay within the bounds.
         """
         ridge = torch.where(moved, 0.5 * self.ridge, 10.0 * self.ridge).clamp(least_ridge, largest_ridge)
         return ComponentRecords(step, self.n_updates + 1.0, ridge, self.history)
@@ -123,7 +124,7 @@ class Candidates:
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return samples (n, width) and their log targets (n,) [nat].
 
-        At most `n_samples` of them are from earlier iterations. All samples of the initial mixture are included.
+        The result contains at most `n_samples` samples from earlier iterations, and all samples of the initial mixture.
         """
         sample, log_target = self.reservoir.drawn(n_samples, generator)
         if self.prior is None:
@@ -140,7 +141,7 @@ class ComponentAdaptation(Protocol):
 
     @property
     def n_candidates(self) -> int:
-        """Number of earlier samples among which the rule chooses."""
+        """Number of earlier samples that the rule considers as candidates."""
 
     def n_prior(self, n_components: int, iteration: int) -> int:
         """Return the number of new samples of the initial mixture that the rule needs at the end of an iteration."""
@@ -180,19 +181,19 @@ class AdaptiveComponents:
     initial components.
 
     Candidates are samples from earlier iterations. If `n_prior_candidates` is positive, new samples of the initial
-    mixture are candidates too. In regions that no component has reached, they are the only candidates.
+    mixture are candidates too. The new samples are the only candidates in regions that no component has reached.
 
-    If `n_climbing` is positive, further samples of the initial mixture ascend the target (`climbed`) and are then
-    candidates too. This is done for the first twelve additions and for every sixth later one. The other additions
-    refine the model instead, because the highest peak of a density may have little mass, as in a funnel.
+    If `n_climbing` is positive, further samples of the initial mixture ascend the target (`climbed`) and become
+    candidates for the first twelve additions, and for every sixth later addition. The other additions refine the model
+    instead. This refinement is needed because the highest peak of a density may have little mass, for example in a
+    funnel.
 
     With each addition, the `n_refined` components that can raise the ELBO most are split in two along the axis of their
-    `Misfit`. The gain is estimated by half the size of the misfit, multiplied by the weight. Components with a gain of
-    `least_refinement` or less are not split, so that a target that is a mixture does not lead to superfluous
-    components.
+    `Misfit`. The estimated gain is half the size of the misfit, multiplied by the weight. Components are not split if
+    their gain is at most `least_refinement`. This limit avoids superfluous components if the target is a mixture.
 
-    Deletion depends on a window of iterations: the last `delete_after` iterations, and the earlier iterations that the
-    smoothing with a Gaussian kernel needs. A component is deleted if two conditions are true in this window:
+    Deletion depends on a window of iterations: the last `delete_after` iterations, and earlier iterations that are
+    needed for smoothing with a Gaussian kernel. A component is deleted if two conditions are true in this window:
 
     - Neither its weight nor its deserved weight was above 1e-6.
     - Its smoothed log deserved weight has closed at most 0.4 of the gap to the greatest one.
@@ -224,7 +225,7 @@ class AdaptiveComponents:
         return self.config.n_prior_candidates if self._adds(n_components, iteration) else 0
 
     def n_refined(self, n_components: int, iteration: int) -> int:
-        # one place is left for the addition that follows
+        # the addition that follows needs one more component
         number = min(self.config.n_refined, self.config.max_components - n_components - 1)
         return number if self._adds(n_components, iteration) else 0
 
@@ -257,7 +258,7 @@ class AdaptiveComponents:
         return regular and n_components < self.config.max_components
 
     def useless(self, history: ComponentHistory) -> Tensor:
-        """Return which components are useless, (n_components,) of bool. At least one component is always useful."""
+        """Return which components are useless, (n_components,) of bool. At least one is always useful."""
         known = torch.isfinite(history.rewards).all(0)
         deserved = torch.log_softmax(history.rewards.nan_to_num(-torch.inf), -1)
         greatest = torch.maximum(history.log_weights.nan_to_num(-torch.inf), deserved).amax(0)

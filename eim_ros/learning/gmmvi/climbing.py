@@ -1,14 +1,13 @@
 """Search for maxima of the target, which become candidates for new components.
 
 A new component is placed where the target exceeds the model most. In many dimensions, random samples are not near a
-mode, so that all samples look alike, and several components reach the same mode. Samples that first ascend the log
-density show which modes the model lacks. The ascent needs only a small fraction of the evaluations that a superfluous
-component needs.
+mode, so the target hardly distinguishes them, and several components reach the same mode. Samples that first ascend the
+log density show which modes the model lacks. The ascent needs much fewer evaluations than a superfluous component.
 
-`climbed` runs L-BFGS (Nocedal and Wright 2006, algorithm 7.4) for many starting points at once, with a line search that
+`climbed` runs L-BFGS (Nocedal and Wright 2006, algorithm 7.4) for many starting points in parallel. Its line search
 only shortens steps.
 
-A high maximum can be so narrow that it has hardly any mass, as at the tip of Neal's funnel. `log_masses` computes the
+A high maximum can be too narrow to have much mass, for example at the tip of Neal's funnel. `log_masses` computes the
 integrals of Laplace approximations, which show whether a component at a maximum could improve the ELBO.
 """
 
@@ -27,7 +26,8 @@ MEMORY = 8  # number of steps, with their changes of the gradient, that approxim
 SUFFICIENT = 1e-4  # minimum rise of the log density in a step, as a share of the linear prediction
 SHORTENING = 0.25  # factor by which an insufficient step is shortened
 LEAST_RISE = 1e-6  # [nat], a sample with a smaller predicted rise has reached its maximum
-# Samples have reached the same maximum if their log densities [nat] and their relative positions differ by less.
+# Two samples have reached the same maximum if their log densities [nat] and relative positions differ by less than
+# this.
 SAME_MAXIMUM = 1e-3
 NEWTON_GAIN = 1.0  # [nat], maximum predicted gain of a Newton step at a maximum
 DIFFERENCE = 1e-5  # distance between points for finite differences of the gradient, relative to the coordinates
@@ -41,7 +41,7 @@ def maxima(
     # Log of the minimum mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
     least_mass: float,
 ) -> tuple[Evaluated, int]:
-    """Return the different maxima with sufficient mass that samples reach, and the number of evaluations."""
+    """Return the distinct maxima that the samples reach and that have enough mass, and the number of evaluations."""
     top, value, n_evaluations = climbed(target, context, sample)
     if least_mass > -math.inf:
         index = torch.isfinite(value).nonzero().flatten()
@@ -64,8 +64,8 @@ def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Ten
     """Move samples (n, n_dims) with contexts (n, n_context) uphill towards maxima of the log density.
 
     Steps to points where the target is not finite are shortened. The results are the best points, their log densities
-    (n,) [nat], and the number of evaluations of the target, which is at most `N_ROUNDS` per sample. If a sample began
-    outside the support, its log density is not finite.
+    (n,) [nat], and the number of evaluations of the target, which is at most `N_ROUNDS` per sample. The log density of
+    a sample that starts outside the support is not finite.
     """
     value, gradient = target.log_prob_and_gradient(context, sample)
     n_evaluations = len(sample)
@@ -99,12 +99,12 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
     """Return the logs of the integrals of Laplace approximations at samples, and the number of evaluations.
 
     The approximation at a maximum with value f and Hessian -H of the log density is exp(f) sqrt((2 pi)^d / det H) times
-    a normal density. A sample does not count as a maximum, and has no mass, if H is not positive definite or a Newton
-    step would gain more than `NEWTON_GAIN`.
+    a normal density. A sample is not a maximum if H is not positive definite, or if a Newton step would gain more than
+    `NEWTON_GAIN`.
 
-    H is computed from finite differences of gradients. The points of these differences are nearer if the density is
-    narrow. This takes at most 2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples
-    (n, n_dims) that are not maxima, and infinity if a difference is not finite, as at a bound of the support. The
+    H is computed from finite differences of gradients, with smaller distances if the density is narrow. The function
+    needs at most 2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples (n, n_dims)
+    that are not maxima. They are infinity if a difference is not finite, for example at a bound of the support. The
     contexts have the shape (n, n_context).
     """
     n_dims, n_evaluations = sample.shape[1], len(sample)
@@ -137,8 +137,8 @@ def _direction(gradient: Tensor, steps: Tensor, changes: Tensor) -> Tensor:
     """Return the product of the inverse Hessian of -log p~ and the gradients (n, n_dims) by the two-loop recursion.
 
     The newest pairs are the last ones in the memory (MEMORY, n, n_dims). Pairs without positive curvature are ignored.
-    If the newest pair does not have positive curvature, the direction is that of the gradient, and its length is twice
-    that of the last step.
+    If the newest pair does not have positive curvature, the result has the direction of the gradient and twice the
+    length of the last step.
     """
     products = (steps * changes).sum(-1, keepdim=True)
     is_curved = products > 1e-12 * steps.norm(dim=-1, keepdim=True) * changes.norm(dim=-1, keepdim=True)

@@ -1,8 +1,9 @@
-"""Interface of the components of a mixture, and parts shared by all kinds of components.
+"""Interface of the components of a mixture, and code that all kinds of components share.
 
-Update rules are written in each component's own coordinates y = L^-1 (x - mu), in which it is N(0, I). The natural
-gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient R]. With Gamma =
-U diag(lambda) U', every update (`updates.py`) consists of one number a and one number m per eigenvector:
+Update rules use the own coordinates y = L^-1 (x - mu) of each component. In these coordinates, the component is N(0,
+I). The natural gradient of E[R] then has the curvature Gamma = -L' E[hessian R] L and the slope gamma = L' E[gradient
+R]. With Gamma = U diag(lambda) U', every update (`updates.py`) consists of one number a and one number m per
+eigenvector:
 
     Sigma <- L U diag(1/a) U' L',   mu <- mu + L U m
 
@@ -32,12 +33,12 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-CHUNK_ELEMENTS = 262_144  # number of densities per block, which fit into the cache
+CHUNK_ELEMENTS = 262_144  # number of densities per block; a block fits into the cache
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
-LARGEST_ENTRY = 1e30  # far above any entropy, and its square is far from overflowing
-LEAST_LOG_WEIGHT = -69.07  # log of the minimum weight 1e-30, from which a component can recover
+LARGEST_ENTRY = 1e30  # far above any entropy; its square does not overflow
+LEAST_LOG_WEIGHT = -69.07  # log of the minimum weight 1e-30; a component can recover from this weight
 ComponentsT = TypeVar("ComponentsT", bound="Components")
-RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; it affects only directions without data
+RIDGE = 1e-10  # ridge of regressions on columns of unit variance; affects only directions without data
 ENOUGH = 2.0  # number of effective samples that a regression needs per unknown
 # Minimum standard deviation relative to the mean. Below it, samples have fewer than six significant digits.
 ROUNDING = 1e-10
@@ -74,13 +75,13 @@ class HasDensities(Protocol):
 
 
 class Snapshot(HasDensities, Protocol):
-    """Past densities of components, which are stored because their samples may be reused."""
+    """Earlier densities of components. They are stored because their samples may be reused."""
 
     def take(self: SnapshotT, index: Tensor) -> SnapshotT:
         """Return a subset of the components by their indices (n,) in ascending order, with unchanged densities."""
 
     def joined(self: SnapshotT, other: SnapshotT) -> SnapshotT:
-        """Return the components of both snapshots, those of `self` first."""
+        """Return the components of `self`, followed by the components of `other`."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
@@ -113,7 +114,7 @@ class NaturalGradient:
     slope: Tensor  # (n_components, n_dims, n_features), gamma
 
     def where(self, chosen: Tensor, other: NaturalGradient) -> NaturalGradient:
-        """Return these gradients for the components in the mask `chosen` (n_components,), and `other` for the rest."""
+        """Return `self` for components in the mask `chosen` (n_components,), and `other` for all other components."""
         pairs = ((self.curvature, other.curvature), (self.slope, other.slope))
         curvature, slope = (torch.where(chosen.reshape(-1, *[1] * (one.dim() - 1)), one, two) for one, two in pairs)
         return NaturalGradient(curvature, slope)
@@ -128,10 +129,10 @@ class Spectrum:
     basis: Tensor | None = None  # U, (n_components, n_dims, n_dims), or None for the identity
 
     def bounded(self) -> Spectrum:
-        """Return the same directions with entries of at most 1e30, so that their squares do not overflow.
+        """Return the same directions with entries of at most 1e30, whose squares do not overflow.
 
-        For such large entries, the entropy is negligible, and an update within a trust region depends only on the
-        direction.
+        Compared with larger entries, the entropy is negligible. An update within a trust region then depends only on
+        the direction of the gradient.
         """
         largest = torch.maximum(self.curvature.abs().amax(-1), self.slope.abs().amax((-2, -1)))
         scale = (LARGEST_ENTRY / largest).clamp_max(1.0)  # NaN for components without a gradient
@@ -142,9 +143,9 @@ class Spectrum:
 class Misfit:
     """Covariance F of the non-linear part of grad R for every component, in the component's own coordinates.
 
-    F is zero if R is quadratic around a component, so that updates can follow R without a split. If a component has
-    converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Half of this variance is
-    the remaining KL, up to second order in R.
+    F is zero if R is quadratic around a component. Updates can then follow R without a split. If a component has
+    converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Up to second order in R,
+    half of this variance is the remaining KL.
     """
 
     size: Tensor  # (n_components,), trace of F
@@ -164,7 +165,7 @@ class WeightStep:
 
 
 def normalised(log_weights: Tensor) -> Tensor:
-    """Normalise log weights so that the weights sum to one and, up to rounding, are not below the minimum."""
+    """Normalise log weights. The weights then sum to one and, up to rounding, are not below the minimum."""
     log_weights = torch.log_softmax(log_weights, -1).clamp_min(LEAST_LOG_WEIGHT)
     return torch.log_softmax(log_weights, -1)
 
@@ -172,8 +173,8 @@ def normalised(log_weights: Tensor) -> Tensor:
 class Components(Protocol):
     """Immutable Gaussian components of one kind.
 
-    Samples are rows of width n_dims + n_context, which begin with the coordinates of the sample. Densities are relative
-    to the density of the contexts, log q(o|y)/q(o) + log N(x|o, y); see `ContextGate`.
+    A sample is a row [x, y] of width n_dims + n_context, with the coordinates of the sample and its context. Densities
+    are relative to the density of the contexts, log q(o|y)/q(o) + log N(x|o, y); see `ContextGate`.
     """
 
     @property
@@ -216,7 +217,7 @@ class Components(Protocol):
 
     def stein_gradient(
         self,
-        offset: Tensor,  # (width,), origin of the samples, so that the products are those of x - offset
+        offset: Tensor,  # (width,), origin of the samples; the products are those of x - offset
         moment: Tensor,  # (n_components, n_products), mean of `products(x - offset, grad R)` under every component
         slope: Tensor,  # (n_components, n_dims), mean of grad R
     ) -> NaturalGradient:
@@ -248,7 +249,7 @@ class Components(Protocol):
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         """Compute the natural gradient of a quadratic function.
 
-        `coefficients` (n_components, ...) are those of the quadratic features, and `slope` contains those of y.
+        `coefficients` (n_components, ...) belong to the quadratic features. `slope` contains the coefficients of y.
         """
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
@@ -257,10 +258,11 @@ class Components(Protocol):
     def moved(
         self: ComponentsT, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
     ) -> tuple[ComponentsT, Tensor]:
-        """Apply the update a, m, which the top of this file defines. Return the components and a mask.
+        """Apply the update a, m, which the top of this file defines. Return the components and a mask of moved
+        components.
 
-        The mask (n_components,) is true for components that moved. A component is left unchanged if its step is not
-        accepted, if its new parameters are not finite, or if rounding errors would dominate its samples.
+        The mask has the shape (n_components,). A component does not move if its step is not accepted, if its new
+        parameters are not finite, or if rounding errors would dominate its samples.
         """
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
@@ -290,7 +292,7 @@ class Components(Protocol):
     def reweighted(
         self: ComponentsT, log_weights: Tensor, reward: Tensor, step: WeightStep
     ) -> tuple[Tensor, ComponentsT]:
-        """Take a step of the weights along rewards (n_components, n_features). Return log weights and components."""
+        """Update the weights along rewards (n_components, n_features). Return log weights and components."""
 
     def without(self: ComponentsT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ComponentsT]:
         """Keep only the components with the indices `kept` (n,). Return log weights and components."""
@@ -306,8 +308,8 @@ class Components(Protocol):
         """Split the components with the indices `split` in two, and append the halves to the components `whole`.
 
         The halves have the means mu +- sqrt(share) L u, where the unit vectors u are the rows of `axis` (n_split,
-        n_dims). Together, the halves keep the mean and covariance of the component. All first halves come before all
-        second halves.
+        n_dims). Together, the halves keep the mean and covariance of the component. All halves with the sign + precede
+        all halves with the sign -.
         """
 
     def tensors(self) -> dict[str, Tensor]:
@@ -316,7 +318,7 @@ class Components(Protocol):
 
 @dataclass(frozen=True)
 class ConstantWeights(ABC):
-    """Base class of components without contexts. Each field has a row for each component."""
+    """Base class of components without contexts. Each field has one row per component."""
 
     means: Tensor  # (n_components, n_dims)
 
@@ -517,8 +519,8 @@ def unpadded(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 def representable(means: Tensor, scales: Tensor) -> Tensor:
     """Return a mask (n_components,) of the components that are wide enough to be sampled accurately.
 
-    A component is too narrow if its width is tiny relative to its distance from zero. Because of rounding, its samples
-    would have almost no density under the component itself, and the ELBO would be unbounded. Means and scales have the
+    A component is too narrow if its width is tiny relative to its distance from zero. Rounding would then move samples
+    to points where the component has almost no density, and the ELBO would be unbounded. Means and scales have the
     shape (n_components, n_dims). The scales are the diagonals of the Cholesky factors.
     """
     return (scales > ROUNDING * means.abs()).all(-1)

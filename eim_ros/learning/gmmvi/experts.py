@@ -51,8 +51,8 @@ SCARCITY = 3.0
 class ExpertDensities:
     """Log densities of the experts, and their gradients with respect to the samples.
 
-    For many components, they are computed by one matrix product with the products of the coordinates. For few
-    components, they are computed from the whitened residuals.
+    For many components, one matrix product with the products of the coordinates computes the densities. For few
+    components, the densities are computed from the whitened residuals.
     """
 
     def __init__(self, experts: LinearExperts, gate: ContextGate) -> None:
@@ -99,7 +99,7 @@ class ExpertDensities:
 
 
 def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
-    """Return the centre and scale of the experts' samples, so that squares neither overflow nor cancel."""
+    """Return the centre and scale of the experts' samples. Standardised squares neither overflow nor cancel."""
     means = (experts.weights @ gate.center.unsqueeze(-1)).squeeze(-1) + experts.biases
     variance = experts.scale_trils.square().sum(-1).mean(0) + (means - means.mean(0)).square().mean(0)
     typical = Standardisation.from_data(gate.context, means)
@@ -108,9 +108,10 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts from several iterations with the gatings at that time, in the form of a `Snapshot`."""
+    """Densities of experts from several iterations with the gatings of those iterations, in the form of a `Snapshot`.
+    """
 
-    # For each iteration: the experts, a gating with their V and v - log q(o), and the complete gating.
+    # for each iteration, the experts, a gating with their V and v - log q(o), and the complete gating
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]
 
     @classmethod
@@ -169,7 +170,7 @@ class PastExperts:
 
 @dataclass(frozen=True)
 class ExpertComponents(FullCovariances):
-    """Linear experts with a softmax gating as `Components`. The log weights are log q(o), which the gate determines."""
+    """Linear experts with a softmax gating as `Components`. The gate determines the log weights log q(o)."""
 
     experts: LinearExperts
     gate: ContextGate
@@ -324,7 +325,7 @@ class ExpertComponents(FullCovariances):
         return {**self.experts.tensors(), "gate_weights": self.gate.weights, "gate_biases": self.gate.biases}
 
     def _gated(self, weights: Tensor, biases: Tensor, experts: LinearExperts) -> tuple[Tensor, ExpertComponents]:
-        """Replace the gating and centre its logits. Weights below the minimum weight are raised to it."""
+        """Replace the gating, centre its logits, and raise weights below the minimum to the minimum weight."""
         biases = biases - torch.logsumexp(biases, 0)
         gate = ContextGate(weights - weights.mean(0), biases, self.gate.context)
         lacking = (LEAST_LOG_WEIGHT - gate.log_mass).clamp_min(0.0)

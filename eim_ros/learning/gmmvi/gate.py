@@ -1,10 +1,10 @@
-"""Softmax gating at the contexts of an iteration, which gives each component a weight and a density of contexts.
+"""Softmax gating at the contexts of an iteration. It defines a weight and a density of contexts for each component.
 
     q(o|y) = softmax(V y + v)_o,   q(o) = E_y q(o|y),   p(y|o) = p(y) q(o|y)/q(o)
 
-Here p(y) is uniform over the given contexts. A mixture of experts is thus a mixture of joint densities of contexts and
-samples, q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y), so the update rules of a mixture apply. Relative to p(y), the log
-density of a component is log q(o|y)/q(o) + log N(x|o, y).
+Here p(y) is uniform over the given contexts. A mixture of experts is a mixture of joint densities of contexts and
+samples: q(x|y) p(y) = sum_o q(o) p(y|o) N(x|o, y). Therefore, the update rules of a mixture apply. Relative to p(y),
+the log density of a component is log q(o|y)/q(o) + log N(x|o, y).
 
 Linear functions of the context use the features [1, u] of each component, with y = m_o + T_o u. Here m_o and T_o T_o'
 are the mean and covariance of p(y|o), so the matrix of second moments of the features under p(y|o) is the identity.
@@ -22,8 +22,8 @@ from torch import Tensor
 
 from eim_ros.learning.models.linear import SoftmaxGating
 
-CHUNK_ELEMENTS = 262_144  # number of probabilities per block, which fit into the cache
-RIDGE = 1e-6  # relative to the variances of the contexts; it is needed for constant columns and single contexts
+CHUNK_ELEMENTS = 262_144  # number of probabilities per block; a block fits into the cache
+RIDGE = 1e-6  # relative to the variances of the contexts; needed for constant columns and single contexts
 N_CONTEXTS = 2000  # approximate number of contexts at which the Fisher matrix is evaluated
 DAMPING = 0.01  # damping of the Fisher matrix, in units of a component's probability
 N_STEPS = 10  # number of steps of conjugate gradients
@@ -31,7 +31,7 @@ N_STEPS = 10  # number of steps of conjugate gradients
 
 @dataclass(frozen=True)
 class ContextGate:
-    """All components of a softmax gating, or some of them, with the contexts of an iteration."""
+    """All or some components of a softmax gating, with the contexts of an iteration."""
 
     weights: Tensor  # (n_components, n_context), V
     biases: Tensor  # (n_components,), v
@@ -103,10 +103,10 @@ class ContextGate:
         return torch.cat([weights, intercept - (weights * center).sum(-1, keepdim=True)], -1)
 
     def moments(self, ratios: Tensor, context: Tensor, values: Tensor) -> Tensor:
-        """Return the sums of values times q(o|y)/q(o) times features over the contexts, (n_components, n_context + 1).
+        """Return sums over contexts of values times q(o|y)/q(o) times features, (n_components, n_context + 1).
 
         The ratios q(o|y)/q(o) have the shape (n_samples, n_components) and belong to contexts (n_samples, n_context).
-        The values have the shape of the ratios, or (n_samples, 1) if all components share them.
+        The values have the shape of the ratios, or (n_samples, 1) if all components have the same values.
         """
         extended = torch.cat([context, torch.ones_like(context[:, :1])], -1)
         sums = ratios.T @ (values * extended) if values.shape[-1] == 1 else (ratios * values).T @ extended
@@ -177,9 +177,9 @@ def with_common_rest(
 
         rho = r + d,    F d = -E_o[n(y) f_o],    n(y) = sum_o q(o|y) (R_o(y) - r_o'f_o(y)).
 
-    The residual n contains what linear functions cannot represent, for example that some contexts are hard for all
-    components. Without d, each component would treat its own linear part of this residual as an advantage. The system
-    for d is solved by conjugate gradients, which need only products of F with vectors.
+    Linear functions cannot represent the residual n. For example, some contexts may be hard for all components. Without
+    d, each component would treat its own linear part of this residual as an advantage. Conjugate gradients solve the
+    system for d, because they need only products of F with vectors.
     """
     probs = gate.log_prob(context).exp()  # q(o|y)/q(o)
     mass = gate.log_mass.exp().unsqueeze(-1)
@@ -188,7 +188,7 @@ def with_common_rest(
     rest = share * (value - mean)
     rest = rest - share * (rest.sum() / share.sum())
     right = gate.moments(probs, context, rest.unsqueeze(-1))
-    # more damping for components with few effective samples
+    # Components with few effective samples need more damping.
     damping = DAMPING + fitted.shape[1] / n_effective.unsqueeze(-1)
     every = max(1, len(gate.context) // N_CONTEXTS)
     places, ratios = gate.context[::every], gate.log_probs[::every].exp() / mass.squeeze(-1)

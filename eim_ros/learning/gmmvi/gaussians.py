@@ -30,8 +30,8 @@ from eim_ros.learning.models.gaussian import LOG_TWO_PI, log_normaliser
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 
-# Products of the coordinates are faster than residuals if there are at least as many components as dimensions, at least
-# this many components, and at most this many dimensions.
+# Products of the coordinates are faster than residuals if there are at least `FEW_COMPONENTS` components, at least as
+# many components as dimensions, and at most `MANY_DIMS` dimensions.
 FEW_COMPONENTS = 6
 MANY_DIMS = 64
 
@@ -89,7 +89,7 @@ def moved_by(
     assert spectrum.basis is not None
     stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
     factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
-    # a checkpoint restores contiguous tensors, and the layout changes how products are rounded
+    # A checkpoint restores contiguous tensors. Other layouts would change the rounding of products.
     factors = factors.contiguous()
     step = scale_trils @ (spectrum.basis @ shift)
     finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
@@ -108,7 +108,7 @@ def halved(scale_trils: Tensor, share: float, axis: Tensor) -> tuple[Tensor, Ten
 
 
 class _Forms:
-    """Densities, computed by one matrix product with the products of the coordinates (`QuadraticForms`)."""
+    """Densities from one matrix product with the products of the coordinates (`QuadraticForms`)."""
 
     def __init__(self, components: FullComponents) -> None:
         self._center = components.means.mean(0)  # avoids cancellation far from the origin
@@ -130,7 +130,7 @@ class _Forms:
 
 
 class _Residuals:
-    """Densities, computed from the whitened residuals, for few components or many dimensions."""
+    """Densities from whitened residuals, for few components or many dimensions."""
 
     def __init__(self, components: FullComponents) -> None:
         self._rows = components.whitening.flatten(0, 1)
@@ -232,7 +232,7 @@ class DiagonalComponents(ConstantWeights):
 
 
 class _Densities:
-    """Densities, computed by one matrix product with the centred samples and their squares."""
+    """Densities from one matrix product with the centred samples and their squares."""
 
     def __init__(self, components: DiagonalComponents) -> None:
         self._center = components.means.mean(0)
