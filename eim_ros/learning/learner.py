@@ -1,8 +1,8 @@
-"""Base class of the learners, which turns settings, data and an initial model into a fitted model.
+"""Base class of the learners. A learner fits a model to data, given settings and an initial model.
 
-A subclass implements `prepare`, which turns the data into an algorithm and its initial state. `run_loop` does the rest.
-Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` wraps an algorithm
-and stops it early, when the likelihood of validation data does not rise any more.
+A subclass implements `prepare`, which turns the data into an algorithm and its initial state. `run_loop` then runs this
+algorithm. Pass settings by keyword or as one object, and randomness as a seed or a generator. `Validated` wraps an
+algorithm, and stops it when the likelihood of validation data no longer rises.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ GIVEN_TO_FIT = {
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
     """Return `config`, or the defaults of the class `kind` if it is None, with `settings` replaced by name.
 
-    An unknown name, a value that is out of bounds, or a `config` of another class raises `ConfigurationError`. For an
-    unknown name, the error suggests similar names.
+    `ConfigurationError` is raised for an unknown name, for a value out of bounds, or for a `config` of another class.
+    For an unknown name, the error suggests similar names.
     """
     if config is not None and not isinstance(config, kind):
         named = f", such as {kind.__name__}.named(...)" if hasattr(kind, "named") else ""
@@ -96,8 +96,8 @@ def generator_from(
 ) -> torch.Generator:
     """Return the generator, or a new one with the given seed on the given device if it is None.
 
-    `only_on_cpu` is the name of a learner that refuses generators on other devices. A refused generator, or another
-    kind of object, raises `ConfigurationError`.
+    `only_on_cpu` is the name of a learner that refuses generators on other devices. `ConfigurationError` is raised for
+    such a generator, and for objects that are not generators.
     """
     if generator is None:
         return torch.Generator(device).manual_seed(seed)
@@ -148,13 +148,13 @@ def checked_device(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prepared(Generic[StateT]):
-    """Arguments of `run_loop`, together with the data that identify the run."""
+    """Arguments of `run_loop`, and the data that identify the run."""
 
     algorithm: Algorithm[StateT]
     state: StateT  # initial state
     n_iterations: int  # maximum number of iterations
     data: Pairs  # training data, in their original units
-    # Initial model. If there are no samples, it is part of the identity of the run.
+    # Initial model. It helps to identify a run without samples.
     start: MixtureOfExperts | None = None
     # function that returns True if no further iteration is possible from a state; see `run_loop`
     exhausted: Callable[[StateT], bool] | None = None
@@ -163,7 +163,7 @@ class Prepared(Generic[StateT]):
     validation: Pairs | None = None  # data whose likelihood decides when the run ends
 
     def validated(self, validation_data: Any, patience: int) -> Prepared[Any]:
-        """Return the arguments of a run that `Validated` ends when the validation likelihood does not rise."""
+        """Return the arguments of a run that ends when the likelihood of validation data no longer rises."""
         data = checked_data(validation_data)
         sizes = [(part.context.shape[1], part.sample.shape[1]) for part in (data, self.data)]
         if sizes[0] != sizes[1] or data.conditional != self.data.conditional:
@@ -187,15 +187,15 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     config : Settings, optional
         If omitted, all settings have their default values.
     seed : int
-        Seed of fits that are not given a generator.
+        Seed of fits without a generator.
     **settings
         Settings by keyword, which override those of `config`: `EM(n_components=10, seed=3)`.
     """
 
     Config: ClassVar[type[Settings]]  # class of the settings
-    # settings that may change when a run is resumed, because they only limit its length
+    # settings that only limit the length of a run, and may change when the run is resumed
     bounds: ClassVar[tuple[str, ...]] = ("n_iterations",)
-    # arguments of `fit` that the learner does not support, with the alternative that the error message suggests
+    # unsupported arguments of `fit`, with the alternative that the error message suggests
     refused: ClassVar[Mapping[str, str]] = {
         "sample_weight": "draw rows of the data in proportion to their weights",
         "validation_data": "compare the scores of several fits",
@@ -245,18 +245,18 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             Samples (n_samples, n_dims), or a pair of contexts (n_samples, n_context) and samples (n_samples, n_dims).
             Some learners also accept contexts alone, or None; see their documentation.
         start : MixtureOfExperts, GaussianMixture or FittedModel, optional
-            Initial model, for example the result of an earlier fit. By default, the learner creates one.
+            Initial model, for example the result of an earlier fit. By default, the learner creates an initial model.
         sample_weight : array or Tensor (n_samples,), optional
             Weights of the samples. A weight of 2 has the same effect as including the sample twice. Only `EM` supports
             weights.
         validation_data : as `data`, optional
-            The fit ends when the mean log-likelihood of these data has not risen for `patience` iterations, and it
-            returns the model with their highest likelihood. The history then also contains the
+            The fit ends when the mean log-likelihood of these data has not risen for `patience` iterations. It returns
+            the model with the highest likelihood of these data. The history also contains the
             `validation_log_likelihood` of the model after each iteration [nat]. Only `EM` and `TruncatedEM` support
             validation data.
         generator : torch.Generator, optional
-            Source of all randomness. The fit runs on the generator's device. The default is a new generator with the
-            learner's seed on the device of the data.
+            Source of all randomness. The fit runs on the generator's device. By default, a new generator on the device
+            of the data is used, with the learner's seed.
         run : RunOptions
             Callbacks, printed progress and checkpoints.
 
@@ -321,7 +321,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         return generator_from(generator, self.seed, device_of(data))
 
     def _identity(self, prepared: Prepared[StateT], origin: Mapping[str, Any]) -> str:
-        """Return a digest of everything except the length of the run, so that a resumed run may be longer."""
+        """Return a digest of everything except the length of the run, because a resumed run may be longer."""
         settings = {name: value for name, value in origin["config"].items() if name not in self.bounds}
         about = {**origin, "config": settings, "settings": type(self.config).__name__}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
@@ -348,7 +348,7 @@ def mean_log_prob(model: MixtureOfExperts, data: Pairs) -> float:
 
 @dataclass(frozen=True)
 class ValidatedState:
-    """State of a learner, with the model that has the highest likelihood of the validation data so far."""
+    """State of a learner, and the model with the highest likelihood of the validation data so far."""
 
     learner: Any
     best: MixtureOfExperts
@@ -399,7 +399,7 @@ class Validated:
     def finished(self, history: History) -> bool:
         """Return whether the learner has converged, or the likelihood has not risen for `patience` iterations.
 
-        If EM has several starts, only the last one ends early.
+        If EM has several starts, only its last start ends early.
         """
         starts = history.column("start")
         records = [record for record in history.records if not starts or record["start"] == starts[-1]]

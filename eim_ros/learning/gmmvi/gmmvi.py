@@ -1,8 +1,8 @@
 """Variational inference with Gaussian mixtures by natural gradients: VIPS, iBayes-GMM and combinations of their parts.
 
-Natural-gradient steps maximise the ELBO E_q[log p~ - log q] of a Gaussian mixture q. All components and the weights are
-updated independently of each other. Seven modules define the steps (Arenz et al. 2023, "A unified perspective on
-natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
+Natural-gradient steps maximise the ELBO E_q[log p~ - log q] of a Gaussian mixture q. Each component is updated
+independently of the other components and of the weights. Seven modules define the steps (Arenz et al. 2023, "A unified
+perspective on natural gradient variational inference with Gaussian mixture models"); see `GMMVIConfig` and `Modules`.
 
 With contexts y, the model is a mixture of linear experts with a softmax gating, q(x|y), and its ELBO is averaged over
 the contexts. The same modules then update components whose means are linear in the context (`ExpertComponents`).
@@ -29,8 +29,8 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.target import Target, TargetDensity, n_dims_of, target_density
 
-N_CHECKED = 200  # number of samples at which the target is checked before a fit
-# factors by which ascending samples are scaled if the scale of the target is not known
+N_CHECKED = 200  # number of samples at which the target is evaluated for a check before a fit
+# scales of ascending samples, relative to the start, if the scale of the target is unknown
 WIDTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 N_COMPONENTS = 10  # default number, if neither the settings nor the target specify one
 
@@ -41,45 +41,45 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density of samples (n, n_dims), which need not be normalised. If `fit` is given contexts (n, n_context), the
+        Log density of samples (n, n_dims). It need not be normalised. If you pass contexts (n, n_context) to `fit`, the
         target is a function of contexts and samples. A target without a method `score` is differentiated automatically
-        if gradients are needed. If the target has a method `minibatch(generator)`, each iteration uses the result of
-        this method instead. A target with a method `at(iteration)` is annealed; see `target_density`.
+        if gradients are needed. If the target has a method `minibatch(generator)`, each iteration uses the target that
+        this method returns. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
         If omitted, all settings have their default values.
     modules : Modules, optional
         Custom modules. By default, the settings choose the modules.
     n_dims : int, optional
-        Dimension of the samples, if the target is a function and `fit` is not given a start.
+        Dimension of the samples. It is needed if the target is a function and `fit` has no start.
     seed : int
-        Seed of fits that are not given a generator.
+        Seed of fits without a generator.
     **settings
         Settings by keyword, which override those of `config`: `GMMVI(target, n_components=10, seed=3)`.
 
     Notes
     -----
-    The data of `fit` are None for a mixture, or contexts (n, n_context) for a mixture of experts. All contexts are
+    To fit a mixture, pass no data to `fit`. To fit a mixture of experts, pass contexts (n, n_context). All contexts are
     equally likely.
 
-    The initial model of a conditional fit may be a Gaussian mixture, whose components then do not depend on the
-    contexts at first. If covariances are diagonal, they start from the variances of the initial model. Without an
-    initial model, `fit` calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`.
-    Otherwise, it calls `random_start` with `n_dims`, which may also be an attribute `n_dims` or `event_shape` of the
-    target. The scale of the target is then unknown, so some samples ascend from points that are up to a hundred times
-    farther away than the start.
+    The initial model of a conditional fit may be a Gaussian mixture. Its components do not depend on the contexts at
+    first. Diagonal covariances start from the variances of the initial model. Without an initial model, `fit` calls
+    `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise, it calls
+    `random_start`. The number of dimensions is `n_dims`, or an attribute `n_dims` or `event_shape` of the target. The
+    scale of the target is unknown in this case. Therefore, some samples ascend from points that are up to a hundred
+    times farther away than the start.
 
     The status of the result is
 
     - CONVERGED on a plateau of the ELBO,
     - MAX_ITERATIONS at the maximum number of iterations or evaluations,
-    - NON_FINITE if the target is not finite at samples of the final model, so that its ELBO is minus infinity.
+    - NON_FINITE if the target is not finite at samples of the final model. The ELBO of this model is minus infinity.
 
     The history contains these values for each iteration, computed before its update:
 
     - `elbo` and `elbo_standard_error`: the objective E[log p] + T H(q) [nat].
     - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It is recorded instead of
       `elbo` if the target is not finite at some samples.
-    - `outside`: the probability that the target is not finite at a sample, if there are such samples.
+    - `outside`: the probability that the target is not finite at a sample. It is recorded together with `elbo_inside`.
     - `evaluations`: number of evaluations of the target.
     - `n_components`, `added` and `deleted`: numbers of components.
     - `updated`: fraction of the components whose update was accepted.
@@ -87,10 +87,10 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     `fit` raises these errors:
 
     - `ConfigurationError` if the maximum number of evaluations is too small for one iteration, or if diagonal
-      covariances are requested for experts. The constructor raises it if `n_dims` differs from the dimension of the
-      target.
-    - `DataError` if the contexts are not a matrix of finite numbers, or differ from the initial model in the number of
-      columns.
+      covariances are requested for experts. The constructor raises this error if `n_dims` differs from the dimension of
+      the target.
+    - `DataError` if the contexts are not a matrix of finite numbers, or have another number of columns than the initial
+      model.
     - `DistributionError` if the initial model is not a mixture, is not linear, or differs from the target in its
       dimensions.
     - `DistributionError` if the target returns a shape other than (n,), is NaN or plus infinity at samples of the
@@ -262,8 +262,8 @@ def _independent_of(model: MixtureOfExperts, n_context: int) -> MixtureOfExperts
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
-    """Raise `DistributionError` if the target is not finite at the start, or lacks a gradient that is needed."""
-    # a separate generator, so that the check does not change the fit
+    """Raise `DistributionError` if the target is not finite at the start, or lacks a required gradient."""
+    # A separate generator keeps the check from changing the fit.
     fixed = torch.Generator(device=start.device).manual_seed(0)
     context = context[torch.randint(len(context), (N_CHECKED,), generator=fixed, device=fixed.device)]
     sample = start.sample(context, fixed)

@@ -1,9 +1,9 @@
 """Rewards, importance weights, and estimates of the natural gradients of E[R] (Arenz et al. 2023, section 3.2).
 
-The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background density z(x) = sum_c (n_c/N) N(x; c). Here
-component c, of this or an earlier iteration, drew n_c of the N samples. For component o, a sample has the importance
-weight N(x|o)/z(x), which is self-normalised by default. The model, the background and the importance weights are sums
-and ratios of the same exponentials, so all densities of samples under components are computed only once.
+The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background density z(x) = sum_c (n_c/N) N(x; c).
+Here, component c of this or an earlier iteration drew n_c of the N samples. The importance weight of a sample for
+component o is N(x|o)/z(x). By default, these weights are self-normalised. The model, the background and the weights are
+sums and ratios of the same densities N(x|o). Therefore, each of these densities is computed only once.
 
 Examples
 --------
@@ -39,13 +39,13 @@ from eim_ros.learning.gmmvi.samples import Selection
 from eim_ros.learning.gmmvi.weights import ImportanceWeights, OwnWeights, SampleWeights, WeightBlock, column_sums
 from eim_ros.learning.target import with_floor
 
-# relative to the greatest density at a sample; high enough that exp does not underflow, which would be slow
+# Relative to the greatest density at a sample. At this limit, exp does not underflow yet; underflow would be slow.
 LEAST_LOG_DENSITY = -300.0
-LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below this value, they are recomputed from their logs
-MANY_COMPONENTS = 128  # with at least this number of components, those far from a block of samples are skipped
+LEAST_LOG_WEIGHT = -200.0  # a component's weights are recomputed from their logs if all are smaller
+MANY_COMPONENTS = 128  # with at least this number of components, components far from a block of samples are skipped
 N_NEIGHBOURS = 32  # number of consecutive samples in a block
 GRADIENT_CHUNK_ELEMENTS = 4_194_304  # number of entries of the feature matrix of a regression, per block
-# maximum number of coefficients of a quadratic function, for which about six matrices of 2 GiB exist at a time
+# Maximum number of coefficients of a quadratic function. At this number, about six matrices of 2 GiB exist at a time.
 MOST_COEFFICIENTS = 16_384
 
 
@@ -54,10 +54,10 @@ class LogRatio:
     """Values and gradients of R at the samples of an iteration, with the weights of the samples."""
 
     sample: Tensor  # (n_samples, width)
-    value: Tensor  # (n_samples,), R [nat]; where the target is not finite, a finite value replaces it, see `log_ratio`
+    value: Tensor  # (n_samples,), R [nat]; a finite value replaces it where the target is not finite, see `log_ratio`
     # (n_samples, n_dims), gradient of R, which is zero where the target or its gradient is not finite
     gradient: Tensor | None
-    finite: Tensor  # (n_samples,) of bool, whether the target and its gradient, if there is one, are finite
+    finite: Tensor  # (n_samples,) of bool, whether the target and its gradient (if known) are finite
     weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:
@@ -73,7 +73,7 @@ class LogRatio:
         return self.weights.means(lambda rows: components.products(one[rows], two[rows]), n_products)
 
     def misfit(self, components: Components) -> Misfit:
-        """Return the non-linear part of grad R, which shows where a component should be split."""
+        """Return the non-linear part of grad R. It shows which components should be split, and along which axis."""
         assert self.gradient is not None
         local, gradient = self.sample - components.center, self.gradient
         pairs = (local, gradient), (local, local), (gradient, gradient)
@@ -92,12 +92,13 @@ def log_ratio(
     log_weights: Tensor,  # (n_components,)
     selection: Selection,
     temperature: float,  # T, weight of the entropy relative to the log density of the target
-    # Where the target is not finite, its log density is set to at least this much below the smallest finite one [nat].
+    # Minimum distance [nat] from the smallest finite log density to the value that replaces log densities that are not
+    # finite.
     outside_penalty: float,
     *,
     # whether importance weights are divided by their sum instead of the number of samples
     self_normalised: bool = True,
-    own_samples: bool = False,  # whether each component uses only the new samples that it drew itself
+    own_samples: bool = False,  # whether each component uses only its own new samples
 ) -> LogRatio:
     """Compute R, the importance weights, and the gradient of R if the gradient of the target is known."""
     sample, gradient = selection.sample, selection.gradient
@@ -157,7 +158,7 @@ def _evaluate(
 
 
 def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """Yield blocks of rows without negligible components, as first row, log densities and components.
+    """Yield blocks of rows without negligible components: the first row, the log densities and the components.
 
     `relative` has the shape (n_samples, n_components). The components are None if a block contains all of them.
     """
@@ -174,7 +175,7 @@ def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | No
 
 
 class GradientEstimator(Protocol):
-    """Rule that estimates the natural gradients."""
+    """Rule for estimates of the natural gradients."""
 
     @property
     def needs_gradient(self) -> bool:
@@ -183,7 +184,7 @@ class GradientEstimator(Protocol):
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         """Estimate the natural gradients. Gradients that cannot be estimated are NaN.
 
-        Rules that fit a regression to values use the ridges (n_components,).
+        Rules that regress on values of R use the ridges (n_components,).
         """
 
 
@@ -206,8 +207,8 @@ class Regression:
     """First-order estimate by a linear least-squares fit to grad R at the samples (letter L).
 
     This estimate is not in Arenz et al. (2023). The noise of Stein's estimate depends only on the number of samples.
-    The noise of this fit comes from its residuals, so the fit is exact if R is quadratic. For components with too few
-    samples, Stein's lemma is used.
+    The noise of this fit comes from its residuals. Therefore, the fit is exact if R is quadratic. Components with too
+    few samples use Stein's lemma.
     """
 
     needs_gradient = True
@@ -231,9 +232,9 @@ class Regression:
 class More:
     """Zero-order estimate by a quadratic fit to the values of R with weighted ridge regression (letter Z).
 
-    This is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x - mu).
-    The ridge does not penalise the constant. Samples with a negligible weight for a component are omitted from its
-    regression. The number of features is limited to 16384, which allows 179 dimensions, or 8191 dimensions with
+    This estimate is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x
+    - mu). The ridge does not penalise the constant. Samples with a negligible weight for a component are omitted from
+    its regression. The number of features is limited to 16384, which allows 179 dimensions, or 8191 dimensions with
     diagonal covariances.
     """
 
@@ -255,7 +256,7 @@ class More:
 def _n_features(components: Components, sample: Tensor) -> int:
     """Return the number of coefficients of a quadratic function.
 
-    If the matrices of the regression would not fit into memory, `ConfigurationError` is raised.
+    `ConfigurationError` is raised if the matrices of the regression would not fit into memory.
     """
     width = sample.shape[-1]
     n_features = components.quadratic_features(sample).shape[-1] + width + 1
@@ -272,14 +273,14 @@ def _n_features(components: Components, sample: Tensor) -> int:
 def _regressed(
     components: Components, sample: Tensor, value: Tensor, weights: Tensor, ridge: Tensor
 ) -> NaturalGradient:
-    """Fit values (k, n) at samples (k, n, width) by weighted ridge regression for k components at once."""
+    """Fit values (k, n) at samples (k, n, width) of k components by weighted ridge regression."""
     whitened = components.whiten(sample)
     features = torch.cat([components.quadratic_features(whitened), whitened, torch.ones_like(whitened[..., :1])], -1)
     weighted = features * weights.unsqueeze(-1)
     gram = weighted.mT @ features
     penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
     penalty[:, -1] = 0.0
-    # The constant is not penalised, so centring does not change the fit. It avoids cancellation.
+    # Centring avoids cancellation. It does not change the fit, because the constant is not penalised.
     center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
     moment = weighted.mT @ (value - center).unsqueeze(-1)
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))

@@ -2,11 +2,12 @@
 
     R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
 
-For mixtures of experts, these are log densities given the context, and expectations include the contexts
-(`ExpertComponents`). All rules of an iteration use the same samples and the densities of the same mixture.
+For mixtures of experts, the log densities are conditional on the context, and the expectations include the contexts
+(`ExpertComponents`). All rules of an iteration use the same samples, and densities of the same mixture.
 
 A target that is not finite everywhere, for example because of hard bounds, has no gradient outside its support.
-Components that reach outside the support follow the values of R instead, which penalise samples there.
+Components that extend outside the support use values of R instead of gradients, because the values penalise samples
+outside.
 """
 
 from __future__ import annotations
@@ -68,18 +69,18 @@ from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
 SHARE_OF_CLIMB = 0.01  # maximum share of max_evaluations that one group of ascending samples may use
-# A maximum is not a candidate if the log of its share of the mass is below minus this value [nat]. Half a nat per
-# dimension is added, because the Laplace approximation underestimates the log mass of a t distribution with two degrees
-# of freedom by about 0.45 nat per dimension.
+# A maximum is not a candidate if the log of its share of the mass is below minus this value [nat]. The limit is half a
+# nat lower for each dimension. The reason is that the Laplace approximation underestimates the log mass of a t
+# distribution with two degrees of freedom by about 0.45 nat per dimension.
 NEGLIGIBLE_MASS = 10.0
-NOTICED = 1e-6  # a component follows values of R if a greater share of its samples is outside the support of the target
+NOTICED = 1e-6  # components with a greater share of samples outside the support use values of R
 REGIONS = ("trust-region", "entropy-bounded")  # kinds of updates whose step size is a bound on the KL
 
 
 def natural_gradient(
     estimator: GradientEstimator, components: Components, ratio: LogRatio, ridge: Tensor
 ) -> NaturalGradient:
-    """Estimate the natural gradients, from values of R for components that reach outside the support of the target."""
+    """Estimate natural gradients. Components that extend outside the support of the target use values of R."""
     gradient = estimator(components, ratio, ridge)
     if not estimator.needs_gradient or bool(ratio.finite.all()):
         return gradient
@@ -156,8 +157,8 @@ def _step_size(config: ComponentStepConfig, default: float) -> StepSize:
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
     """Return the log weights and components of a linear model at contexts (n_contexts, n_context).
 
-    For a mixture, the contexts have no columns. The covariance is "full" or "diagonal". The latter keeps only the
-    variances, and is available only for components without contexts.
+    For a mixture, the contexts have no columns. The covariance is "full" or "diagonal". Diagonal covariances keep only
+    the variances, and are available only for components without contexts.
     """
     gating, experts = linear_parts(model)
     if model.n_context > 0:
@@ -172,7 +173,7 @@ def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> 
 
 
 def restored(components: dict[str, Tensor], earlier: dict[str, Tensor], context: Tensor) -> tuple[Components, Snapshot]:
-    """Build components and their past from named tensors."""
+    """Build components and their snapshot from named tensors."""
     if "gate_biases" in components:
         gate = ContextGate(components.pop("gate_weights"), components.pop("gate_biases"), context)
         return ExpertComponents(LinearExperts(**components), gate), PastExperts.from_tensors(earlier)
@@ -191,7 +192,7 @@ class GMMVIState:
     weight_step : Tensor (1,)
         Step size of the last update of the weights.
     elbo : Tensor (2,)
-        E_q[R] [nat] of the last two iterations, the newest last. NaN means that there was no such iteration yet.
+        E_q[R] [nat] of the last two iterations, the newest last. A value is NaN before that number of iterations.
     first_entropy : float
         Mean entropy of the initial components [nat].
     evaluations, last_evaluations : int
@@ -245,7 +246,7 @@ class Iteration:
     """GMMVI for one target, in the form of an `Algorithm`.
 
     The contexts (n, n_context) have no columns for a mixture. `widths` are the factors by which ascending samples are
-    scaled. They are all 1 unless the initial model is only a guess.
+    scaled. All widths are 1, unless the initial model is only a guess.
     """
 
     config: GMMVIConfig
@@ -297,9 +298,9 @@ class Iteration:
     ) -> tuple[GMMVIState, Misfit | None, Tensor, Tensor]:
         """Update the components and the weights of the mixture.
 
-        The first result is the state with the new mixture. The others are the misfit of the old components if some may
-        be split, a mask (n_components,) of the components that moved, and the rewards (n_components,) of the old
-        components.
+        The first result is the state with the new mixture. The second is the misfit of the old components, or None if
+        no component may be split. The last results are a mask (n_components,) of the components that moved, and the
+        rewards (n_components,) of the old components.
         """
         config, modules, components, log_weights = self.config, self.modules, mixture.components, mixture.log_weights
         rewards = ratio.reward(components)
@@ -371,7 +372,7 @@ class Iteration:
         window, sizes = self.config.plateau_window, history.column("n_components")
         adaptation = self.config.adaptation
         if window > 0 and sizes and adaptation.grows and sizes[-1] < adaptation.max_components:
-            # two windows are long enough to try each Delta
+            # Two windows must be long enough to try each Delta.
             window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))
             if adaptation.n_climbing > 0 and len(sizes) < window + N_EXPLORING * adaptation.add_every:
                 return False  # ascending candidates may find modes even after a plateau
@@ -381,7 +382,7 @@ class Iteration:
         """Return whether another iteration could exceed the maximum number of evaluations of the target."""
         bound, rule = self.config.max_evaluations, self.modules.samples
         needed = rule.n_new(state.mixture.components.n_components)
-        # reused samples save evaluations, so the number of the last iteration is a better estimate
+        # Reused samples save evaluations. The number in the last iteration is then a better estimate.
         if len(state.database.recent):
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
@@ -398,10 +399,10 @@ class Iteration:
     ) -> tuple[Evaluated | None, int]:
         """Draw and evaluate the requested samples from the initial model, as candidates for an addition.
 
-        The last part of the samples ascends the target. If the number of evaluations is limited, fewer samples ascend,
-        so that their ascent takes at most `SHARE_OF_CLIMB` of the limit. `n_before` is the number of evaluations so
-        far, and `elbo` is the current lower bound of the log evidence [nat]. The results are the candidates and the
-        number of evaluations.
+        The last samples ascend the target. If the number of evaluations is limited, fewer samples ascend, because their
+        ascent may use at most `SHARE_OF_CLIMB` of the limit. `n_before` is the number of evaluations so far, and `elbo`
+        is the current lower bound of the log evidence [nat]. The results are the candidates and the number of
+        evaluations.
         """
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
         n_climbing = self.modules.adaptation.n_climbing(n_components, iteration)
@@ -425,7 +426,8 @@ class Iteration:
         if n_climbing > 0:
             widths = sample.new_tensor(self.widths)[torch.arange(n_climbing) % len(self.widths)]
             sample[n_prior:] *= widths.unsqueeze(-1)
-            # `elbo` bounds only the mean over all contexts, so it is used only if there is a single context
+            # `elbo` is a bound on the mean over all contexts. It is a bound for each context only if there is a single
+            # one.
             least_mass = elbo - NEGLIGIBLE_MASS - 0.5 * sample.shape[1] if len(self.context) == 1 else -math.inf
             tops, n_of_climb = maxima(target, context[n_prior:], sample[n_prior:], least_mass)
             parts.append(tops)

@@ -1,11 +1,12 @@
-"""Samples of an iteration, which are drawn or reused, and a memory of earlier samples with limited size.
+"""New and reused samples of an iteration, and a database of earlier samples with limited size.
 
 An iteration first reuses the newest samples of earlier iterations, with importance weights. It then draws new samples
 from the mixture or from each component, until the desired effective sample size is reached (Arenz et al. 2023, section
 3.1).
 
-`SampleDatabase` stores two sets of samples. The newest samples may be reused, so the components that drew them are
-stored too. A uniformly random subset of all samples so far provides candidates for the means of new components.
+`SampleDatabase` stores two sets of samples. The first set contains the newest samples, together with the components
+that drew them. These samples may be reused. The second set is a uniformly random subset of all samples so far. It
+provides candidates for the means of new components.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Evaluated:
         return Evaluated(self.sample[first:], self.log_target[first:], gradient)
 
     def joined(self, other: Evaluated) -> Evaluated:
-        """Return the samples of both objects, those of `self` first."""
+        """Return the samples of `self`, followed by the samples of `other`."""
         gradient = None
         if self.gradient is not None and other.gradient is not None:
             gradient = torch.cat([self.gradient, other.gradient])
@@ -55,8 +56,7 @@ class Selection(Evaluated):
 
     counts: Tensor  # (n_components,), number of new samples from each component
     component: Tensor  # (n_new,) of int64, component that drew each new sample
-    # (n_samples,), log of the contribution of earlier components to the background density, or None without reused
-    # samples
+    # (n_samples,), log of the contribution of earlier components to the background density; None without reused samples
     log_earlier: Tensor | None
 
     @property
@@ -73,7 +73,7 @@ class Reservoir:
 
     sample: Tensor  # (size, width)
     log_target: Tensor  # (size,)
-    n_seen: int = 0  # number of samples so far; if it is less than the size, the remaining rows are not filled yet
+    n_seen: int = 0  # number of samples so far; rows from this index on are not filled yet
 
     def __len__(self) -> int:
         return min(self.n_seen, len(self.sample))
@@ -90,7 +90,7 @@ class Reservoir:
             kept = (place < size).nonzero().flatten()
             slot, member = torch.unique(place[kept], return_inverse=True)
             last = torch.zeros_like(slot).scatter_reduce(0, member, kept, "amax", include_self=False)
-            self._write(slot, new, n_room + last)  # if two samples have the same slot, the later one is stored
+            self._write(slot, new, n_room + last)  # of two samples with the same slot, the later one is stored
         return dataclasses.replace(self, n_seen=self.n_seen + len(new))
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -112,7 +112,7 @@ class SampleDatabase:
 
     recent: Evaluated  # the newest samples, which may be reused
     origin: Tensor  # (n_recent,) of int64, index in `earlier` of the component that drew each sample
-    earlier: Snapshot  # components that drew the samples, as they were at that time
+    earlier: Snapshot  # components that drew the samples, with their parameters at that time
     reservoir: Reservoir
 
     @classmethod
@@ -251,7 +251,7 @@ class ComponentSamples(_Samples):
     Attributes
     ----------
     n_samples : int
-        Desired effective sample size for every component.
+        Desired effective sample size for each component.
     reuse_ratio : float
         Maximum number of reused samples per component, as a multiple of `n_samples`.
     """

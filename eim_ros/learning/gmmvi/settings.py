@@ -94,7 +94,7 @@ class WeightStepConfig(ComponentStepConfig):
 
 @dataclass(frozen=True)
 class RandomStartConfig(Settings):
-    """Settings of a random initial mixture, which is used if no start is given and the target does not suggest one."""
+    """Settings of a random initial mixture. It is used if no start is given and the target does not suggest one."""
 
     spread: float = option(1.0, "standard deviation of the means", minimum=0.0)
     scale: float = option(1.0, "standard deviation of each component", minimum=1e-12)
@@ -146,11 +146,12 @@ class ComponentAdaptationConfig(Settings):
 @with_hints
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
-    """Settings of `GMMVI`. The defaults are those of SAMTRON. Settings of options that are not chosen have no effect.
+    """Settings of `GMMVI`. The defaults select the algorithm SAMTRON. Settings of options that are not selected have no
+    effect.
 
     The defaults go beyond the algorithms of the paper in three respects. Some samples ascend the target before a
     component is added, the components with the worst fit are split, and a run stops on a plateau. Set
-    `adaptation.n_climbing`, `adaptation.n_refined` and `plateau_window` to 0 to disable these additions.
+    `adaptation.n_climbing`, `adaptation.n_refined` and `plateau_window` to 0 to disable these extensions.
 
     Examples
     --------

@@ -13,8 +13,8 @@ rule (iBLR) is always positive definite, since a = (1 + (1 + beta lambda)^2)/2. 
 the mean contains r instead of g, which is a misprint. Since R = log p~/T - log q, eta >= 1 here corresponds to eta >= T
 in the paper.
 
-Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
-averaged over contexts, so a softmax gating follows the same rule exactly.
+Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context, and the KL is
+averaged over contexts. Therefore, the same rule is exact for a softmax gating.
 
 These steps follow the natural gradient of the ELBO J. They also follow the natural gradient of the lower bound of VIPS
 and EIM (Theorem 2.1, appendix E). If q_old is the model of the E-step, the bound is
@@ -22,12 +22,13 @@ and EIM (Theorem 2.1, appendix E). If q_old is the model of the E-step, the boun
     J_old(q) = sum_o w_o { E_o[log p~ - log q_old] - KL(q(x|o) || q_old(x|o)) } - KL(w || w_old)
 
 At q = q_old, the gradient of each KL is zero. The gradient of E_q[log q] is int (grad q) log q + grad int q, where the
-second term is zero because int q is 1. This equals the gradient of E_q[log q_old], so grad J = grad J_old. The Fisher
-matrix depends only on q, so the natural gradients are equal too.
+second term is zero because int q is 1. The remaining term equals the gradient of E_q[log q_old], so grad J = grad
+J_old. The Fisher matrix depends only on q, so the natural gradients are equal too.
 
-The same is true for the weights (appendix F). With K components, the natural parameters are log w_o/w_K, and the
-natural gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]), in which E_K[R] cancels. VIPS
-maximises sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which gives
+For the weights, the natural gradients of both bounds are equal too (appendix F). With K components, the natural
+parameters are log w_o/w_K, and the natural gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]),
+in which E_K[R] cancels. VIPS maximises sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which
+gives
 
     w' ~ w^(eta/(1+eta)) exp(r)^(1/(1+eta)) = w exp(E_o[R])^(1/(1+eta)),  that is, beta = 1/(1+eta)
 
@@ -81,9 +82,9 @@ def least_multiplier(
     """Find the least multiplier >= least with kl(multiplier) <= kl_bound by bisection of its log.
 
     The KL of the resulting multipliers (n,) never exceeds the bound. It is at least 0.9 times the bound, unless `least`
-    already satisfies the bound. For large multipliers, the KL is inversely proportional to their square, so a step
-    based on this assumption is tried before bisection. The second result is a mask (n,), which is false if no
-    multiplier up to e^80 satisfies the bound.
+    satisfies the bound. For large multipliers, the KL is inversely proportional to their square. A step based on this
+    relation is tried before bisection. The second result is a mask (n,), which is false if no multiplier up to e^80
+    satisfies the bound.
     """
     done = kl(least) <= kl_bound
     high = torch.where(done, least.log(), LARGEST_LOG)
@@ -149,7 +150,7 @@ class ImprovedBayesianUpdate:
 
 @dataclass(frozen=True)
 class TrustRegionUpdate:
-    """Longest natural-gradient step within a KL bound, at most to the maximum of the surrogate (letter T).
+    """Longest natural-gradient step within a KL bound that does not pass the maximum of the surrogate (letter T).
 
     The step size is the bound on KL(new, old) [nat]. One eigendecomposition gives the KL for every multiplier:
 
@@ -165,7 +166,7 @@ class TrustRegionUpdate:
             value = _kl(precision, squared_slope / (multiplier * precision).square())
             return torch.where((precision > 0.0).all(-1), value, torch.inf)
 
-        # The KL has a pole at the greatest -lambda, which is therefore a lower bound of the multiplier.
+        # The KL has a pole at the greatest -lambda, so this value is a lower bound of the multiplier.
         least = (-curvature.amin(-1)).clamp_min(1.0)
         eta, found = least_multiplier(kl, least.nan_to_num(1.0), step)
         best = DirectUpdate()(spectrum, 1.0 / eta)
@@ -224,9 +225,9 @@ class TrustRegionWeights:
 class EntropyBoundedUpdate:
     """Trust-region update of the components that also bounds the loss of entropy (letter B); see `solve_multipliers`.
 
-    This is the update of EIM (thesis 4.1, 4.2). VIPS does not bound the loss of entropy. The bound keeps the model wide
-    for longer, so that fewer modes are lost. If it is inactive, the update equals `TrustRegionUpdate`, except that it
-    meets the KL bound more precisely.
+    EIM uses this update (thesis 4.1, 4.2). VIPS does not bound the loss of entropy. The entropy bound keeps the model
+    wide for longer, and thus prevents the loss of modes. If the entropy bound is inactive, the update equals
+    `TrustRegionUpdate`, except that it meets the KL bound more precisely.
 
     The step size is the bound on KL(new, old) [nat]. The multipliers eta and omega give s = 1 + eta + omega, and the
     precision is multiplied by a = (1 + eta + lambda)/s.
@@ -298,7 +299,7 @@ class StepSize(Protocol):
         """Step size of the first update."""
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
-        """Compute the next step sizes (n,), given the last step sizes, the numbers of updates so far, and the gains.
+        """Compute the next step sizes (n,) from the last step sizes, the numbers of updates so far, and the gains.
 
         The gain (n,) is the increase of each objective since the last update [nat], or NaN if it is unknown.
         """

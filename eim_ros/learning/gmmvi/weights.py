@@ -1,8 +1,8 @@
 """Weights of samples for every component: importance weights, or equal weights of a component's own samples.
 
-If there are many components, a sample has non-zero importance weights only for components near the sample. Samples are
-sorted by the component that drew them, so consecutive samples have the same near components. Therefore, the weights are
-stored in blocks of a few rows, each with only those columns that are not zero.
+If there are many components, the importance weights of a sample are non-zero only for components near the sample.
+Samples are sorted by the component that drew them, so consecutive samples are near the same components. Therefore, the
+weights are stored in blocks of a few rows, and each block contains only columns that are not zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SampleWeights(Protocol):
         """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Return the weights of the samples for the mixture, (n_samples,). Their sum is about one."""
+        """Return the weights of the samples for the mixture, (n_samples,). The weights sum to about one."""
 
     def effective_samples(self) -> Tensor:
         """Return the effective sample size of every component, (sum w)^2 / sum w^2, (n_components,)."""
@@ -129,7 +129,7 @@ def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weights that are one for a component's own new samples and zero for all other samples."""
+    """Weights that are one for a component's own new samples, and zero for all other samples."""
 
     # (n_components,) of int64, number of new samples of each component. The new samples come last, in the order of the
     # components.

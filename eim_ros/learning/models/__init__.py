@@ -1,6 +1,7 @@
 """Densities: Gaussians, Gaussian mixtures, and mixtures of experts with linear or neural gating and experts.
 
-`LinearParameters` and `load_parameters` do not need torch. All other names need torch, and are imported on first use.
+`LinearParameters` and `load_parameters` do not need torch. All other names are imported on first use, because they need
+torch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
 """Experts of custom families of conditional normal distributions, such as factor analysers.
 
 A family must define the methods of `ExpertFamily`: its distributions, and a fit to weighted samples. `CustomExperts`
-makes experts of a family. EM fits them from a start: `fit(data, start=MixtureOfExperts(gating,
-CustomExperts(family)))`. EIM fits them by gradient steps, with `update="unstructured"`. The structured update of EIM
-would need the I-projection onto the family. Fits to weighted samples are M-projections, which make experts too wide if
-they cannot represent the target.
+turns a family into experts. EM needs an initial model with these experts: `fit(data, start=MixtureOfExperts(gating,
+CustomExperts(family)))`. EIM fits custom experts by gradient steps, with `update="unstructured"`. The structured update
+of EIM would need the I-projection onto the family. Fits to weighted samples are M-projections. They make experts too
+wide if the experts cannot represent the target.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian
 
-CHUNK_ELEMENTS = 262_144  # number of entries of the Cholesky factors that are computed at once
+CHUNK_ELEMENTS = 262_144  # number of entries of Cholesky factors per block
 
 
 @runtime_checkable
 class ExpertFamily(Protocol):
     """Conditional normal distributions q(x|z, y) of all experts, with a custom parameterisation.
 
-    The object must be a frozen dataclass of tensors whose first axis is that of the experts. For gradient steps of EIM,
-    all values of the tensors must be valid, so store the logarithms of positive parameters.
+    The object must be a frozen dataclass of tensors, whose first axis has one entry per expert. Gradient steps of EIM
+    may set the tensors to any value. Therefore, store positive parameters as logarithms.
 
     Examples
     --------
@@ -74,16 +74,17 @@ class ExpertFamily(Protocol):
         """Return the experts that maximise the weighted log-likelihood, or at least increase it.
 
         Each expert has its own contexts (n_components, n_samples, n_context), samples (n_components, n_samples, n_dims)
-        and weights (n_components, n_samples), which sum to 1. If a returned parameter of an expert is not finite, the
-        expert stays unchanged.
+        and weights (n_components, n_samples), which sum to 1. An expert with a returned parameter that is not finite
+        stays unchanged.
         """
 
 
 @dataclass(frozen=True)
 class CustomExperts:
-    """Experts of a custom family. Each step of EM fits all of them to weighted samples.
+    """Experts of a custom family. Each step of EM fits all experts to weighted samples.
 
-    Files cannot contain such experts. For data without contexts, `fit` returns a Gaussian mixture, which can be saved.
+    Custom experts cannot be saved in files. For data without contexts, `fit` returns a Gaussian mixture, which can be
+    saved.
 
     Attributes
     ----------
@@ -172,14 +173,15 @@ class CustomExperts:
         return torch.cat(parts)
 
     def take(self, index: Tensor) -> CustomExperts:
-        """Return a subset of the experts by their indices (n,) of int64, in that order."""
+        """Return the experts with the indices (n,) of int64, in this order."""
         return self.with_tensors({name: value[index] for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(vars(self.family))
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> CustomExperts:
-        """Return experts of the same family with other parameters. `DistributionError` lists wrong names."""
+        """Return experts of the same family with other parameters. `DistributionError` lists unknown or missing names.
+        """
         different = sorted(self.tensors().keys() ^ tensors.keys())
         if different:
             raise DistributionError(
@@ -193,8 +195,7 @@ class CustomExperts:
     def refitted(self, context: Tensor, sample: Tensor, weights: Tensor) -> CustomExperts:
         """Return the experts after a fit to weighted samples. The arguments are those of `ExpertFamily.fitted`.
 
-        The weights need not be normalised. An expert without any weight, or with a fit that is not finite, is
-        unchanged.
+        The weights need not be normalised. An expert stays unchanged if it has no weight, or if its fit is not finite.
         """
         total = weights.sum(1, keepdim=True)
         usable = (total > 0.0) & torch.isfinite(total)

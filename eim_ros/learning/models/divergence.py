@@ -19,7 +19,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 Model: TypeAlias = Gaussian | GaussianMixture | MixtureOfExperts
 
-N_SAMPLES = 10_000  # default number of samples, for which a KL of 1 nat has a standard error of about 0.01 nat
+N_SAMPLES = 10_000  # default number of samples; the standard error of a KL of 1 nat is then about 0.01 nat
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def kl_divergence(
     Parameters
     ----------
     model, other : Gaussian, GaussianMixture or MixtureOfExperts
-        Two single distributions, not batches, with the same dimensions.
+        Single distributions (not batches) with the same dimensions.
     n_samples : int
         Number of draws from the model.
     generator : torch.Generator, optional
         By default, torch's global generator.
     context : Tensor (n_contexts, n_context), optional
-        Contexts from p(y), which mixtures of experts need. Each draw picks one context at random.
+        Contexts from p(y). They are needed for mixtures of experts. Each draw uses a random context.
 
     Examples
     --------

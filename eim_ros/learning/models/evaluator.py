@@ -1,12 +1,13 @@
 """Fast evaluation of the density and the score of a mixture of experts at many samples, exact or truncated.
 
 Exact: one matrix product with the products of the coordinates gives all log joint densities of a linear model (see
-`quadratic_form.py`). The posterior mean of the coefficients is again a quadratic form, and its gradient is the score.
+`quadratic_form.py`). The posterior mean of the coefficients is a quadratic form too. The gradient of this form is the
+score.
 
-Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), where the gating is normalised over all components. This is
-a lower bound of log q(x|y). The gap is minus the log of the posterior mass of K. In EIM, q_K defines the truncated
-posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K contains i and
-the components nearest to i. The time per sample therefore does not depend on the number of components.
+Truncated: log q_K(x|y) = log sum_{z in K} q(z|y) q(x|z, y), where the gating is normalised over all components. log q_K
+is a lower bound of log q(x|y). The gap between both is minus the log of the posterior mass of K. In EIM, q_K defines
+the truncated posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K
+contains i and the components nearest to i. Therefore, the time per sample does not depend on the number of components.
 
 A compiled loop on the CPU evaluates the components in K. It takes about 15 ns per density with D = 10 on one core.
 """
@@ -25,10 +26,11 @@ from eim_ros.learning.models.quadratic_form import (
 )
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 
-CHUNK_ELEMENTS = 262_144  # number of log joint densities per block, which fit into the cache
-# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+CHUNK_ELEMENTS = 262_144  # number of log joint densities per block; a block fits into the cache
+# Smaller probabilities are negligible. At this limit, exp does not underflow yet; underflow would be several times
+# slower.
 LEAST_LOG_PROBABILITY = -300.0
-FEW_COMPONENTS = 50  # with fewer components, computing the products of the coordinates takes longer than it saves
+FEW_COMPONENTS = 50  # with fewer components, the products of the coordinates cost more time than they save
 HASH_SEED = 0
 
 
@@ -65,14 +67,14 @@ class PreparedMixture:
 
     @classmethod
     def unprepared(cls, model: MixtureOfExperts) -> PreparedMixture:
-        """Wrap a model without preparation, so that it is evaluated by its own methods."""
+        """Wrap a model without preparation. The wrapper evaluates the model by its own methods."""
         nothing = torch.empty(0, 0)
         return cls(model, nothing, nothing.to(torch.float32))
 
     def log_prob(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return the log density [nat], (n,), of samples (n, n_dims) at contexts (n, n_context).
 
-        If the experts that drew the samples are given as `component` (n,) of int64, the density may be truncated.
+        The density may be truncated if `component` (n,) of int64 contains the experts that drew the samples.
         """
         if not self._prepared:
             return self.model.log_prob(context, sample)
@@ -128,7 +130,7 @@ class PreparedMixture:
         return torch.cat(parts)
 
     def _log_normaliser(self, context: Tensor) -> Tensor:
-        """Return log sum_i exp(V y + v)_i, (n_samples,), evaluating each distinct context once."""
+        """Return log sum_i exp(V y + v)_i, (n_samples,). Each distinct context is evaluated only once."""
         gating = self._gating
         if gating.n_context == 0:
             return torch.logsumexp(gating.biases, 0).expand(len(context))
@@ -147,8 +149,8 @@ class PreparedMixture:
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the distinct rows, and the index of each given row among them.
 
-    Rows are compared by a random projection, so that sorting one number per row is enough. If two distinct rows have
-    the same projection, all rows are treated as distinct.
+    Rows are compared by a random projection, because sorting one number per row is fast. If two distinct rows have the
+    same projection, all rows are treated as distinct.
     """
     generator = torch.Generator().manual_seed(HASH_SEED)
     direction = torch.randn(rows.shape[1], generator=generator, dtype=rows.dtype).to(rows.device)

@@ -35,7 +35,7 @@ def tensor_fields(distribution: Any, *names: str) -> None:
 def as_parameter(name: str, value: Any) -> Tensor:
     """Return a tensor unchanged, or convert an array or list of numbers to a float64 tensor.
 
-    Any other value raises a `DistributionError` with the name of the parameter.
+    `DistributionError` with the name of the parameter is raised for any other value.
     """
     if isinstance(value, Tensor):
         return value
@@ -52,7 +52,7 @@ def tensors_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def named_tensors(tensors: dict[str, Tensor], names: Sequence[str], lacking: str) -> list[Tensor]:
     """Return the tensors with the given names, or raise `DistributionError` if some are missing."""
-    # `lacking` is the beginning of the message, which the missing names complete.
+    # `lacking` is the beginning of the error message. The missing names complete it.
     missing = [name for name in names if name not in tensors]
     if missing:
         raise DistributionError(f"{lacking} {', '.join(missing)}", sorted(tensors))
@@ -82,7 +82,7 @@ def checked_generator(generator: torch.Generator | None) -> torch.Generator | No
 
 
 @with_hints
-@dataclass(frozen=True, slots=True)  # slots, so that the attribute `mean` hides the property of the base class
+@dataclass(frozen=True, slots=True)  # with slots, the attribute `mean` hides the property of the base class
 class Gaussian(Distribution):
     """Batch of multivariate normal distributions, which is a `torch.distributions.Distribution`.
 
@@ -228,11 +228,10 @@ class Gaussian(Distribution):
         return self.split(dims, values)[1]
 
     def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
-        """Return the log density [nat], (...), of the values of `dims`, and the distribution of the other coordinates.
+        """Return the log density [nat], (...), of values of `dims`, and the distribution of the other coordinates.
 
-        The second result is conditional on the values. Let [[A, 0], [B, D]] be the factor after the given coordinates
-        are moved to the front. The conditional mean is mean_rest + B A^-1 (values - mean_given), and the conditional
-        factor is D.
+        The second result is conditional on the values. Let [[A, 0], [B, D]] be the factor with the given coordinates
+        first. The conditional mean is mean_rest + B A^-1 (values - mean_given), and the conditional factor is D.
         """
         given, rest = split_dims(dims, self.n_dims)
         if not rest:
@@ -285,7 +284,7 @@ class Gaussian(Distribution):
         slope = linear - (curvature @ self.mean.unsqueeze(-1)).squeeze(-1)
         gradient = self.scale_tril.mT @ slope.unsqueeze(-1)
         half = torch.linalg.solve_triangular(root, gradient, upper=False)
-        # C with C C' = L precision^-1 L'
+        # factor C with C C' = L precision^-1 L'
         rows: Tensor = torch.linalg.solve_triangular(root, self.scale_tril.mT, upper=False).mT
         constant = 0.5 * ((linear + slope) * self.mean).sum(-1) + 0.5 * half.square().sum((-2, -1))
         log_det = torch.diagonal(root, dim1=-2, dim2=-1).log().sum(-1)
@@ -320,8 +319,7 @@ for _types in ((Gaussian, Gaussian), (Gaussian, MultivariateNormal), (Multivaria
 def triangular_factor(rows: Tensor) -> Tensor:
     """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
-    It is computed by a QR decomposition. The product rows rows' is never computed, because this would square the
-    condition number.
+    The factor is computed by a QR decomposition. Computing the product rows rows' would square the condition number.
     """
     upper: Tensor = torch.linalg.qr(rows.mT, mode="r").R
     sign = torch.where(torch.diagonal(upper, dim1=-2, dim2=-1) < 0.0, -1.0, 1.0).to(rows.dtype)
@@ -361,7 +359,7 @@ def checked_shape(n: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def all_finite(values: Tensor) -> bool:
-    """Return whether all entries are finite. To save time, their sum is tested first."""
+    """Return whether all entries are finite. Their sum is tested first, because this test is faster."""
     return math.isfinite(values.detach().sum().item()) or bool(torch.isfinite(values).all())
 
 

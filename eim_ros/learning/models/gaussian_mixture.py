@@ -24,7 +24,7 @@ from eim_ros.learning.models.gaussian import (
     tensor_fields,
 )
 
-# number of elements of the factors that are gathered at once to draw samples, which limits the memory
+# Number of elements of the factors that are gathered per block to draw samples. It limits the memory.
 CHUNK_ELEMENTS = 4_194_304
 MODE_ITERATIONS = 1000
 MODE_TOLERANCE = 1e-9  # maximum move in the last iteration, in standard deviations of the narrowest component
@@ -128,7 +128,7 @@ class GaussianMixture(Distribution):
     def covariance(self) -> Tensor:
         """Covariance of the mixture, (..., n_dims, n_dims).
 
-        This is the mean covariance of the components plus the covariance of their means.
+        It is the mean covariance of the components plus the covariance of their means.
         """
         weights = self.weights[..., None, None]
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
@@ -146,7 +146,8 @@ class GaussianMixture(Distribution):
         """Highest local maximum of the density that an ascent from a component's mean reaches, (..., n_dims).
 
         Fixed-point iterations ascend from each mean (Carreira-Perpinan 2000). A mixture may have more maxima than
-        components, so in rare cases a higher maximum is missed. The time is quadratic in the number of components.
+        components. Therefore, a higher maximum is missed in rare cases. The time is quadratic in the number of
+        components.
         """
         factors = self.scale_trils.expand(*self.means.shape, self.n_dims).unsqueeze(-4)
         precisions = torch.cholesky_inverse(factors)

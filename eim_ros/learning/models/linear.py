@@ -15,8 +15,8 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian, all_finite, check_scale_tril, log_normaliser, tensor_fields
 
-CHUNK_ELEMENTS = 131_072  # Number of elements of the largest temporary array of log_prob, which fits into the cache.
-SAMPLES_PER_EXPERT = 20  # with at least this many samples, one matrix product per expert is faster than one per sample
+CHUNK_ELEMENTS = 131_072  # elements of the largest temporary array of log_prob; the array fits into the cache
+SAMPLES_PER_EXPERT = 20  # with at least this many samples, one product per expert is faster than one per sample
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LinearExperts:
     Attributes
     ----------
     weights : Tensor (n_components, n_dims, n_context)
-        W. If n_context is 0, an expert is a plain Gaussian component.
+        W. Without contexts (n_context = 0), an expert is a Gaussian component.
     biases : Tensor (n_components, n_dims)
         w.
     scale_trils : Tensor (n_components, n_dims, n_dims)
@@ -98,7 +98,7 @@ class LinearExperts:
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64.
 
-        If there are many samples per expert, they are drawn expert by expert, so that no factor is copied for each
+        If there are many samples per expert, they are drawn expert by expert. This avoids a copy of a factor for each
         sample.
         """
         if len(component) < SAMPLES_PER_EXPERT * self.n_components:
@@ -114,19 +114,19 @@ class LinearExperts:
         return sample + self.biases[component]
 
     def take(self, index: Tensor) -> LinearExperts:
-        """Return a subset of the experts by their indices (n,) of int64, in that order."""
+        """Return the experts with the indices (n,) of int64, in this order."""
         return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
 
     def joined(self, other: LinearExperts) -> LinearExperts:
-        """Return the experts of both batches, those of `self` first."""
+        """Return the experts of `self`, followed by the experts of `other`."""
         theirs = other.tensors()
         return LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in self.tensors().items()})
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the log density [nat] under every expert, (n_samples, n_components).
 
-        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1], so one matrix product is sufficient for all
-        pairs.
+        The whitened residual C^-1 (x - W y - w) is linear in [x, y, 1]. Therefore, one matrix product is sufficient for
+        all pairs.
         """
         parts = [residual.square().sum(-1) for _, residual in self.residuals(context, sample, self.whitening())]
         squared = torch.cat(parts) if parts else sample.new_zeros((0, self.n_components))

@@ -22,11 +22,11 @@ from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 
 LINEAR_GATING = ("weights", "biases")
-NETWORK = "layers.0.weight"  # only parts with networks have this tensor
+NETWORK = "layers.0.weight"  # only neural experts and gatings have this tensor
 LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
-CHUNK_ELEMENTS = 262_144  # number of gating probabilities per block when components are drawn, which fit into the cache
-LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is still above zero in float64
-# relative to the best context of an expert; high enough that exp does not underflow, which would be slow
+CHUNK_ELEMENTS = 262_144  # gating probabilities per block when components are drawn; a block fits into the cache
+LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is above zero in float64
+# Relative to the best context of an expert. At this limit, exp does not underflow yet; underflow would be slow.
 LEAST_LOG_RESPONSIBILITY = -300.0
 
 
@@ -81,7 +81,7 @@ class Experts(Protocol):
         """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
 
     def take(self, index: Tensor) -> Experts:
-        """Return a subset of the experts by their indices (n,) of int64, in that order."""
+        """Return the experts with the indices (n,) of int64, in this order."""
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Return the gradient of log sum_k exp(log_gate_k) N_k(x) with respect to the sample x, (n_samples, n_dims).
@@ -98,14 +98,15 @@ class Experts(Protocol):
 class MixtureOfExperts:
     """Conditional mixture. Calling it with contexts returns a batch of Gaussian mixtures.
 
-    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. Its result stores all
-    components for all contexts. The methods `sample`, `log_prob` and `score` of this class need less memory.
+    Call `model(context)` to get means, covariances or marginals of the mixtures. The result stores all components for
+    all contexts. If you need only samples, densities or scores, the methods `sample`, `log_prob` and `score` of this
+    class need less memory.
 
     Attributes
     ----------
     gating : Gating
     experts : Experts
-        They must have the same number of components as the gating.
+        The experts. Their number must equal the number of components of the gating.
 
     Examples
     --------
@@ -195,7 +196,7 @@ class MixtureOfExperts:
         return self.experts.score(context, sample, self.gating(context))
 
     def sample(self, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw one sample per context. Use `model(context).sample(n)` to draw more.
+        """Draw one sample per context. Use `model(context).sample(n)` to draw more samples.
 
         Parameters
         ----------
@@ -223,7 +224,7 @@ class MixtureOfExperts:
         for rows, share in zip(context.split(step), level.split(step), strict=True):
             cumulative = self.gating(rows).exp().cumsum(-1)
             drawn.append(torch.searchsorted(cumulative, share * cumulative[:, -1:], right=True).squeeze(-1))
-        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding can lead to n_components
+        component = torch.cat(drawn).clamp_max(self.n_components - 1)  # rounding can give the index n_components
         return self.experts.sample(component, context, generator), component
 
     def marginal_entropy(self, context: Tensor) -> Tensor:
@@ -246,7 +247,7 @@ class MixtureOfExperts:
         return torch.zeros_like(entropy) if self.n_components == 1 else self._normalised(entropy)
 
     def take(self, index: Tensor) -> MixtureOfExperts:
-        """Return a linear model with a subset of the components, by their indices (n,) of int64, in that order."""
+        """Return a linear model with the components of the indices (n,) of int64, in this order."""
         return MixtureOfExperts.from_tensors({name: value[index] for name, value in self.tensors().items()})
 
     def to(self, **options: Any) -> MixtureOfExperts:
@@ -259,7 +260,7 @@ class MixtureOfExperts:
         return gating | {f"experts.{name}": value for name, value in self.experts.tensors().items()}
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> MixtureOfExperts:
-        """Return a model with experts of the same family and other parameters, named as in `tensors`."""
+        """Return a model with experts of the same family and the given parameters, named as in `tensors`."""
         if not isinstance(self.experts, CustomExperts):
             return MixtureOfExperts.from_tensors(tensors)
         gating = _gating_from(tensors_of("gating.", tensors))
@@ -285,7 +286,8 @@ class MixtureOfExperts:
     def from_mixture(cls, mixture: GaussianMixture) -> MixtureOfExperts:
         """Convert a single Gaussian mixture to a mixture of experts without contexts.
 
-        The parameters of a gating must be finite, so log weights below -700, including minus infinity, become -700.
+        Log weights below -700, including minus infinity, become -700, because the parameters of a gating must be
+        finite.
         """
         if mixture.means.dim() != 2:
             raise DistributionError(
@@ -297,7 +299,7 @@ class MixtureOfExperts:
         return cls(gating, LinearExperts(means.new_zeros(*means.shape, 0), means, factors))
 
     def as_mixture(self) -> GaussianMixture:
-        """Convert a model without contexts to a Gaussian mixture. A model with contexts raises `DistributionError`."""
+        """Convert a model to a Gaussian mixture. `DistributionError` is raised if the model has contexts."""
         if self.n_context != 0:
             raise DistributionError(
                 f"a model with contexts of {self.n_context} dimensions is a Gaussian mixture only at a given "
@@ -362,7 +364,7 @@ def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, gene
 class _ByComponent:
     """Values log q(z_i|y) of some components at all contexts, up to a constant per component, (n_some, n_contexts).
 
-    For a softmax gating, only the log normaliser of each context is stored. For other gatings, all probabilities are.
+    For a softmax gating, only the log normaliser of each context is stored. Other gatings store all probabilities.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor) -> None:

@@ -1,14 +1,14 @@
 """Neural experts and neural gating (thesis 4.2.1, 4.2.3).
 
-Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). Each network works in the whitened residuals of a linear expert
-with the parameters W, w and C. The outputs m and t of the network give
+Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). The outputs of each network are corrections in the whitened
+residuals of a linear expert with the parameters W, w and C. From the outputs m and t of a network follow
 
     mean = W y + w + C m(y),    Cholesky factor = C T(y),
 
 where T is lower triangular, with the entries exp(t_jj) on the diagonal and t_jl below it.
 
-The outputs of a new network are zero, so the expert first equals the linear expert. Outputs are of order one, whatever
-the units of the data.
+The outputs of a new network are zero, so a new expert equals its linear expert. Outputs are of order one in any units
+of the data.
 
 Gating: log q(z|y) = log softmax(network(y)).
 
@@ -31,8 +31,8 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian, named_tensors
 from eim_ros.learning.models.linear import LinearExperts
 
-FIRST_LAYER_SLOPE = 4.0  # slope for standardised inputs, steep enough to represent a function with several periods
-CHUNK_ELEMENTS = 4_194_304  # Number of elements of the largest layer in log_prob and score, which limits the memory.
+FIRST_LAYER_SLOPE = 4.0  # slope for standardised inputs; steep enough for functions with several periods
+CHUNK_ELEMENTS = 4_194_304  # number of elements of the largest layer in log_prob and score; limits the memory
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class BatchedNetwork:
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the outputs (n_networks, n_samples, n_outputs).
 
-        Inputs (n_samples, n_inputs) are given to all networks. Inputs (n_networks, n_samples, n_inputs) are different
-        for each network.
+        All networks get the same inputs if these have the shape (n_samples, n_inputs). The inputs may also differ
+        between networks, (n_networks, n_samples, n_inputs).
         """
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
 
     def take(self, index: Tensor) -> BatchedNetwork:
-        """Return a subset of the networks by their indices (n,) of int64, in that order."""
+        """Return the networks with the indices (n,) of int64, in this order."""
         weights, biases = (tuple(value[index] for value in values) for values in (self.weights, self.biases))
         return BatchedNetwork(self.center, self.scale, weights, biases)
 
@@ -132,7 +132,7 @@ class BatchedNetwork:
 
         for index, n_out in enumerate(hidden_layers):
             bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
-            # spreads the steep parts of the units over the range of the data
+            # Spread the steep parts of the units over the range of the data.
             spread = FIRST_LAYER_SLOPE if index == 0 else 0.0
             weights.append(bound * uniform(n_networks, n_out, n_in))
             biases.append(spread * uniform(n_networks, n_out))
@@ -159,8 +159,8 @@ class NeuralExperts:
     base : LinearExperts
         Linear experts with the parameters W, w and C.
     network : BatchedNetwork
-        One network per expert. The first n_dims outputs are m, and the other n_dims (n_dims + 1)/2 outputs are t. In t,
-        the diagonal comes first, followed by the elements below it, row by row.
+        One network per expert. The first n_dims outputs are m, and the other n_dims (n_dims + 1)/2 outputs are t. t
+        contains first the diagonal, and then the elements below it, row by row.
 
     Examples
     --------
@@ -234,7 +234,8 @@ class NeuralExperts:
         """Return the distributions of the given experts, one per context.
 
         `component` (n_samples,) of int64 contains the indices of the experts for contexts (n_samples, n_context).
-        Contexts are sorted into one padded row per expert, so that networks hardly evaluate contexts of other experts.
+        Contexts are sorted into one padded row per expert. Thus, a network evaluates hardly any contexts of other
+        experts.
         """
         order = torch.argsort(component, stable=True)
         count = torch.bincount(component, minlength=self.n_components)
@@ -251,7 +252,7 @@ class NeuralExperts:
         return self.select(component, context).sample(generator=generator)
 
     def take(self, index: Tensor) -> NeuralExperts:
-        """Return a subset of the experts by their indices (n,) of int64, in that order."""
+        """Return the experts with the indices (n,) of int64, in this order."""
         return NeuralExperts(self.base.take(index), self.network.take(index))
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:

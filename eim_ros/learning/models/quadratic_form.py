@@ -1,13 +1,13 @@
 """Log densities of linear experts as linear functions of the products of coordinates.
 
 With e = [x, y, 1] and R = C^-1 [I, -W, -w], the log density -1/2 e'R'R e + log normaliser is linear in the products e_a
-e_b. One matrix product therefore gives the densities of all experts at all points, and another one gives the moments
-that maximum likelihood needs. If an expert is narrow or far away, the large terms of R'R e e' cancel, and the error is
-|R|^2 times the rounding error. For these `narrow` experts, the residuals R e are squared instead.
+e_b. Therefore, one matrix product gives the densities of all experts at all points. Another product gives the moments
+for maximum likelihood. If an expert is narrow or far away, the large terms of R'R e e' cancel, and the error is |R|^2
+times the rounding error. Such experts are called `narrow`. Their residuals R e are squared instead.
 
-The same form is used to find nearby components, whose density is high where another component has its points. The log
-joint density of c', averaged over the points of c, is linear in the moments of these points, so one matrix product is
-sufficient for all pairs. The points of c are data weighted by responsibilities, or samples that c would draw.
+The same form finds nearby components. A component c' is near c if its density is high at the points of c. These points
+are data weighted by responsibilities, or samples of c. The log joint density of c', averaged over these points, is
+linear in their moments. Therefore, one matrix product is sufficient for all pairs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.native import SelectedForms
 from eim_ros.learning.models.standardisation import linear_parts
 
-LARGEST_FORM = 1e8  # maximum |R|^2 in units of the data, which keeps the error of a log density below about 1e-7 nat
+LARGEST_FORM = 1e8  # maximum |R|^2 in units of the data; keeps errors of log densities below about 1e-7 nat
 CHUNK_ELEMENTS = 262_144  # number of distances, or of gating probabilities, per block
-# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+# Smaller probabilities are negligible. At this limit, exp does not underflow yet; underflow would be several times
+# slower.
 LEAST_LOG_PROBABILITY = -300.0
 
 
@@ -35,7 +36,7 @@ class QuadraticForms:
     """Log joint densities log q(x, z_i|y) + A(y) of all components, where A(y) is the log normaliser of the gating."""
 
     coefficients: Tensor  # (n_components, n_products), coefficients of the products of the coordinates [x, y, 1]
-    # (n_narrow,) of int64, components whose coefficients are too large, so that they are evaluated by their residuals
+    # (n_narrow,) of int64, components that are evaluated by their residuals, because their coefficients are too large
     narrow: Tensor
     residuals: Tensor  # (n_narrow, n_dims, n_dims + n_context + 1), R of the narrow components
     linear: Tensor  # (n_narrow, n_dims + n_context + 1), term linear in e that is added to -1/2 |R e|^2
