@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Fuzz the public Python API with malformed calls: each must work or raise an error of the package.
+"""Fuzz the public Python API with malformed calls. Each call must succeed or raise an error of the package.
 
     python fuzz/fuzz_api.py --seed 0 --count 10000
 
-A call depends only on the seed and its number, so `--seed 0 --only 4711` repeats one and shows its traceback. A warning
-counts as a foreign exception. So does a plain `TypeError` for an unknown keyword if the function accepts `**options`.
-It does not count if Python itself rejects a keyword that is missing from the signature.
+A call depends only on the seed and its number. `--seed 0 --only 4711` repeats call 4711 and prints its traceback.
+
+A warning counts as a foreign exception. A plain `TypeError` for an unknown keyword also counts if the function accepts
+`**options`. It does not count if Python rejects the keyword because the signature lacks it.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ Call = tuple[Callable[..., Any], dict[str, Any]]
 class Outcome:
     """Outcome of one call.
 
-    `kind` is "answered", "refused" (by an `EimError`), "python" (wrong arguments, rejected by Python), "system" (a file
-    could not be written) or "foreign".
+    `kind` is "answered", "refused" (an `EimError` was raised), "python" (Python rejected wrong arguments), "system" (a
+    file could not be written) or "foreign" (any other exception was raised).
     """
 
     number: int
@@ -95,7 +96,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tally:
-    """Number of calls by outcome, and all foreign exceptions."""
+    """Number of calls with each outcome, and all foreign exceptions."""
 
     counts: collections.Counter[str]
     foreign: list[Outcome]
@@ -378,12 +379,12 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
         arguments[KEYWORDS[int(rng.integers(len(KEYWORDS)))]] = malformed(rng)
     timeout = arguments.get("timeout")
     if isinstance(timeout, int | float) and LONGEST_WAIT < timeout < math.inf:
-        arguments["timeout"] = LONGEST_WAIT  # the call would rightly search that long
+        arguments["timeout"] = LONGEST_WAIT  # with a longer timeout, a valid call would search too long
     return name, call, arguments
 
 
 def tried(seed: int, number: int) -> Outcome:
-    """Make one call and return its outcome."""
+    """Make the call with this number and return its outcome."""
     name, call, arguments = drawn(seed, number)
     try:
         with warnings.catch_warnings():
@@ -406,7 +407,7 @@ def tried(seed: int, number: int) -> Outcome:
 
 
 def run(seed: int, numbers: range) -> Iterator[Outcome]:
-    """Make calls in a temporary folder, because some of them write files."""
+    """Make calls in a temporary folder, because some calls write files."""
     calls()
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fuzz one parser with atheris, guided by coverage and starting from files that our own writers make.
+"""Fuzz one parser with atheris, guided by coverage. The first inputs are files from our own writers.
 
     python fuzz/fuzz_parsers.py urdf --seconds 30
 
-Inputs that reach new lines are kept only during the run. The run ends at an exception that is not an `EimError`, a
-warning, a crash, or an input that takes more than 20 s. That input is saved in build/fuzz/ under a name that begins
-with the parser's; `--input FILE` reads such a file again. `--list` lists the parsers.
+Inputs that reach new lines are kept only during the run. The run ends at a warning, at a crash, at an exception that
+is not an `EimError`, or at an input that takes more than 20 s. The input that ended the run is saved in build/fuzz/.
+Its name begins with the name of the parser. `--input FILE` reads a saved input again. `--list` lists the parsers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
             each.mkdir()
         for number, content in enumerate(target.seeds(scratch)):
             (corpus / f"seed{number}").write_bytes(content)
-            parsed(target, content, scratch)  # runs deferred imports before the coverage counts
+            parsed(target, content, scratch)  # run deferred imports before coverage is measured
         options = [
             f"-max_total_time={seconds}",
             f"-max_len={LARGEST}",

@@ -1,4 +1,4 @@
-"""Random values for calls: typical mistakes of callers, damaged copies of valid values, and unusual valid ones."""
+"""Random values for calls: typical mistakes, damaged copies of valid values, and unusual valid values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["damaged", "malformed", "varied"]
 
-# No integer from 10**4 to 10**9: some are valid counts, and answering would take minutes.
+# Integers from 10**4 to 10**9 are left out, because a call with such a valid count would take minutes.
 WHOLES = (
     0,
     1,
@@ -75,21 +75,21 @@ TYPES = ("f8", "f4", "f2", "i8", "i1", "u8", "?", "c16", "O", "S3", "U3", "M8[s]
 
 
 class Whole:
-    """Object that is a number only for `operator.index`."""
+    """Object that only `operator.index` can convert to a number."""
 
     def __index__(self) -> int:
         return 3
 
 
 class Deceptive:
-    """Object with an array interface that fails."""
+    """Object whose conversion to an array fails."""
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("this array is on a device")
 
 
 class Frame(dict):
-    """Object like a pandas table: columns by name, an index, and conversion to an array."""
+    """Imitation of a pandas table with named columns, an index, and conversion to an array."""
 
     def __init__(self, values: Any) -> None:
         super().__init__(a=values)
@@ -163,7 +163,7 @@ def array(rng: np.random.Generator) -> Any:
 
 
 def pose_like(rng: np.random.Generator, depth: int) -> Any:
-    """Return an object with the attributes of a library's pose, not all of the right kind."""
+    """Return an object with the attributes of another library's pose; some attributes have a wrong type."""
 
     def vector(names: str) -> Any:
         return SimpleNamespace(**{name: 0.5 if rng.integers(3) else malformed(rng, depth + 1) for name in names})
@@ -188,7 +188,7 @@ def pose_like(rng: np.random.Generator, depth: int) -> Any:
 
 
 def varied(value: Any, rng: np.random.Generator) -> Any:
-    """Return another value of the same kind that may be valid, with a different size, type or layout."""
+    """Return a possibly valid value of the same kind, with a different size, type or memory layout."""
     if isinstance(value, bool) or value is None:
         return value if rng.integers(2) else not value if isinstance(value, bool) else None
     if isinstance(value, float):
@@ -216,7 +216,7 @@ def varied(value: Any, rng: np.random.Generator) -> Any:
 
 
 def damaged(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
-    """Return a copy of a value with one error inside, or any malformed value if the value has no parts."""
+    """Return a copy of a value with one error inside. A value without parts is replaced by any malformed value."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return _damaged_array(value, rng)
     if isinstance(value, dict) and value and depth < 4:

@@ -1,6 +1,6 @@
-"""Parsers to be fuzzed: each has seed files from its own writer, and a reader for arbitrary bytes.
+"""Parsers to be fuzzed. Each has a writer for seed files and a reader for arbitrary bytes.
 
-A reader may raise an `EimError`. Any other exception is a bug, and so is a reader that does not return.
+A reader may raise an `EimError`. Any other exception is a bug. A reader that does not return is also a bug.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Target:
     Attributes
     ----------
     seeds : callable
-        Return the contents of files as our writers make them, given a scratch folder.
+        Return the contents of files from our own writers, given a scratch folder.
     read : callable
         Read the file at a path.
     suffix : str
-        Suffix of that file's name.
+        Suffix of the file's name.
     """
 
     seeds: Callable[[Path], list[bytes]]
@@ -70,9 +70,9 @@ class Target:
 
 
 def parsed(target: Target, content: bytes, folder: Path) -> list[EimError]:
-    """Read a file with this content, and a copy with a corrected digest if it has one; return the errors raised.
+    """Read a file with this content and return the errors. If it has a digest, also read a copy with a correct digest.
 
-    Without the corrected copy, damaged files would never pass the check of the digest.
+    Without the copy, damaged files would never pass the check of the digest.
     """
     refusals = []
     for number, variant in enumerate(dict.fromkeys((content, _with_right_digest(content)))):
@@ -136,7 +136,7 @@ def _map(folder: Path) -> list[bytes]:
 
 
 def _bag(folder: Path, suffix: str, gripper: str = "") -> list[bytes]:
-    """Write a bag of joint states, also of a gripper if its topic is given."""
+    """Write a bag of joint states. If a topic for a gripper is given, the bag also contains its joint states."""
     from rosbags.rosbag2 import StoragePlugin, Writer
 
     from eim_ros.bags.writer import standard_types

@@ -1,8 +1,8 @@
-"""Use one thread for linear algebra in every test and in the processes that tests start, as `make test` does.
+"""Use one thread for linear algebra in tests and in the processes that they start, like `make test`.
 
-The matrices of the tests are small, so on a busy machine several threads mostly wait for each other.
+The matrices in tests are small, so several threads would mostly wait for each other on a busy machine.
 
-Hypothesis draws the same examples in each run, without a time limit for an example. `make fuzz` draws different ones.
+Hypothesis draws the same examples in each run, without a time limit per example. `make fuzz` draws other examples.
 """
 
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# finds scripts, benchmarks and experiments; at the end, because `colcon test` must import the installed eim_ros
+# to find scripts, benchmarks and experiments; last, because `colcon test` must import the installed eim_ros
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 settings.register_profile("same_examples", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("same_examples")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# These files take longest. If one of them came last, the other cores would have nothing left to do.
+# These files take longest. If such a file came last, most cores would be idle at the end.
 FIRST = [
     "test_site.py",
     "cli/test_demo_planar.py",
@@ -32,8 +32,8 @@ FIRST = [
     "learning/test_placement.py",
 ]
 
-# The outcome of the tests in these files depends on compiled code. They get the marker `compiled`, and `make
-# test-compiled` runs them with another module.
+# The tests in these files depend on compiled code. They get the marker `compiled`, and `make test-compiled` runs them
+# with another module.
 COMPILED = [
     *(
         f"ik/test_{name}.py"

@@ -1,4 +1,4 @@
-"""Bags of hand-made messages, written by our writer or, in the standard form, by the writer of rosbags."""
+"""Bags of hand-made messages, written by our own writer or in the standard form by the writer of rosbags."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def serialized(item: Item) -> bytes:
 
 
 def write_own(folder: Path, items: Iterable[Item]) -> Path:
-    """Write a bag with the writer of the recorder, which determines the topic of the labels."""
+    """Write a bag with the recorder's writer, which chooses the topic of the labels."""
     writer = BagWriter(folder)
     channels: dict[str, int] = {}
     for item in items:
@@ -99,7 +99,7 @@ def write_standard(
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: CompressionMode = CompressionMode.NONE,
 ) -> Path:
-    """Write a bag with the writer of rosbags, in the form that the standard tools use."""
+    """Write a bag with the writer of rosbags, in the form that the standard tools write."""
     writer = Writer(folder, version=9, storage_plugin=storage)
     writer.set_compression(compression, CompressionFormat.ZSTD)
     with writer:

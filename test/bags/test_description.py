@@ -1,4 +1,4 @@
-"""Joint limits of imported motions come from the robot descriptions in the bags."""
+"""Imported motions get their joint limits from the robot descriptions in the bags."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def urdf(elbow: tuple[float, float] = (-2.0, 1.5), finger: str = "finger") -> st
 
 
 def described(text: str, topic: str = "/robot_description") -> Item:
-    """Return the message of a robot description, which a latched topic delivers before all others."""
+    """Return the message of a robot description, which a latched topic delivers first."""
     return label(0.0, text, topic)
 
 
 def moving(begin: float = 0.0, height: float = 1.0, first: float = 3.0) -> list[Item]:
-    """Return a motion of 1 s in which the wrist turns by 1 rad from `first`, and its positions are wrapped at pi."""
+    """Return a motion of 1 s in which the wrist turns by 1 rad from `first`. Its positions are wrapped at pi."""
     rows = []
     for time in np.arange(0.0, 1.0, 0.01):
         wrist = (first + time + np.pi) % (2.0 * np.pi) - np.pi

@@ -1,4 +1,4 @@
-"""Only jumps are detected as jumps, even if publishers, clocks and networks disturb the times."""
+"""Real jumps are detected and nothing else is, even if publishers, clocks and networks disturb the times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Motion:
 
 
 def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
-    begin = offset = 0.0  # [s] times of the recorder, and changes of the publisher's clock
+    begin = offset = 0.0  # [s] time of the recorder, and total change of the publisher's clock
     for index in range(4):
         duration = rng.uniform(1.5, 3.0)
         times = np.arange(0.0, duration, 1.0 / rate)
@@ -44,7 +44,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
             positions[rng.integers(len(times) // 4, 3 * len(times) // 4) :, rng.integers(len(NAMES))] += size
         stamps = _stamps(rng, times, rate)
         arrivals = _arrivals(rng, stamps)
-        if rng.random() < 0.5:  # the publisher's clock is changed
+        if rng.random() < 0.5:  # the publisher's clock is set forward or back
             row = rng.integers(len(times) // 4, 3 * len(times) // 4)
             step = rng.choice((-1.0, 1.0)) * np.exp(rng.uniform(np.log(0.005), np.log(5.0)))
             stamps = stamps + np.where(np.arange(len(times)) < row, 0.0, step)
@@ -54,7 +54,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
         items = [label(begin - 0.001, name)]
         for row, q in enumerate(positions):
             items.append(joint_state(begin + offset + stamps[row], NAMES, q, arrival=begin + arrivals[row]))
-            if rng.random() < 0.02:  # duplicates, with the same time or a new one
+            if rng.random() < 0.02:  # a duplicate, with the same time stamp or a new one
                 again = stamps[row] + rng.choice((0.0, 1e-4))
                 items.append(joint_state(begin + offset + again, NAMES, q, arrival=begin + arrivals[row] + 5e-7))
         yield Motion(name, jumps, items, positions[0], positions[-1])
@@ -62,7 +62,7 @@ def motions_of(rng: np.random.Generator, rate: int) -> Iterator[Motion]:
 
 
 def _smooth(rng: np.random.Generator, times: Array) -> Array:
-    """Return sums of sines with a maximum speed."""
+    """Return sums of sines whose largest speed is `FASTEST`."""
     frequencies, phases = rng.uniform(0.2, 2.0, (3, 3)), rng.uniform(0.0, 6.3, (3, 3))
     waves = np.sin(2.0 * np.pi * frequencies[:, None] * times[:, None] + phases[:, None]).sum(-1).T
     speed = np.abs(np.diff(waves, axis=0)).max() / np.diff(times).max()
@@ -70,7 +70,7 @@ def _smooth(rng: np.random.Generator, times: Array) -> Array:
 
 
 def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
-    """Return stamps with a jitter of 0.4 periods; after a stall, the publisher sends messages 0.1 ms apart."""
+    """Return time stamps with a jitter of 0.4 periods. After a stall, the publisher sends messages 0.1 ms apart."""
     stamps = times + rng.uniform(0.0, 0.4 / rate, len(times))
     for begin in rng.permutation(np.arange(0.1, times[-1] - 0.3, 0.5))[: rng.integers(0, 4)]:
         late = (stamps >= begin) & (stamps < begin + rng.uniform(0.02, LONGEST_STALL))
@@ -80,7 +80,7 @@ def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
 
 
 def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
-    """Return arrivals with delays of 1 ms, in a network that sometimes delivers delayed messages at once."""
+    """Return arrival times with a mean delay of 1 ms. The network sometimes delivers several late messages at once."""
     arrivals = stamps + rng.exponential(1e-3, len(stamps))
     for begin in rng.permutation(np.arange(0.35, stamps[-1] - 0.3, 0.5))[: rng.integers(0, 3)]:
         held = (arrivals >= begin) & (arrivals < begin + 0.5 * LONGEST_STALL)
@@ -91,7 +91,7 @@ def _arrivals(rng: np.random.Generator, stamps: Array) -> Array:
 @pytest.mark.parametrize("use_arrival", [False, True])
 @pytest.mark.parametrize("seed", [3, 4, 119, 135, 136, 3090, 3111])
 def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed: int, use_arrival: bool) -> None:
-    """The messages come at 50 Hz to 1 kHz, with jitter, stalled publishers, clock changes, duplicates and bursts."""
+    """Messages come at 50 Hz to 1 kHz, and include jitter, stalled publishers, clock changes, duplicates and bursts."""
     motions = list(motions_of(np.random.default_rng(seed), RATES[seed % len(RATES)]))
     items = sorted((item for motion in motions for item in motion.items), key=lambda item: item[2])
     selection = Selection(cuts=Cuts(use_arrival=use_arrival))
@@ -115,7 +115,7 @@ def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: floa
 
 @pytest.mark.parametrize("rate", [50, 100, 500])
 def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rate: int) -> None:
-    """Up to four messages overtake every fifth one, and jumps are 1.25 times the change at maximum speed."""
+    """Up to four messages overtake every fifth message. Jumps are 1.25 times the change at maximum speed."""
     rng = np.random.default_rng(rate)
     items = []
     for motion in range(12):
@@ -138,7 +138,7 @@ def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rat
 
 
 def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
-    """For example, a node plans before it has set a label."""
+    """Example: a node plans before it has set a label."""
     items = [joint_state(0.01 * i, ["j1"], [1.0 + 1e-3 * np.sin(i)]) for i in range(100)]
     items += [label(1.0, "reach"), *(joint_state(1.0 + 0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
     bag = write_own(tmp_path / "bag", [label(0.0, ""), *items])

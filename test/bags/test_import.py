@@ -1,4 +1,4 @@
-"""Imports of bags restore recorded motions, and skip or refuse invalid parts with a reason."""
+"""Imports of bags restore the recorded motions. Invalid segments are skipped or refused with a reason."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_segments_become_motions_whoever_wrote_the_bag(tmp_path: Path, write: Wr
     assert description["joint_names"] == ["j1", "j2"]
     assert description["labels"] == ["a", "b"]
     assert description["n_points"] == 30
-    recorded = data_set.sample.reshape(-1, 2)  # no robot is given, so the limits are the range of the recording
+    recorded = data_set.sample.reshape(-1, 2)  # without a robot, the limits are the range of the recording
     assert description["limits_source"] == "recording"
     assert (description["lower"], description["upper"]) == (recorded.min(0).tolist(), recorded.max(0).tolist())
     assert np.allclose(description["durations"], [0.99, 1.99])
@@ -77,7 +77,7 @@ def test_segments_become_motions_whoever_wrote_the_bag(tmp_path: Path, write: Wr
 
 
 def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> None:
-    def position(time: float) -> list[float]:  # at rest, except from 1 s to 2 s
+    def position(time: float) -> list[float]:  # moves only from 1 s to 2 s
         return [float(np.clip(time - 1.0, 0.0, 1.0)), 0.3]
 
     items = [joint_state(float(time), NAMES, position(float(time))) for time in np.arange(0.0, 4.0, PERIOD)]
@@ -85,7 +85,7 @@ def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> N
     whole, _ = motions(folder, n_points=11)
     trimmed, _ = motions(folder, n_points=11, trim=True)
     assert whole.description["durations"] == pytest.approx([3.99])
-    # positions count as at rest within a displacement that is smaller than the step between two messages
+    # the displacement that counts as rest is smaller than the step between two messages
     assert trimmed.description["durations"] == pytest.approx([1.0], abs=2.1 * PERIOD)
     assert trimmed.sample[0, ::2] == pytest.approx(np.linspace(0.0, 1.0, 11), abs=2.1 * PERIOD)
 
@@ -94,7 +94,7 @@ def test_joints_are_matched_by_name_in_the_order_asked_for(tmp_path: Path) -> No
     items = []
     for i in range(100):
         names, values = ["gripper", "j2", "j1"], [9.0, *swing(0.01 * i)[::-1]]
-        order = np.roll(np.arange(3), i)  # every message has a different order of joints
+        order = np.roll(np.arange(3), i)  # the order of the joints changes with each message
         items.append(joint_state(0.01 * i, [names[k] for k in order], [values[k] for k in order]))
     folder = write_own(tmp_path / "bag", items)
     data_set, _ = motions(folder, Selection(joint_names=("j2", "j1")), n_points=2)
@@ -167,7 +167,7 @@ def spoilt(kind: str) -> list[Item]:
     if kind == "gap":
         bad = [item for i, item in enumerate(bad) if not 30 <= i < 60]
     elif kind == "clock set back":
-        times = [1.0 + 0.01 * i for i in range(100)]  # set back repeatedly, as by two publishers with different clocks
+        times = [1.0 + 0.01 * i for i in range(100)]  # the time alternates, as with two publishers whose clocks differ
         bad = [joint_state(t - 0.4 * (i % 2), NAMES, swing(t), arrival=t) for i, t in enumerate(times)]
     elif kind == "jump":
         bad = [joint_state(1.0 + 0.01 * i, NAMES, [3.0 * (i > 50), 0.0]) for i in range(100)]
@@ -210,8 +210,8 @@ def test_single_bad_messages_are_left_out_and_counted(tmp_path: Path) -> None:
     items[30] = joint_state(0.3, NAMES, [0.0, np.inf])
     items[40] = joint_state(0.4, ["j1"], [0.0])
     items[50] = joint_state(0.5, NAMES, [0.0])
-    items[60] = joint_state(0.58, NAMES, [5.0, 5.0], arrival=0.6)  # out of order by 0.01 s
-    items[70] = joint_state(0.69, NAMES, [5.0, 5.0], arrival=0.7)  # the time of the previous message
+    items[60] = joint_state(0.58, NAMES, [5.0, 5.0], arrival=0.6)  # 0.01 s earlier than the message before
+    items[70] = joint_state(0.69, NAMES, [5.0, 5.0], arrival=0.7)  # same time as the message before
     selection = Selection(joint_names=NAMES)
     data_set, (report,) = motions(write_own(tmp_path / "bag", items), selection)
     assert dict(report.dropped) == {
@@ -346,7 +346,7 @@ def test_recorded_poses_are_aligned_in_time_with_the_configurations(tmp_path: Pa
     )
     assert 70 <= len(q) <= 71
     assert report.dropped["configurations without a pose within 0.2 s"] == 100 - len(q)
-    # error of chords between poses 1/30 s apart, for accelerations below 12 m/s^2
+    # error of linear interpolation between poses 1/30 s apart, for accelerations below 12 m/s^2
     assert np.allclose(poses, PLANAR.fk(q), rtol=0, atol=12 / 30**2 / 8)
     assert "differ from forward kinematics" in report.notes[0]
 

@@ -1,4 +1,4 @@
-"""MCAP files are complete after each flush, survive a kill, and are recovered if they were truncated anywhere."""
+"""An MCAP file is complete after each flush. If its writer is killed or it is truncated, its data are recovered."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_whole_records_of_a_file_cut_off_anywhere_are_recovered(tmp_path: Path, 
         (tmp_path / "recovered.mcap").unlink()
     assert numbers == sorted(numbers)
     assert numbers[-1] == len(ITEMS)
-    # all messages have the same size, and indexes take less than half of the file
+    # messages have equal sizes and indexes take less than half of the file, which gives this bound
     assert numbers[12] > len(ITEMS) // 3
 
 
@@ -131,7 +131,7 @@ def test_half_overwritten_rear_of_our_own_file_loses_only_the_unfinished_flush(t
     folder = write_own(tmp_path / "bag", ITEMS)
     file = data_file(folder)
     content = bytearray(file.read_bytes())
-    content[-400:-200] = bytes(200)  # damages summary and footer
+    content[-400:-200] = bytes(200)  # damage the summary and the footer
     file.write_bytes(content)
     assert not is_whole(file)
     assert recover_bag(folder)[0].startswith(f"recovered {len(ITEMS)} messages")
@@ -176,7 +176,7 @@ def test_bag_without_mcap_is_refused(tmp_path: Path) -> None:
         recover_bag(write_sqlite(tmp_path / "bag", ITEMS))
 
 
-@pytest.mark.parametrize("chunk_size", [1, 1_000_000])  # a new chunk at each flush, or one that grows
+@pytest.mark.parametrize("chunk_size", [1, 1_000_000])  # each flush starts a new chunk, or extends the only chunk
 def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_size: int
 ) -> None:
@@ -222,7 +222,7 @@ def test_kill_within_a_write_loses_nothing_that_was_flushed_before(
 
 def test_what_follows_a_damaged_record_is_left_out(tmp_path: Path) -> None:
     content = data_file(write_own(tmp_path / "bag", ITEMS)).read_bytes()
-    # the file is cut within a chunk, so no checksum can detect the wrong bytes that follow
+    # the cut is within a chunk, so there is no checksum to detect the wrong bytes after it
     half = len(content) // 3
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(content[:half] + b"\x05" + (40).to_bytes(8, "little") + b"\xff" * 40)

@@ -1,4 +1,4 @@
-"""Joint states of several publishers are merged by time, for example of an arm and a gripper, or of two arms."""
+"""Joint states of several publishers, such as an arm and a gripper or two arms, are merged by time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from eim_ros.kinematics import Robot
 
 ARM, GRIPPER = ("j1", "j2", "j3"), ("finger",)
 WANTED = (*ARM, *GRIPPER)
-ROUNDING = 1e-6  # time stamps are integer nanoseconds, and the joints in these tests move slower than 10 rad/s
+ROUNDING = 1e-6  # tolerance for time stamps in integer nanoseconds, while joints move slower than 10 rad/s
 Values = Callable[[float], list[float]]
 
 
 def arm(time: float) -> list[float]:
-    return [0.5 * time, 1.0 - 0.2 * time, 0.1 * time]  # linear interpolation is exact for straight motions
+    return [0.5 * time, 1.0 - 0.2 * time, 0.1 * time]  # linear in time, so that interpolation is exact
 
 
 def finger(time: float) -> list[float]:
@@ -40,7 +40,7 @@ def published(
     end: float = 2.0,
     clock: float = 0.0,
 ) -> list[Item]:
-    """Return joint states whose headers come from a clock ahead of the recorder's clock."""
+    """Return joint states whose time stamps are `clock` [s] ahead of the recorder's clock."""
     times = np.arange(begin, end, 1.0 / rate).tolist()
     return [joint_state(time + clock, names, values(time), topic, arrival=time) for time in times]
 
@@ -50,7 +50,7 @@ def in_turn(*publishers: list[Item]) -> list[Item]:
 
 
 def merged(path: Path, wanted: tuple[str, ...] = WANTED, **form: object) -> tuple[np.ndarray, float, BagReport]:
-    """Return the only motion (n_points, n_joints), its duration [s], and the report."""
+    """Import a bag with one motion; return the motion (n_points, n_joints), its duration [s], and the report."""
     data_set, (report,) = import_motions([path], Selection(joint_names=wanted, **form), MotionForm())
     assert data_set.description["joint_names"] == list(wanted)
     (motion,) = data_set.sample.reshape(len(data_set), -1, len(wanted))
@@ -64,7 +64,7 @@ def expected(begin: float, end: float, *values: Values) -> np.ndarray:
 @pytest.mark.parametrize("topic", ["/joint_states", "/gripper/joint_states"])
 @pytest.mark.parametrize("write", [write_own, write_standard])
 def test_arm_and_gripper_are_merged_by_time(tmp_path: Path, topic: str, write: Callable) -> None:
-    """The gripper starts 4 ms later, so that the first joint state of the arm has no neighbours on both sides."""
+    """The gripper starts 4 ms later. The first joint state of the arm has no message of the gripper before it."""
     items = in_turn(published(ARM, arm), published(GRIPPER, finger, topic, begin=0.004))
     motion, duration, report = merged(write(tmp_path / "bag", items))
     assert duration == pytest.approx(1.96)
@@ -102,7 +102,7 @@ def test_publisher_without_time_stamps_is_merged_by_arrival(tmp_path: Path) -> N
 
 
 def test_slow_simulation_has_one_clock(tmp_path: Path) -> None:
-    """At half of real time, a publisher that starts later has a different mean offset, but the same clock."""
+    """At half of real time, a publisher that starts later has a different mean offset but the same clock."""
 
     def slowed(items: list[Item]) -> list[Item]:
         return [(topic, kind, START + 2 * (arrival - START), message) for topic, kind, arrival, message in items]
@@ -122,7 +122,7 @@ def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"not continuous: gap of 0\.5\d+ s") as caught:
         merged(path)
     (report,) = caught.value.value
-    # 25 before the first value of the gripper, 25 after the last one at 3.48 s, and 24 in the pause
+    # 25 before the gripper's first value, 25 after its last value at 3.48 s, and 24 in the pause
     assert report.dropped == {"joint states without finger within 0.2 s before and after": 25 + 25 + 24}
     motion, duration, _ = merged(path, cuts=Cuts(max_gap=0.6))
     assert duration == pytest.approx(2.98)
@@ -144,7 +144,7 @@ def test_publishers_at_different_times_are_refused(tmp_path: Path) -> None:
 
 
 def test_publisher_of_all_joints_wins(tmp_path: Path) -> None:
-    """For example, a node repeats the joint states of all controllers on another topic."""
+    """Example: a node repeats the joint states of all controllers on another topic."""
     raw = published(ARM, lambda time: [9.0, 9.0, 9.0], "/arm", rate=200.0)
     path = write_own(tmp_path / "bag", in_turn(published(WANTED, lambda time: [*arm(time), *finger(time)]), raw))
     motion, _, report = merged(path)
@@ -199,12 +199,12 @@ def test_joint_that_turns_endlessly_is_merged_without_a_turn_back(tmp_path: Path
     robot = Robot(chain_urdf(turn_joint, joint("j1", "revolute", "l1", "l2", hinge)))
     data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(robot=robot), MotionForm(n_points=100))
     turn = data_set.sample.reshape(100, 2)[:, 0]
-    # near the wrap, the nearest of two messages 1/21 s apart is used instead of interpolation
+    # near the wrap, there is no interpolation: the nearer of two messages 1/21 s apart is used
     np.testing.assert_allclose(turn, 3.0 + np.linspace(0.0, 1.98, 100), atol=0.5 / 21 + ROUNDING)
 
 
 def test_spike_of_a_slow_publisher_does_not_spread(tmp_path: Path) -> None:
-    """Between messages at 20 Hz, a spike would reach 50 joint states at 500 Hz."""
+    """Interpolation would spread a spike in messages at 20 Hz over 50 joint states at 500 Hz."""
     gripper = published(GRIPPER, finger, "/gripper", rate=20.0, end=2.1)
     gripper[20] = joint_state(1.0, GRIPPER, [0.5], "/gripper")
     motion, _, report = merged(write_own(tmp_path / "bag", in_turn(published(ARM, arm, rate=500.0), gripper)))
@@ -236,7 +236,7 @@ def second_arm(time: float) -> list[float]:
 
 
 def cell(begin: float = 0.0) -> list[Item]:
-    """Return messages of two arms at different rates, and of a gripper that occasionally publishes 0 (open) or 100."""
+    """Return messages of two arms with different rates, and of a gripper that rarely publishes 0 (open) or 100."""
     shut = [joint_state(time + begin, GRIPPER, [100.0 * (i % 2)], "/gripper") for i, time in enumerate(SHUT_AT)]
     return in_turn(
         published(ARM, lambda time: arm(time - begin), "/arm", begin=begin, end=begin + 2.0),
@@ -254,19 +254,19 @@ def test_episode_has_the_arms_interpolated_and_the_gripper_held(tmp_path: Path, 
     assert names == wanted
     assert "finger: held at the times of j1, j2, j3 of /arm" in report.notes
     moments = np.arange(len(episode.positions)) / rate
-    assert moments[-1] == pytest.approx(1.98, abs=1.0 / rate)  # the first arm ends there
+    assert moments[-1] == pytest.approx(1.98, abs=1.0 / rate)  # end of the first arm's messages
     found = episode.positions
     np.testing.assert_allclose(found[:, :3], [arm(time) for time in moments], atol=ROUNDING)
     np.testing.assert_allclose(found[:, 4:], [second_arm(time) for time in moments], atol=ROUNDING)
     sent = np.array(SHUT_AT)
     latest = (
         np.searchsorted(sent, np.floor(50.0 * moments + 1e-6) / 50.0 + 1e-6) - 1
-    )  # motions are sampled at the stamps of the arm
+    )  # values are held at the time stamps of the arm
     np.testing.assert_array_equal(found[:, 3], 100.0 * (latest % 2))
 
 
 def test_gripper_that_is_not_held_cuts_the_episode(tmp_path: Path) -> None:
-    """Its messages are too far apart for interpolation. The test above holds their values instead."""
+    """Messages of the gripper are too far apart for interpolation. The previous test holds their values instead."""
     bag = write_own(tmp_path / "bag", cell())
     with pytest.raises(DataError, match=r"without finger within 0.2 s before and after .*increase --max-gap"):
         import_episodes([bag], Selection(joint_names=(*ARM, *GRIPPER)), EpisodeForm())

@@ -43,7 +43,7 @@ def trajectory(time: float, moments: Sequence[float], positions: Any, names: Seq
 def test_each_trajectory_is_a_motion_with_its_own_times_and_label(tmp_path: Path) -> None:
     """Waypoints may be seconds apart, and a trajectory may be sent before the previous one has ended."""
     items = [
-        label(0.1, "reach"),  # has the same time as the trajectory
+        label(0.1, "reach"),  # recorded at the same time as the trajectory
         trajectory(0.1, [0.0, 1.5, 4.0], [[0.0, 0.0], [1.0, 0.5], [2.0, -1.0]]),
         label(1.0, "return"),
         trajectory(1.1, [0.0, 2.0], [[-1.0, 2.0], [0.0, 0.0]], NAMES[::-1]),

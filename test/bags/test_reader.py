@@ -55,10 +55,10 @@ def without_identifier(text: str) -> str:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (without_identifier, "Storage plugin '' not supported"),  # as ros2 bag reindex of Humble writes it
+        (without_identifier, "Storage plugin '' not supported"),  # written by ros2 bag reindex of Humble
         (lambda text: text.replace("bag.mcap", "other.mcap"), "other.mcap"),  # the files were renamed
         (lambda text: text.replace("version: 9", "version: 99"), "version 99 not supported"),
-        (lambda text: text[: len(text) // 2], "metadata"),  # the recorder was killed while it wrote this
+        (lambda text: text[: len(text) // 2], "metadata"),  # the recorder was killed while it wrote the metadata
         (lambda text: "", "metadata"),
     ],
 )
@@ -89,7 +89,7 @@ def test_metadata_without_files_is_refused_with_its_problem(tmp_path: Path) -> N
 
 
 def parts(folder: Path) -> list[Path]:
-    """Return the files of a bag with four parts, as a recorder that limits their size writes them."""
+    """Return the four files of a bag whose recorder limits the size of a file."""
     files = []
     for number in range(4):
         items = [joint_state(10.0 * number + 0.01 * i, ["j1"], [0.0]) for i in range(50)]
@@ -99,7 +99,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 def test_recorder_that_is_killed_while_it_compresses_leaves_a_readable_bag(tmp_path: Path) -> None:
-    """The first two files are compressed completely, the third one partly, and the last one not at all."""
+    """The first two files are compressed, the third file is partly compressed, and the last file is not compressed."""
     folder = tmp_path / "bag"
     for number, file in enumerate(parts(folder)[:3]):
         packed = zstandard.ZstdCompressor().compress(file.read_bytes())

@@ -80,7 +80,7 @@ def test_recording_ends_before_the_disk_is_full(tmp_path: Path) -> None:
     recorder.write("/a", START + 1, START, DATA)
     needed[0] = 2**62
     recorder.tick()
-    assert recorder.is_recording  # the disk is not checked continuously
+    assert recorder.is_recording  # the free space is checked only from time to time
     clock.now = 0.6
     recorder.tick()
     assert not recorder.is_recording

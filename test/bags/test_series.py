@@ -1,4 +1,4 @@
-"""Wrong time stamps and single wrong samples are removed and counted, and nothing else is lost."""
+"""Wrong time stamps and single wrong samples are removed and counted. Nothing else is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def swing(time: float) -> list[float]:
 
 
 def recorded(stamps: Array, arrivals: Array | None = None) -> list[Item]:
-    """Return ten seconds of a swing whose headers have `stamps` [s], which may differ from the true times."""
+    """Return joint states of a swing that lasts 10 s. Their headers have `stamps` [s], which may be wrong."""
     times = PERIOD * np.arange(N)
     arrivals = times if arrivals is None else arrivals
     return [
@@ -67,7 +67,7 @@ def test_one_wrong_stamp_costs_one_message(tmp_path: Path, row: int, error: floa
 
 
 def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) -> None:
-    """Wrong stamps in the middle of the recording have different errors, and a good stamp is between them."""
+    """Four wrong stamps in the middle of the recording have different errors, and one good stamp is between them."""
     stamps = PERIOD * np.arange(N)
     stamps[[300, 301, 303, 304]] = [5.0, -70.0, 1e6, 9.0]
     stamps[600:609] -= 50.0
@@ -78,7 +78,7 @@ def test_several_wrong_stamps_together_cost_only_their_messages(tmp_path: Path) 
 
 @pytest.mark.parametrize("error", [0.06, 0.15])
 def test_stamp_that_is_a_little_ahead_costs_no_other_message(tmp_path: Path, error: float) -> None:
-    """If a stamp is too late by less than the maximum gap, messages until that time do not count as out of order."""
+    """Messages after a stamp that is too late by less than the maximum gap do not count as out of order."""
     stamps = PERIOD * np.arange(N)
     stamps[500] += error
     data_set, report = imported(tmp_path / "bag", recorded(stamps))
@@ -87,7 +87,7 @@ def test_stamp_that_is_a_little_ahead_costs_no_other_message(tmp_path: Path, err
 
 
 def test_zero_stamps_are_missing_stamps(tmp_path: Path) -> None:
-    """The clock of a publisher is missing at the start, and sometimes later."""
+    """A publisher has no clock at the start and sometimes later."""
     stamps = PERIOD * np.arange(N)
     stamps[[*range(40), 333, 334, 600]] = -START / 1e9
     data_set, report = imported(tmp_path / "bag", recorded(stamps))
@@ -123,7 +123,7 @@ def test_stamps_that_cannot_be_used_lead_to_the_times_of_arrival(tmp_path: Path,
     stamps = PERIOD * np.arange(N)
     if kind == "two clocks in turn":
         stamps[::2] -= 40.0
-    elif kind == "coarse":  # a clock that ticks twice per second
+    elif kind == "coarse":  # the clock advances only twice per second
         stamps = np.floor(2.0 * stamps) / 2.0
     else:
         stamps = stamps[::-1]
@@ -147,7 +147,7 @@ def with_positions(positions: Array) -> list[Item]:
 
 @pytest.mark.parametrize("size", [-2.5, -0.5, 0.05, 0.5, 3.0, 1000.0])
 def test_single_spikes_do_not_stay_in_a_data_set(tmp_path: Path, size: float) -> None:
-    """Without removal, small spikes would remain, and a large spike would cause the loss of the segment."""
+    """Without the removal, small spikes would remain in the data, and a large spike would cost the complete segment."""
     positions = np.array([swing(PERIOD * i) for i in range(N)])
     rows = [1, 17, 250, 252, 500, 731, N - 2]
     positions[rows, 1] += size
@@ -165,7 +165,7 @@ def test_spike_while_the_robot_stands_still(tmp_path: Path) -> None:
 
 
 def test_first_and_last_message_apart_from_the_others_cost_themselves(tmp_path: Path) -> None:
-    """Examples are zeros before a driver has read the joints, and the old pose of a simulation that was reset."""
+    """Examples: zeros before a driver has read the joints, and the old pose of a simulation that was reset."""
     items = []
     for segment in range(3):
         items.append(label(1.0 * segment - 0.001, f"{segment}"))
@@ -194,7 +194,7 @@ MOTIONS: dict[str, Callable[[Array], Array]] = {
     "triangle": lambda t: np.abs((3.0 * t) % 2.0 - 1.0),
     "fast swing": lambda t: 0.5 * np.sin(2.0 * np.pi * 3.0 * t),
     "start and stop": lambda t: np.clip(2.0 * t - 1.0, 0.0, 1.0),
-    "knock": lambda t: 0.05 * np.exp(-(((t - 0.5) / 0.03) ** 2)),  # within 0.1 s, at up to 1.4 rad/s
+    "knock": lambda t: 0.05 * np.exp(-(((t - 0.5) / 0.03) ** 2)),  # takes 0.1 s and reaches 1.4 rad/s
     "gripper": stepped,
     "noise": lambda t: t + 0.01 * np.random.default_rng(0).standard_normal(len(t)),
     "encoder": lambda t: np.round(t / 0.3) * 0.3,
@@ -203,14 +203,14 @@ MOTIONS: dict[str, Callable[[Array], Array]] = {
     "vibration": lambda t: 0.02 * (np.arange(len(t)) % 2),
     "next demonstration": lambda t: np.where(
         t < 1.0, 2.5 * t, 2.4 - 0.5 * (t - 1.0)
-    ),  # begins elsewhere, without a gap in time
+    ),  # starts at another position, without a gap in time
 }
 
 
 @pytest.mark.parametrize("rate", [10.0, 30.0, 100.0, 1000.0])
 @pytest.mark.parametrize("name", MOTIONS)
 def test_no_motion_is_a_spike(name: str, rate: float) -> None:
-    """Motions are sampled at the rate, and the gripper always with a period of 10 ms."""
+    """Motions are sampled at `rate`, except that of the gripper, which is always sampled every 10 ms."""
     times = np.arange(0.0, 2.0, PERIOD if name == "gripper" else 1.0 / rate)
     assert not (spikes(times, MOTIONS[name](times)[:, None], 0.2) >= 0).any()
 

@@ -1,4 +1,4 @@
-"""Bags of the recorder follow the conventions of rosbag2, and rosbags can read them."""
+"""Bags from the recorder follow the conventions of rosbag2, and the library rosbags can read them."""
 
 from __future__ import annotations
 

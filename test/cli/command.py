@@ -1,4 +1,4 @@
-"""The command line, run in this process or in its own process."""
+"""Runs of the command line in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from eim_ros.cli.main import ExitCode, main
 __all__ = ["COMMAND", "Command", "Outcome", "eim_process", "process_without", "restore_sigint", "validity"]
 
 COMMAND = (sys.executable, "-m", "eim_ros.cli.main")
-PATIENCE = 300.0  # [s] for a process on a busy machine
+PATIENCE = 300.0  # timeout for a process on a busy machine [s]
 
 
 def validity(answer: Any) -> list[bool]:
-    """Return whether each row of an answer is valid: an empty `valid` of IKSolutions means that all rows are."""
+    """Return whether each row of an answer is valid. An empty `valid` of IKSolutions means that all rows are valid."""
     return answer["valid"] or [True] * len(answer["positions"])
 
 
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        """The only JSON object on stdout. Values that are not valid JSON, such as NaN, are an error."""
+        """The JSON object on stdout, which must be the only one. NaN and other values outside of JSON are errors."""
         assert self.out.count("\n") == 1, self.out
 
         def refuse(constant: str) -> None:
@@ -45,7 +45,7 @@ class Outcome:
         return json.loads(self.out, parse_constant=refuse)
 
     def refused(self, *reasons: str) -> None:
-        """Assert the code of wrong usage or of a wrong file, no output, and one line on stderr with the reasons."""
+        """Assert the exit code of wrong usage or a wrong file, no output, and one line on stderr with the reasons."""
         assert self.code in (ExitCode.USAGE, ExitCode.FILE), (self.code, self.out, self.err)
         assert self.out == ""
         assert self.err.endswith("\n")
@@ -73,14 +73,14 @@ class Command:
 
 
 def eim_process(*words: object, folder: Path | None = None) -> Outcome:
-    """Run `eim` in its own process."""
+    """Run `eim` in a new process."""
     command = [*COMMAND, *(str(word) for word in words)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=folder)
     return Outcome(result.returncode, result.stdout, result.stderr)
 
 
 def process_without(packages: Collection[str], code: str) -> Outcome:
-    """Run Python in a process where these packages cannot be imported, as if they were not installed."""
+    """Run Python code in a process that cannot import these packages, as if they were not installed."""
     absent = f"""import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):

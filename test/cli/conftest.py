@@ -1,4 +1,4 @@
-"""Fixtures of the command-line tests: the command, and files of the planar arm that it has created."""
+"""Fixtures of the command-line tests: the command, and files for the planar arm that the command creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eim collect`, `import`, `export` and `evaluate`: what they write and print, and which input they reject."""
+"""`eim collect`, `import`, `export` and `evaluate`: their files, their output, and the input that they reject."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ HAS_LEROBOT = importlib.util.find_spec("lerobot") is not None
 
 
 def two_arms_and_gripper(begin: float) -> list[Item]:
-    """Return two segments of a cell with three publishers. The gripper only publishes when it opens or closes."""
+    """Return two segments of a cell with two arms and a gripper. The gripper publishes only when it opens or closes."""
     items = [label(begin, "pick")]
     for i in range(120):
         time = begin + 0.01 * i

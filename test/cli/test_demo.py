@@ -1,4 +1,4 @@
-"""All steps of `eim demo` with few samples: training, the node in its own process, requests over DDS, and a picture."""
+"""All steps of `eim demo` with few samples: training, a node in a separate process, requests over DDS, a picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_demo_trains_serves_and_draws(tmp_path: Path) -> None:
     assert answer["request"]["valid"] == answer["request"]["distinct"] == 20
     assert answer["request"]["refined_max_position_error"] <= 1e-6
     figures = answer["training"]
-    # three experts and 400 samples are far below the defaults, but enough to show the effect of the kinematics
+    # the defaults are larger, but three experts and 400 samples already show the effect of the kinematics
     assert figures["EIM + kinematics"]["rmse_position"] < 0.8 * figures["EM"]["rmse_position"]
     picture = Path(answer["picture"]).read_bytes()
     assert picture.startswith(b"\x89PNG")

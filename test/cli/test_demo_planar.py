@@ -20,17 +20,17 @@ from eim_ros.planar import PlanarArm
 
 def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     folder = tmp_path / "planar"
-    # The complete demo is quick with so few demonstrations, but they do not decide which model is nearer to the line.
-    # With seed 2, EM is nearer. docs/report/kinematics.md compares the models with more data.
+    # Few demonstrations keep the demo short, but they do not show which model is nearer to the line: with seed 2, EM is
+    # nearer. docs/report/kinematics.md compares the models with more data.
     words = ("--motions", 12, "--places", 4, "--components", 2, "--executed", 1, "--seed", 4)
     outcome = eim_process("demo", "--planar", *words, "--output", folder, "--json")
     assert outcome.code == 0, outcome.err
     figures = json.loads(outcome.out.splitlines()[-1])
-    # On a busy machine the recorder may lose joint states. The demonstration says which motions it leaves out.
+    # On a busy machine, the recorder may lose joint states. The demo lists the motions that it therefore leaves out.
     assert figures["n_motions"] + len(figures["left_out"]) == 12 and figures["n_motions"] >= 8, figures["left_out"]
     assert set(figures["executed"]) >= {"EM", "EIM + tip"}
     for executed in figures["executed"].values():
-        assert 0.0 < executed["mean_distance"] < 5.0  # half of the arm's reach; the lines are 4 to 7 m away
+        assert 0.0 < executed["mean_distance"] < 5.0  # [m], half of the arm's reach; lines are 4 to 7 m away
         assert 0.0 <= executed["share_reached"] <= 1.0
     assert np.isfinite(figures["prior"]["log_density"])
     assert figures["prior"]["distance"] <= 0.05 < figures["prior"]["free_distance"] < 3.0

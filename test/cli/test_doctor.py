@@ -1,4 +1,4 @@
-"""`eim doctor`: this machine has no fault, and a fault leads to exit code 1 and a remedy."""
+"""`eim doctor` reports no fault on this machine. For a fault, it prints a remedy and exits with code 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_machine_that_runs_the_tests_is_well(monkeypatch: pytest.MonkeyPatch) 
     with own_domain(TEST_DOMAINS) as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        monkeypatch.delenv(native.VARIABLE, raising=False)  # forcing a slower module would be a finding
+        monkeypatch.delenv(native.VARIABLE, raising=False)  # a request for a slower module is a finding
         outcome = eim_process("doctor", "--json")
     report = outcome.json
     states = {finding["area"]: finding["state"] for finding in report["findings"]}

@@ -15,7 +15,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.learning import EIMConfig
 
-MOST_SHOWN = 15  # flags in the help of a verb; --help-all shows the others
+MOST_SHOWN = 15  # maximum number of flags in the help of a verb; --help-all lists all flags
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def test_values_have_the_types_of_their_fields() -> None:
         fast=True,
         free=False,
     )
-    assert read("r", "--output=f") == Outer(inner=Inner(robot="r"), output="f")  # the robot may come first
+    assert read("r", "--output=f") == Outer(inner=Inner(robot="r"), output="f")  # the robot may be the first word
 
 
 def test_help_has_defaults_and_hides_flags_of_experts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +123,7 @@ def test_keywords_of_python_are_flags(verb: str) -> None:
         value = {"near": "0", "start": "0", "limits": "a=0:1", "fixed": "a=0", "revolutions": "one"}.get(name, "1")
         words = [f"--{name.replace('_', '-')}", *([] if name == "self_collision" else [value])]
         found = parse(kind, f"eim {verb}", [*poses, *words])
-        assert found == parse(kind, f"eim {verb}", [*poses, f"--{name}", *words[1:]])  # spelled as in Python
+        assert found == parse(kind, f"eim {verb}", [*poses, f"--{name}", *words[1:]])  # the spelling of Python
 
 
 def test_settings_given_as_flags_are_values_of_set() -> None:

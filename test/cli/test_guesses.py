@@ -1,4 +1,4 @@
-"""Commands that users try first run, or lead to the name that works."""
+"""Commands that users are likely to guess either run or name the right command."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_python_runs_the_package_as_the_command() -> None:
 
 
 def test_reader_that_leaves_ends_the_command_quietly() -> None:
-    words = "sample --robot planar3 --pose 1 1 0 -n 100000 --timeout 0.3 --json"  # more than the buffer of a pipe
+    words = "sample --robot planar3 --pose 1 1 0 -n 100000 --timeout 0.3 --json"  # output larger than a pipe's buffer
     process = subprocess.Popen(
         [sys.executable, "-m", "eim_ros", *words.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -183,7 +183,7 @@ def test_help_tells_every_exit_code(eim: Command) -> None:
 def test_a_part_that_a_compiled_module_lacks_is_told_with_the_cure(
     of_tomorrow: str, eim: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This happens if the Python code is newer than the compiled module."""
+    """The name is missing if the Python code is newer than the compiled module."""
     robot = Robot("planar3")
     monkeypatch.setattr("eim_ros.cli.map.List.run", lambda args: eval(of_tomorrow, {"robot": robot}))
     outcome = eim("list")

@@ -1,4 +1,4 @@
-"""`eim map`: a map, its picture and its figures. `eim list`: every included robot and model."""
+"""`eim map` writes a map, its picture and its figures. `eim list` lists every included robot and model."""
 
 from __future__ import annotations
 

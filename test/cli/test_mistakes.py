@@ -1,4 +1,4 @@
-"""Mistakes at the command line lead to one line with cause and remedy, and to the exit code for their kind."""
+"""A mistake on the command line leads to one line with cause and remedy, and to the exit code for its kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create the files that the mistakes use."""
+    """Create the files that the wrong commands name."""
     made = tmp_path_factory.mktemp("mistakes")
     for name, text in FILES.items():
         (made / name).write_text(text, encoding="utf-8")
@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files() -> dict[Path, bytes]:
-    """Return all files, except in the folder of the demo, which collects samples before it rejects its learners."""
+    """Return all files. Leave out those of the demo, which collects samples before it rejects a wrong learner."""
     return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.parts[0] != "demo"}
 
 

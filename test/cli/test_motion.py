@@ -96,7 +96,7 @@ def test_samples_become_a_data_set_that_can_be_scored(eim: Command, sample: tupl
     assert drawn.description["durations"] == [3.0] * 40
     scores = eim("motion", "score", "--model", prior, "--data", path, "--json").json
     assert scores["n"] == 40
-    np.testing.assert_allclose(scores["log_prob"], answer["log_prob"], atol=1e-3)  # weights are fitted again
+    np.testing.assert_allclose(scores["log_prob"], answer["log_prob"], atol=1e-3)  # scoring fits the weights again
     assert max(scores["residual"]) < 1e-6
     table = eim("motion", "score", "--model", prior, "--data", path)
     assert len(table.out.splitlines()) == 41
@@ -125,7 +125,7 @@ def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_pat
 def test_motions_change_to_a_second_prior(eim: Command, sample: tuple, prior: Path) -> None:
     words = ("--blend", prior, "--blend-context", 0.6, "-n", 200, "--json")
     ends = np.array(eim(*sample, *words).json["positions"])[:, -1, 0]
-    assert ends.mean() == pytest.approx(0.6, abs=0.02)  # the first prior ends at 1.0
+    assert ends.mean() == pytest.approx(0.6, abs=0.02)  # motions of the first prior end at 1.0
 
 
 def test_trajectories_have_time_stamps(eim: Command, sample: tuple, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ NAMES = ("x", "a", "b")
 
 @pytest.fixture
 def rows() -> np.ndarray:
-    """Write a file with two ways around a post, which depend on the first column."""
+    """Return rows with two ways around a post; the ways depend on the first column."""
     rng = np.random.default_rng(0)
     x, side = rng.uniform(-1.0, 1.0, 120), rng.choice([-1.0, 1.0], 120)
     return np.column_stack([x, side + 0.1 * rng.normal(size=120), x * side + 0.1 * rng.normal(size=120)])

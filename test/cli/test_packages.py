@@ -1,4 +1,4 @@
-"""Packages of a robot in nodes and in every verb that reads a robot, found in the ways of `kinematics.workspace`."""
+"""Nodes and every verb that reads a robot find its packages in each way that `kinematics.workspace` offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eim place`: a table or JSON of the best bases, poses from a file, obstacles in the world, and exit codes."""
+"""`eim place`: the best bases as a table or JSON, poses from a file, obstacles in the world, exit codes."""
 
 from __future__ import annotations
 

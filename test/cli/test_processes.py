@@ -1,4 +1,4 @@
-"""Progress that a command prints while it waits for its nodes, and errors that end the waiting."""
+"""A command prints its progress while it waits for nodes, and stops waiting if a node fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from eim_ros.cli.processes import ServerProcess, Waiting
 from eim_ros.core.errors import ServiceError
 
-PATIENCE = 90.0  # [s] for a process on a busy machine
+PATIENCE = 90.0  # timeout for a process on a busy machine [s]
 
 
 def test_state_and_time_are_told_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:

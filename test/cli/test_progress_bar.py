@@ -1,4 +1,4 @@
-"""The progress bar shows the main figures, is silent on request, and leaves nothing before the line of an error."""
+"""The progress bar shows the main figures, can be turned off, and leaves nothing on the line of an error."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_robot_may_come_first_and_angles_replace_the_quaternion(eim: Command) ->
     angles = eim("solve", "panda", "--pose", 0.4, 0.1, 0.5, "--rpy", np.pi, 0, 0, *words)
     quaternion = eim("solve", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, *words)
     assert (angles.code, angles.err) == (0, "")
-    # both poses are the same up to rounding
+    # the two poses differ only by rounding
     np.testing.assert_allclose(angles.json["positions"], quaternion.json["positions"], atol=1e-6)
 
 
@@ -266,7 +266,7 @@ def test_everything_in_collision_is_searched_until_the_timeout(eim: Command, mod
 
 
 def test_a_mesh_is_avoided_with_its_clearance(eim: Command, model: Path, tmp_path: Path) -> None:
-    """A tetrahedron is above the tip. The last link, with a radius of 0.05 m, is 0.05 m away from it."""
+    """The surface of the last link, which has a radius of 0.05 m, is 0.05 m below a tetrahedron."""
     mesh = tmp_path / "tetrahedron.obj"
     corners = "v 0 0 0\nv 0.2 0 0\nv 0 0.2 0\nv 0 0 0.2\n"
     mesh.write_text(f"{corners}f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
@@ -288,7 +288,7 @@ def test_settings_of_a_file_have_the_names_of_python(eim: Command, tmp_path: Pat
     answer = eim(*words, "--config", path, "-n", 5).json
     positions = np.array(answer["positions"])
     robot = Robot("panda").with_tool([0, 0, 0.1])
-    assert len(positions) == 5  # flags have priority over the file
+    assert len(positions) == 5  # flags take precedence over the file
     assert (np.abs(positions[:, 0]) <= 1.0).all()
     np.testing.assert_allclose(robot.fk(positions)[:, :3, 3], np.tile([0.4, 0.1, 0.5], (5, 1)), atol=2e-6)
     assert (np.diff(robot.manipulability(positions)) <= 1e-9).all()

@@ -1,4 +1,4 @@
-"""Requests of the verbs to a running node: flags are written to the fields of the request."""
+"""Flags of a verb determine the fields of its request to a running node."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_algorithm_and_settings_are_recorded_in_the_model(
     assert {name: record[name] for name in model.training} == model.training
     assert model.mixture.n_components == 3
     assert (model.robot.name, model.context_kind) == ("planar3", "position")
-    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]  # the checkpoint was removed
+    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]  # the checkpoint has been removed
 
 
 def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path, planar: tuple) -> None:
@@ -158,7 +158,7 @@ def test_damaged_checkpoint_and_that_of_another_run_are_one_line(eim: Command, t
 def test_ctrl_c_before_the_first_iteration_ends_the_command(
     eim: Command, tmp_path: Path, planar: tuple, monkeypatch
 ) -> None:
-    """EIM starts with a fit by EM, which must not catch the signal and continue."""
+    """EIM starts with a fit by EM. This fit must not catch the signal and continue."""
 
     def interrupted(self: object, state: object) -> None:
         raise KeyboardInterrupt
@@ -208,7 +208,7 @@ def test_settings_as_words_are_those_of_the_flags(eim: Command, tmp_path: Path, 
     by_words = eim(*words, *sets("n_components=3", "n_iterations=2")).json
     by_flags = eim(*words, "--experts", 3, "--iterations", 2).json
     assert by_words["config"] == by_flags["config"]
-    assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags win over --set
+    assert eim(*words, *FAST[1:], *sets("n_components=9")).json["config"]["n_components"] == 3  # flags beat --set
 
 
 def test_eim_that_changes_nothing_says_so(eim: Command, tmp_path: Path, motions: Path) -> None:

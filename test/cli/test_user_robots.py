@@ -1,4 +1,4 @@
-"""Collect, train, evaluate, sample: with an included robot in real processes, and with URDFs of users."""
+"""`eim collect`, `train`, `evaluate` and `sample` work with URDFs of users, and in real processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 HALF_TURN, TURN = "3.141592653589793", "6.283185307179586"
 WIDE = '<limit lower="-2.9" upper="2.9" effort="1" velocity="1"/>'
 SMALL = ("--quiet", "--experts", 8, "--iterations", 4, *sets("start.em_iterations=3", "exact.n_contexts=300"))
-WRONG_ANGLE = 2e-8  # [rad]: accuracy of the oracle's logarithm near zero
+WRONG_ANGLE = 2e-8  # accuracy of the oracle's logarithm near zero [rad]
 
 
 def _hinge(i: int, axis: str, xyz: str = "0 0 0") -> str:
@@ -27,12 +27,12 @@ def _hinge(i: int, axis: str, xyz: str = "0 0 0") -> str:
 
 
 def ur5() -> str:
-    """Return the UR5 with limits of one revolution in both directions."""
+    """Return the URDF of a UR5 whose joints may turn by one revolution in each direction."""
     return share_path("urdf/ur5.urdf").read_text().replace(HALF_TURN, TURN)
 
 
 def sliding() -> str:
-    """The Stanford arm: a shoulder, a sliding third joint, and a wrist."""
+    """Return the URDF of the Stanford arm, which has a shoulder, a sliding third joint and a wrist."""
     travel = '<limit lower="0.2" upper="0.9" effort="1" velocity="1"/>'
     return chain_urdf(
         _hinge(0, "0 0 1", "0 0 0.41"),
@@ -47,7 +47,7 @@ def sliding() -> str:
 
 
 def snake() -> str:
-    """Fifty joints, alternately about y and z."""
+    """Return the URDF of an arm with fifty joints, alternately about y and z."""
     return chain_urdf(*(_hinge(i, "0 1 0" if i % 2 else "0 0 1", "0 0 0.05") for i in range(50)), name="snake")
 
 
@@ -55,7 +55,7 @@ ROBOTS = {"ur5": ur5(), "sliding": sliding(), "continuous": CONTINUOUS, "one_joi
 
 
 class UserRobot:
-    """Train a model for a URDF by the command line, and return it with its oracle by pinocchio."""
+    """Model that the command line has trained for a URDF, with pinocchio as the oracle."""
 
     def __init__(self, eim: Command, folder: Path, urdf: str, context: str) -> None:
         self._eim, self.context = eim, context
@@ -104,11 +104,11 @@ def test_a_users_urdf_is_trained_and_sampled(eim: Command, tmp_path: Path, name:
     user = UserRobot(eim, tmp_path, ROBOTS[name], context)
     for seed in range(3):
         found = user.sample(reached(user.robot, seed), "-n", 20, "--seed", 1)["positions"]
-        assert 1 <= len(found) <= 20  # fewer if there are not enough distinct solutions
+        assert 1 <= len(found) <= 20  # the arm may have fewer than 20 distinct solutions
 
 
 def test_near_is_measured_on_the_circle_for_continuous_joints(eim: Command, tmp_path: Path) -> None:
-    """A solution at -3.1 is nearer to 3.1 than one at 2.9."""
+    """On the circle, a solution at -3.1 is nearer to 3.1 than a solution at 2.9."""
     user = UserRobot(eim, tmp_path, ROBOTS["continuous"], "position")
     wanted = user.robot.fk(np.array([-3.1, 0.4, -0.7]))
     answer = user.sample(wanted, "-n", 50, "--seed", 1, "--near", 3.1, 0.4, -0.7)
@@ -142,7 +142,7 @@ def test_shipped_robot_trained_in_a_real_process(eim: Command, tmp_path: Path, d
 
 
 def test_urdf_of_a_user_with_base_and_tip(eim: Command, tmp_path: Path) -> None:
-    """The robot is a tree with all kinds of joints and missing meshes. The context is the complete pose."""
+    """The robot is a tree with all joint types and missing meshes. The context is the complete pose."""
     path = tmp_path / "arm.urdf"
     path.write_text(random_urdf(5, 8))
     flags = ("--robot", path, "--base", "l0", "--tip", "l8")

@@ -1,4 +1,4 @@
-"""`eim view`: a process that serves the page until it is interrupted."""
+"""`eim view` runs as a process that serves the page until it is interrupted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(page.solutions.message)
 
 
 def test_neither_learning_nor_pictures_nor_ros_are_needed() -> None:
-    """As after `make view`, or `pip install .[view]`."""
+    """These packages are missing after `make view` and `pip install .[view]`."""
     outcome = process_without(("torch", "matplotlib", "rclpy", "sklearn", "joblib", "rosbags"), WITH_THE_LEAST)
     assert "5 solutions in" in outcome.out, outcome.err
 

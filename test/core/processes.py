@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-PATIENCE = 300.0  # [s], long because the machine may be busy
+PATIENCE = 300.0  # timeout [s], which is long because the machine may be busy
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -24,7 +24,7 @@ def children(parent: int, program: str = "") -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process runs. A zombie counts as ended, because a container may never collect orphans."""
+    """Return whether a process is running. A zombie counts as ended, because a container may never reap orphans."""
     return _state(pid)[0] not in "ZX"
 
 

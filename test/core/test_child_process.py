@@ -1,4 +1,4 @@
-"""Children end with the process that started them, however it ends."""
+"""Child processes end with the process that started them, no matter how it ends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_command_whose_parent_has_ended_before_it_starts_does_nothing(tmp_path: 
     assert command.count(str(os.getpid())) == 1
     other = [
         str(os.getppid()) if word == str(os.getpid()) else word for word in command
-    ]  # pretends to have another parent
+    ]  # pretend that the parent is another process
     assert subprocess.run(other, check=False).returncode == 1
     assert not list(tmp_path.iterdir())
 
@@ -75,7 +75,7 @@ def test_command_keeps_its_arguments_streams_and_exit_code() -> None:
 
 def test_command_has_the_default_signals_although_the_parent_ignores_them() -> None:
     program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a shell's background job ignores SIGINT
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a background job of a shell ignores SIGINT
     try:
         out = subprocess.run(tied([sys.executable, "-c", program]), capture_output=True, text=True, check=True).stdout
     finally:

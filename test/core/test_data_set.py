@@ -47,7 +47,7 @@ def test_non_finite_row_is_refused_by_number(name, value):
 
 
 def archive(**columns):
-    """Return a function that writes an archive of these columns; columns that are not given have valid values."""
+    """Return a function that writes an archive of these columns. Missing columns get valid values."""
     good = {"context": np.zeros((2, 1)), "sample": np.zeros((2, 1)), "description": np.array('{"schema_version": 1}')}
     kept = {name: value for name, value in {**good, **columns}.items() if value is not None}
     return lambda path: np.savez(path, **kept)
@@ -59,7 +59,7 @@ def single_array(path):
 
 
 def with_damaged_header(damage):
-    """NumPy parses the header of a column as Python, so damage raises the exceptions of Python's parser."""
+    """NumPy parses the header of a column as Python code, so damage raises the exceptions of Python's parser."""
 
     def write(path):
         archive(sample=np.zeros((2, 7)))(path)
@@ -103,7 +103,7 @@ def test_what_is_no_data_set_is_refused_by_its_fault(tmp_path, write, reason):
     write(tmp_path / "data.npz")
     with pytest.raises(DataError, match=reason) as caught:
         load_data_set(tmp_path / "data.npz")
-    assert "allow_pickle" not in str(caught.value)  # NumPy's message recommends it, but it is unsafe
+    assert "allow_pickle" not in str(caught.value)  # NumPy's message recommends this unsafe option
 
 
 def test_bad_rows_of_a_file_are_refused_with_its_name(tmp_path):

@@ -1,4 +1,4 @@
-"""Errors name a wrong keyword and suggest the right one, and shorten the values that they quote."""
+"""Errors name a wrong keyword, suggest the right one, and shorten long values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_keyword_error_is_an_error_of_both_kinds() -> None:
 def test_wrong_keyword_of_other_calls_names_the_one_that_was_meant(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(KeywordError, match=message) as caught:
         call()
-    assert caught.value.__suppress_context__  # the message of Python says less
+    assert caught.value.__suppress_context__  # Python's message is less helpful
 
 
 @pytest.mark.parametrize("name", sorted({*eim_ros.__all__} - {"EimError", "JointPath", "MotionPrior", "Solutions"}))

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, and damage is detected. Outputs are checked first. JSON is strict."""
+"""Files are written completely or not at all. Damage is detected, output paths are checked early, JSON is strict."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def test_data_reach_the_disk_before_the_name_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("fsync"), fsync(handle)))
     monkeypatch.setattr(os, "replace", lambda *names: (calls.append("replace"), replace(*names)))
     write_atomically(tmp_path / "file", b"x")
-    assert calls == ["fsync", "replace", "fsync"]  # the last call writes the entry of the folder
+    assert calls == ["fsync", "replace", "fsync"]  # the last call stores the directory entry
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path):
-    """If root wrote to /dev/null, renaming a file over it would destroy the device."""
+    """If root writes to /dev/null, renaming a file to that name would destroy the device."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     received = []
@@ -127,7 +127,7 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def whole_file(kind, path):
-    """Write a valid file of a kind, and return the function that reads it."""
+    """Write a valid file of a kind, and return the function that reads such files."""
     if kind == "model":
         path.write_bytes(model_path("panda_position").read_bytes())
         return load_parameters
@@ -153,7 +153,7 @@ def test_no_damaged_file_is_read(tmp_path, kind, damage):
 
 @pytest.mark.parametrize("kind", FILES)
 def test_each_bit_counts(tmp_path, kind):
-    """This includes bits that no reader uses: spaces in a header, dates in an archive, and the checksum itself."""
+    """A changed bit is detected even in spaces of a header, dates of an archive, and the checksum itself."""
     path = tmp_path / "file"
     read = whole_file(kind, path)
     content = bytearray(path.read_bytes())
@@ -178,7 +178,7 @@ def test_file_without_a_checksum_is_told_from_a_damaged_one():
     whole = sealed(MARK + BLANK.encode() + b"content", MARK)
     assert checksum_problem(b"content", MARK).startswith("has no checksum")
     assert checksum_problem(whole + b" ", MARK).startswith("is damaged")
-    assert checksum_problem(whole.upper(), MARK.upper()).startswith("has no checksum")  # digits are lower case
+    assert checksum_problem(whole.upper(), MARK.upper()).startswith("has no checksum")  # digits must be lower-case
 
 
 def test_checksum_of_another_file_may_be_quoted():
@@ -224,7 +224,7 @@ def test_files_of_this_package_are_described(tmp_path, write, described):
 
 @pytest.mark.parametrize("write", [data_set, model])
 def test_any_beginning_of_a_file_is_described_or_unknown(tmp_path, write):
-    """A truncated file never raises an exception."""
+    """The description of a truncated file never raises an exception."""
     write(tmp_path / "file")
     content = (tmp_path / "file").read_bytes()
     found = {described_format(content[:length]) for length in range(len(content))}

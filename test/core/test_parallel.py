@@ -1,4 +1,4 @@
-"""Tests of torch's threads, the cores of a container, progress reports, and seeds of compiled random numbers."""
+"""Tests of torch's threads, of the cores of a container, of progress reports, and of seeds for compiled code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEFORE = 3
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let torch have three threads, although the environment does not set a number."""
+    """Let torch use three threads without a number of threads in the environment."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     number = torch.get_num_threads()
     torch.set_num_threads(BEFORE)
@@ -142,14 +142,14 @@ def test_fit_that_fails_gives_the_threads_back(fit: Callable[..., object]) -> No
 )
 def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, expected: int | None) -> None:
     quota = tmp_path / "cpu.max"
-    without = usable_cores(quota)  # the file does not exist
+    without = usable_cores(quota)  # the file does not exist yet
     quota.write_text(content)
     assert usable_cores(quota) == (without if expected is None else min(expected, without))
 
 
 def test_caller_or_environment_limits_concurrent_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert concurrent_threads() == usable_cores()
-    with torch_threads():  # a fit does this if no number of threads is given
+    with torch_threads():  # like a fit without a given number of threads
         assert concurrent_threads() == usable_cores()
     with torch_threads(2):
         assert concurrent_threads() == 2
@@ -163,7 +163,7 @@ def test_results_of_threads_come_in_order(n: int) -> None:
 
     def work(task: int) -> tuple[int, int]:
         if n > 1 and task == 0:
-            assert later.wait(60.0)  # so the first task ends after a later one
+            assert later.wait(60.0)  # the first task ends after a later task
         if task == 2:
             later.set()
         return task, torch.get_num_threads()
@@ -179,7 +179,7 @@ def test_tasks_that_nobody_waits_for_are_dropped(n: int) -> None:
     def work(task: int) -> int:
         begun.add(task)
         report = progress.part(task)
-        while task > 0:  # endless unless `report` raises an exception
+        while task > 0:  # ends only when `report` raises an exception
             report(0.5)
         return task
 

@@ -1,4 +1,4 @@
-"""Settings are checked on construction, even if they come from words NAME=VALUE or from the lines of a file."""
+"""Settings are checked on construction, also if they come from words like NAME=VALUE or from a file."""
 
 import dataclasses
 import math
@@ -70,7 +70,7 @@ def test_bounds_are_inclusive(count):
 def test_whole_number_and_exponent_text_become_float():
     assert Example(rate=2).rate == 2.0
     assert isinstance(Example(rate=2).rate, float)
-    assert Example(rate="1e-3").rate == 1e-3  # YAML 1.1 reads 1e-3 as text
+    assert Example(rate="1e-3").rate == 1e-3  # YAML 1.1 parses 1e-3 as text
 
 
 def test_list_becomes_tuple_and_back():

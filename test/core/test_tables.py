@@ -1,4 +1,4 @@
-"""Columns are read from the user's files: CSV with a header, or .npz with named arrays."""
+"""Columns are read from a user's file, which is a CSV with a header or an .npz with named arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
         "x;y;a\n1;2;3\n4;5;6",
         "x\ty\ta\n1\t2\t3\n4\t5\t6\n",
         '\ufeff"x", y ,"a"\r\n1,2,"3"\r\n4,5,6\r\n',
-        "x,y,name,a\n1,2,left,3\n4,5,right,6\n",  # columns that are not named may have any content
+        "x,y,name,a\n1,2,left,3\n4,5,right,6\n",  # columns that the call does not name may have any content
     ],
 )
 def test_columns_of_a_table_are_read_in_the_order_of_their_names(tmp_path: Path, text: str) -> None:

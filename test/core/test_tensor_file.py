@@ -1,4 +1,4 @@
-"""Tensor files are read as written. Other files are refused with the reason, and a pickle is never loaded."""
+"""Tensor files are read as written. Other files are refused with a reason, and pickles are never loaded."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Small arms and models for the tests: every kind of joint, and mixtures with chosen parameters."""
+"""Small arms with every joint type, and models with chosen parameters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CONTINUOUS = chain_urdf(
     _tool(3, "1 0 0"),
     name="continuous",
 )
-SIX_JOINTS = chain_urdf(  # a shoulder, an elbow and a spherical wrist: at most eight ways to reach a pose
+SIX_JOINTS = chain_urdf(  # a shoulder, an elbow and a spherical wrist, which give at most eight solutions
     _link(0, "revolute", "0 0 1", "0 0 0.3"),
     _link(1, "revolute", "0 1 0", "0 0 0.1"),
     _link(2, "revolute", "0 1 0", "0 0 0.4"),
@@ -76,7 +76,7 @@ ARMS = {
 
 @functools.cache
 def iiwa_on_a_turning_joint() -> Robot:
-    """Return an arm with eight joints, two more than a pose needs."""
+    """Return an iiwa on a turning base: eight joints, which are two more than a pose needs."""
     text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot("iiwa14")
     joined = text.replace("</robot>", TURNING.format(base=arm.base_link) + "</robot>")
     return Robot(joined, arm.tip_link, base="root")
@@ -84,7 +84,7 @@ def iiwa_on_a_turning_joint() -> Robot:
 
 @functools.cache
 def arm_and_oracle(name: str) -> tuple[Robot, Oracle]:
-    """Return an arm of `ARMS` or an included arm, and its oracle by pinocchio."""
+    """Return an arm of `ARMS` or an included arm, and its oracle, which uses pinocchio."""
     if name in SHIPPED_ROBOTS:
         robot, urdf = Robot(name), share_path(f"urdf/{name}.urdf").read_text()
     else:
@@ -97,7 +97,7 @@ def arm_of(name: str) -> Robot:
 
 
 def constant_mixture(means: np.ndarray, deviations: np.ndarray, n_context: int) -> MixtureOfExperts:
-    """Return equally likely experts with means (n, dof) and deviations (dof,) that do not depend on the context."""
+    """Return equally likely experts with means (n, dof) and deviations (dof,). The context has no effect on them."""
     n_experts, dof = means.shape
     return MixtureOfExperts.from_tensors(
         {
@@ -111,7 +111,7 @@ def constant_mixture(means: np.ndarray, deviations: np.ndarray, n_context: int) 
 
 
 def broad_model(robot: Robot, context_kind: str, n_experts: int = 8, seed: int = 0) -> IKModel:
-    """Return experts around random configurations, whose means and probabilities depend slightly on the context."""
+    """Return experts around random configurations. Their means and probabilities depend slightly on the context."""
     generator = torch.Generator().manual_seed(seed)
     half_range = 0.5 * (robot.upper - robot.lower)
     n_context = CONTEXT_KINDS[context_kind]
@@ -130,7 +130,7 @@ def sampler_of(name: str, context_kind: str) -> Sampler:
 
 
 def assert_no_solution(samples: Solutions, has_attempt: bool = True) -> None:
-    """Assert that an answer without a solution is empty and false, and has its best attempt in a separate field."""
+    """Assert that an answer without a solution is empty and false, and that its best attempt is in a separate field."""
     assert not samples
     assert len(samples) == 0
     assert [q for q in samples] == []  # noqa: C416  # as a caller's loop would

@@ -1,4 +1,4 @@
-"""Random requests to random arms: answers are within the limits and reach the pose, or an error gives the reason."""
+"""For random requests to random arms, answers reach the pose within the limits, or an error gives the reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIONS = ("pose", "n", "near", "posture", "order", "diversity", "seed", "timeou
 
 @st.composite
 def arms(draw: st.DrawFn) -> tuple[Robot, Oracle]:
-    """Arms with three to seven joints about axes of the frame, links of random length, and a tool."""
+    """Draw arms with three to seven joints along coordinate axes, links of random length, and a tool."""
     joints = []
     n = draw(st.integers(3, 7))
     for i in range(n):
@@ -87,7 +87,7 @@ def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, se
 def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None:
     sampler = sampler_of("planar3", "position")
     asked = {"pose": np.eye(4), "n": 2, "timeout": 0.01, option: value}
-    if isinstance(asked["n"], int) and asked["n"] > 100:  # the argument may be valid, and the call then takes long
+    if isinstance(asked["n"], int) and asked["n"] > 100:  # a valid argument, but the call would take long
         return
     try:
         sampler.sample(**asked)

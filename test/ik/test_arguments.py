@@ -1,4 +1,4 @@
-"""Malformed arguments of a request raise an error of the package that carries the offending value."""
+"""Malformed arguments of a request raise an error of the package that contains the wrong value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several poses in one call: each has the answer of a single call, and a hard pose takes no time from others."""
+"""Each pose of a batch has the answer of a single call, and a hard pose takes no time from other poses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def poses_of(name: str, n: int) -> np.ndarray:
 
 
 def test_pose_that_takes_all_its_time_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first pose needs more time than its share. The test does not measure durations."""
+    """The first pose is given too little time. The test compares deadlines and does not measure durations."""
     shares, poses, one = list[float](), poses_of("panda", 3), Engine._one
 
     def recorded(engine: Engine, pose: np.ndarray, order: Any, seed: Any, deadline: float) -> Solutions:
@@ -40,7 +40,7 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs(monkeypatch: pyte
     assert answers.n_per_pose.tolist() == [100] * 3
     assert len(shares) == 4
     assert shares[0] == pytest.approx(ENOUGH / 3, rel=0.1)
-    assert shares[3] > 1.5 * shares[0]  # the second attempt has all of the remaining time
+    assert shares[3] > 1.5 * shares[0]  # the second attempt gets all of the remaining time
 
 
 @pytest.mark.parametrize("n", [1, 300])
@@ -69,7 +69,7 @@ def test_pose_that_is_none_is_told_by_its_index() -> None:
 
 def test_mixed_outcomes_side_by_side() -> None:
     poses = poses_of("panda", 4)
-    poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # far out of reach, and barely out of reach
+    poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # the first is far out of reach, the second barely
     answers = Sampler("panda").sample_batch(poses, 1, timeout=ENOUGH, seed=0)
     assert answers.error_codes.tolist() == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
@@ -101,7 +101,7 @@ def test_kept_answer_keeps_nothing_of_the_others() -> None:
         del block
     size, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert size < 20 * 4096  # 112 bytes of positions, as many of other columns, and Python's overhead
+    assert size < 20 * 4096  # 112 bytes of positions, about the same for other columns, and Python's overhead
     assert peak < poses.nbytes + 300_000  # a copy of the poses and one block
 
 

@@ -1,4 +1,4 @@
-"""Branches as a constraint: answers contain all solutions of the branch and no others."""
+"""With a branch as a constraint, answers contain all solutions of this branch and no others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_branches_divide_the_complete_set(name: str) -> None:
 
 @pytest.mark.parametrize("bend", [1e-3, 1e-4, 1e-5])
 def test_two_solutions_on_both_sides_of_a_stretched_elbow_are_in_two_branches(bend: float) -> None:
-    """The solutions differ by less than 0.01 rad."""
+    """The two solutions differ by less than 0.01 rad."""
     sampler, name = Sampler(Robot(ARMS["ABB IRB 120"].urdf)), "ABB IRB 120"
     pose = sampler.robot.fk([0.3, 0.4, bend - np.arctan2(0.302, 0.07), 0.5, 0.6, 0.7])
     sets = [sampler.with_constraints(branch={"elbow": label}).solve_all(pose) for label in ("up", "down")]
@@ -73,7 +73,7 @@ def test_every_operation_stays_in_the_branch() -> None:
     q = next(q for q in IIWA.robot.random(100, seed=1) if IIWA.robot.branches.matches([q], branch)[0])
     pose = IIWA.robot.fk(q)
     line = np.repeat(pose[None], 5, axis=0)
-    line[:, :3, 3] *= np.linspace(1.0, 0.97, 5)[:, None]  # move towards the base
+    line[:, :3, 3] *= np.linspace(1.0, 0.97, 5)[:, None]  # a line towards the base
     options = {"seed": 0, "timeout": ENOUGH}
     answers = [
         sampler.solve(pose, **options),
@@ -91,7 +91,7 @@ def test_every_operation_stays_in_the_branch() -> None:
 
 @pytest.mark.parametrize("label", ["up", "down"])
 def test_every_solution_of_the_branch_is_near_one_of_the_answer(label: str) -> None:
-    """The second pose has an arc with the elbow down that is shorter than the spacing."""
+    """At the second pose, an arc of solutions with the elbow down is shorter than the spacing."""
     sampler, spacing = IIWA.with_constraints(branch={"elbow": label}), 0.3
     for seed in (0, 25):
         pose = iiwa_pose(seed)

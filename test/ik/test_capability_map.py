@@ -1,4 +1,4 @@
-"""Capability maps: their figures are correct and do not depend on the workers, and malformed maps are rejected."""
+"""Figures of capability maps are correct and do not depend on the number of workers. Malformed maps are rejected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_poses_of_a_grid_are_rigid_and_in_their_cells() -> None:
     np.testing.assert_allclose(poses[12 * 2 + 2, :3, 2], BOX.approaches[1])
     np.testing.assert_array_equal(BOX.poses(5, 9), poses[5:9])
     angles = np.arccos(np.clip(BOX.approaches @ BOX.approaches.T, -1.0, 1.0))
-    assert angles[~np.eye(6, dtype=bool)].min() > 0.8  # six directions can be at most pi/2 apart
+    assert angles[~np.eye(6, dtype=bool)].min() > 0.8  # the best six directions are pi/2 apart
 
 
 def test_pose_is_reached_where_uniform_seeds_reach_it(panda_map: CapabilityMap) -> None:
@@ -50,12 +50,12 @@ def test_pose_is_reached_where_uniform_seeds_reach_it(panda_map: CapabilityMap) 
     solved = Sampler(robot).solve_batch(BOX.poses(0, BOX.n_poses), seed=0, timeout=60.0).n_valid > 0
     reached = panda_map.n_components.reshape(-1) > 0
     assert not (reached & ~solved).any()
-    assert (reached != solved).mean() <= 0.03  # 64 seeds miss poses that very few seeds lead to
+    assert (reached != solved).mean() <= 0.03  # 64 seeds miss poses that few seeds reach
     assert 0.2 < reached.mean() < 1.0
 
 
 def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) -> None:
-    """Compare with dense points along the self-motions from 600 seeds, which are connected if they are near."""
+    """Compare with dense points along self-motions from 600 seeds. Near points are connected."""
     robot, rng = arm_of("panda"), np.random.default_rng(0)
     flat = {name: getattr(panda_map, name).reshape(-1) for name in FIGURES}
     lengths, missed = [], []
@@ -65,18 +65,18 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
         points = refined.positions[refined.converged]
         points = np.concatenate([points, spread(robot, points, pose, 20000, rng, step=0.1)])
         best = robot.manipulability(points).max()
-        assert flat["manipulability"][index] <= best * 1.02 + 1e-4  # steps of 0.45 rad miss the peak
+        assert flat["manipulability"][index] <= best * 1.02 + 1e-4  # steps of 0.45 rad may miss the maximum
         assert flat["manipulability"][index] >= 0.85 * best
         expected, number = length_and_components(points)
         lengths.append(flat["length"][index] / expected)
         missed.append(int(flat["n_components"][index]) - number)
-    assert np.median(lengths) == pytest.approx(1.0, abs=0.1)  # steps of 0.45 rad omit shorter pieces
+    assert np.median(lengths) == pytest.approx(1.0, abs=0.1)  # steps of 0.45 rad miss short components
     assert np.mean(np.abs(missed)) <= 1.0
     assert np.median(np.abs(missed)) <= 1.0
 
 
 def length_and_components(points: np.ndarray) -> tuple[float, int]:
-    """Return the length of a minimal spanning forest over points at most 0.25 rad apart, and its number of trees."""
+    """Return length and number of trees of the minimum spanning forest that connects points up to 0.25 rad apart."""
     from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
     from scipy.spatial import cKDTree
 

@@ -1,4 +1,4 @@
-"""Components certified by a closed form with one fixed joint: none is missing, and doubtful cases are reported."""
+"""A closed form with one fixed joint certifies that no component is missing. It reports doubtful cases."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.kinematics import Robot, pose_from, refine
 
 ARMS = ("panda", "iiwa14")
-MISSED = 0.05  # [rad]: a solution farther than this from a dense answer is not on its curves
-DENSE = 0.04  # [rad]
+MISSED = 0.05  # a solution farther than this from all rows of a dense answer is not on its curves [rad]
+DENSE = 0.04  # spacing of a dense answer [rad]
 
 
 @functools.lru_cache
@@ -30,13 +30,13 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
-    """Return configurations whose continuous joints are near if they are near on their circles."""
+    """Return configurations with sine and cosine of each continuous joint, so that distances are those on circles."""
     circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
 
 def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: int, constraints: Constraints) -> float:
-    """Return the largest distance from an answer of n refined seeds within the limits [rad]."""
+    """Refine n seeds within the limits, and return the largest distance of a solution from the answer [rad]."""
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
     seeds = np.random.default_rng(0).uniform(lower, upper, (n, robot.dof))
@@ -60,15 +60,15 @@ def test_certified_components_are_those_that_tracing_finds(name: str) -> None:
         assert proven.completeness.missed_share == 0.0
         traced = sampler.sample(pose, 20, diversity=1.0, seed=index).completeness
         if not traced.traced.all():
-            continue  # nearly singular: curves cannot be traced, although they are known
+            continue  # nearly singular: the curves are known, but cannot be traced
         n_compared += 1
         lengths = np.sort(proven.completeness.lengths), np.sort(traced.lengths)
-        np.testing.assert_allclose(*lengths, atol=0.01)  # cubics are within 0.001 of the curve
+        np.testing.assert_allclose(*lengths, atol=0.01)  # the cubics are within 0.001 rad of the curves
         assert proven.completeness.closed.sum() == traced.closed.sum()
     assert n_compared >= 22
 
 
-NARROWER = {  # limits [rad] by the number of the joint
+NARROWER = {  # limits by index of the joint [rad]
     "panda": {0: (-1.0, 2.0), 3: (-2.5, -1.0), 6: (-1.0, 2.5)},
     "iiwa14": {0: (-1.5, 1.0), 5: (-1.0, 2.0), 6: (-2.0, 2.0)},
 }
@@ -95,9 +95,9 @@ def test_no_refined_seed_is_off_the_certified_components(name: str, how: str) ->
 
 
 def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) -> Robot:
-    """Seven joints about random axes. Three axes at one end meet in a point, and so do two axes near the other end."""
+    """Return a random arm in which three axes at one end meet in a point, and two axes near the other end meet."""
     rng = np.random.default_rng(seed)
-    meets = (1, 2, 5) if ball_first else (2, 5, 6)  # joints with the origin of the previous joint
+    meets = (1, 2, 5) if ball_first else (2, 5, 6)  # joints that share the origin of the previous joint
     joints = []
     for i in range(7):
         axis, xyz = rng.normal(size=3), 0.0 * np.ones(3) if i in meets else rng.uniform(-0.3, 0.3, 3)
@@ -133,7 +133,7 @@ def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() 
 
 @pytest.mark.parametrize("q", [np.zeros(7), np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])])
 def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
-    """If the arm is stretched, the elbow cannot move while the tip stays: solutions are surfaces or a single point."""
+    """The elbow of a stretched arm cannot move while the tip is fixed. Solutions form surfaces or a single point."""
     sampler = sampler_of("iiwa14")
     answer = sampler.solve_all(sampler.robot.fk(q), guarantee="certified", max_solutions=200, seed=0)
     assert not answer.certified
@@ -144,7 +144,7 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
 
 def test_that_there_is_no_solution_is_certified() -> None:
     sampler = sampler_of("panda")
-    for away in (0.95, 3.0):  # excluded by the limits, and out of reach
+    for away in (0.95, 3.0):  # the limits exclude the first pose, and the second is out of reach
         answer = sampler.solve_all(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), guarantee="certified", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified
@@ -234,7 +234,7 @@ def test_included_arms_of_seven_joints_are_certified(name: str) -> None:
     ("name", "off"), [("gen3", 0.0), ("panda", 1e-5), ("panda", 1e-3), ("iiwa14", 1e-3), ("xarm7", 1e-5)]
 )
 def test_arms_whose_axes_nearly_meet_are_certified(name: str, off: float) -> None:
-    """Their curves are as many as those of an arm whose axes meet."""
+    """Such arms have as many curves of solutions as an arm whose axes meet exactly."""
     robot = calibrated(Robot(name), off)
     assert robot.parameterised_form is None
     sampler, n_certified = Sampler(robot), 0
@@ -260,7 +260,7 @@ def test_arms_without_special_geometry_are_certified(seed: int) -> None:
 
 
 def crossing_arm(seed: int) -> Robot:
-    """An arm whose axes 3, 4 and 5 meet: with joint 4 at 0, axes 3 and 5 are in line, and self-motions cross."""
+    """Return an arm whose axes 3, 4 and 5 meet. With joint 4 at 0, axes 3 and 5 align, and self-motions cross."""
     rng = np.random.default_rng(seed)
     line, other = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
     axes, joints = rng.normal(size=(7, 3)), []
@@ -276,7 +276,7 @@ def crossing_arm(seed: int) -> Robot:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_self_motions_that_cross_are_not_certified(seed: int) -> None:
-    """The self-motions are one connected set, but a search may find only one of them."""
+    """The crossing self-motions form one connected set, of which a search may find only one curve."""
     robot = crossing_arm(seed)
     assert robot.general_7r is not None
     q = np.random.default_rng(seed).uniform(-2.0, 2.0, 7)

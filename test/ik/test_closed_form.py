@@ -1,4 +1,4 @@
-"""Arms with a closed form: no solution is missing, revolutions are enumerated, and singular poses are reported."""
+"""Closed forms find every solution, enumerate revolutions, and report singular poses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_TWO_TURNS = URDFS["UR5, two turns"]
 
 
 def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return the largest difference of a joint on the circle [rad]."""
+    """Return the largest difference of any joint on the circle [rad]."""
     return np.abs((rows - q + math.pi) % TURN - math.pi).max(axis=-1)
 
 
@@ -33,7 +33,7 @@ def sorted_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def by_brute_force(robot: Robot, roots: np.ndarray) -> np.ndarray:
-    """Return roots with all revolutions of each joint within the limits."""
+    """Return the roots with every combination of revolutions that is within the limits."""
     turns = TURN * np.array(list(itertools.product((-2, -1, 0, 1, 2), repeat=6)))
     rows = (roots[:, None] + turns).reshape(-1, 6)
     return rows[robot.within_limits(rows)]
@@ -109,8 +109,8 @@ def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_
         (
             [math.pi, -0.15, 0.16, 2.97, 0.5 * math.pi, 1.2],
             {},
-        ),  # both revolutions of joint 1 are equally far from the middle
-        ([0.5 * math.pi, math.pi, -1.5, 1.55, -0.65, math.pi], {"joint4": 1.55}),  # only one root
+        ),  # both revolutions of joint 1 are equally far from the middle of its limits
+        ([0.5 * math.pi, math.pi, -1.5, 1.55, -0.65, math.pi], {"joint4": 1.55}),  # a single root
     ],
 )
 def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed: dict[str, float]) -> None:
@@ -166,7 +166,7 @@ def test_what_collides_is_left_out_and_counted() -> None:
     q = robot.random(1, np.random.default_rng(4))[0]
     pose, sampler = robot.fk(q), Sampler(robot)
     everything = sampler.sample(pose, 100).q
-    obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # around the elbow of one solution
+    obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # a ball around the elbow of one solution
     kept = sampler.with_constraints(obstacles=[obstacle]).sample(pose, 100)
     assert kept.certified
     assert 0 < len(kept) < len(everything)
@@ -194,35 +194,35 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
 
 
 def test_free_first_joint_of_an_arm_without_shoulder_offset_is_said() -> None:
-    """The axes of the wrist meet on the first axis, so the first joint turns while the tip stays."""
+    """The axes of the wrist meet on the first axis, so the first joint can turn while the tip is fixed."""
     axes = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=np.float64)
     points = np.array([[0, 0, 0], [0, 0, 0.1], [0, 0, 0.5], [0, 0, 0.8], [0, 0, 0.9], [0, 0, 1.0]])
     robot = Robot(urdf_of(axes, points, np.array([0.0, 0.0, 1.1])))
     assert robot.closed_form is not None
     assert robot.closed_form.kind == "axes 2 to 4 are parallel"
-    last = math.asin(-0.5 * math.sin(0.5))  # inclination of the link after joint 4, 0.2 m long
+    last = math.asin(-0.5 * math.sin(0.5))  # inclination of the last link [rad]
     q = np.array([0.3, 0.5, -1.0, last + 0.5, 0.7, 0.2])
     samples = Sampler(robot).sample(robot.fk(q), 60, timeout=ENOUGH, seed=0)
     assert np.isnan(samples.n_total)
     assert "can turn while the tip stays" in samples.message
     assert len(samples) == 60
     assert samples.valid.all()
-    assert np.ptp(samples.q[:, 0]) > math.pi  # the first joint varies widely
+    assert np.ptp(samples.q[:, 0]) > math.pi  # the first joint takes very different values
 
 
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
-    """Two solutions meet there, and rounding must not lose them."""
+    """Two solutions meet at a stretched elbow. Rounding must not remove both."""
     robot = Robot(URDFS["UR5"])
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
     samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)
     assert samples and samples.valid.all()
-    assert away(samples.q, q).min() < 5e-3  # the square root of the tolerance, because the error is quadratic there
+    assert away(samples.q, q).min() < 5e-3  # the pose error is quadratic in the joints there
 
 
 def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
     axes = np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]], dtype=np.float64)
     points = np.array([[0, 0, 0], [0, 0, 0.1], [0.1, 0, 0.3], [0.1, 0, 0.7], [0.1, 0, 1.0], [0.1, 0.2, 1.1]])
-    robot = Robot(urdf_of(axes, points, np.array([0.1, 0.2, 1.3])))  # axes 1 and 2 are the same line
+    robot = Robot(urdf_of(axes, points, np.array([0.1, 0.2, 1.3])))  # axes 1 and 2 coincide
     assert robot.closed_form is None
     samples = Sampler(robot).sample(robot.fk(np.full(6, 0.5)), 20, timeout=ENOUGH, seed=0)
     assert np.isnan(samples.n_total)
@@ -231,7 +231,7 @@ def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
 
 
 def rounded(urdf: str, size: float) -> str:
-    """Return an arm whose distances [m] and axes have random errors."""
+    """Return the URDF of an arm with random errors of this size in its distances [m] and axes."""
     rng = np.random.default_rng(0)
 
     def shifted(match: re.Match[str]) -> str:
@@ -266,7 +266,7 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
     ("name", "joints"), [("panda", [4, 5, 6, 7]), ("iiwa14", [1, 2, 3, 5, 6, 7])], ids=["panda", "iiwa14"]
 )
 def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joints: list[int]) -> None:
-    """Joint 4 of the iiwa is excluded, because it alone decides the distance from shoulder to wrist."""
+    """Joint 4 of the iiwa cannot be the fixed joint, because it alone determines the distance from shoulder to wrist."""
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(0)
     held = [j + 1 for j in range(7) if robot.closed_form_with_fixed(j) is not None]

@@ -1,4 +1,4 @@
-"""Requests that exclude collisions: valid solutions do not collide, and colliding solutions are counted."""
+"""If a request excludes collisions, valid solutions do not collide, and colliding solutions are counted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ENOUGH = 60.0  # [s]
 
 
 def elbow(name: str, positions: np.ndarray) -> np.ndarray:
-    """Return the origin (n, 3) of the fourth moving joint."""
+    """Return the origins (n, 3) of the fourth moving joint."""
     return arm_of(name).skeleton(positions)[:, 4]
 
 
 def test_self_collisions_are_not_returned() -> None:
     robot = arm_of("planar10")
-    pose = robot.fk(np.full(10, 0.55))  # curled: many configurations with this pose collide with themselves
+    pose = robot.fk(np.full(10, 0.55))  # a curled arm: many solutions of its pose collide with themselves
     free = Constraints(self_collision=True)
     plain = sampler_of("planar10", "position").sample(pose, 200, timeout=ENOUGH, seed=0)
     checked = sampler_of("planar10", "position").with_constraints(free).sample(pose, 200, timeout=ENOUGH, seed=0)
@@ -44,7 +44,7 @@ def test_elbow_goes_where_no_sphere_is() -> None:
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
     distance = np.linalg.norm(elbow("iiwa14", samples.q) - side, axis=1)
-    assert distance.min() > 0.15 + 0.08  # radius of the elbow's capsule, which begins at the joint
+    assert distance.min() > 0.15 + 0.08  # radius of the capsule that begins at the elbow [m]
     assert (elbow("iiwa14", samples.q)[:, 1] < 0.0).any()
 
 

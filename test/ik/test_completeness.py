@@ -1,4 +1,4 @@
-"""Completeness follows from evidence, in one place."""
+"""Claims of completeness are made in one place, from evidence."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def test_no_evidence_grants_nothing() -> None:
 @pytest.mark.parametrize(
     ("evidence", "is_complete", "certified"),
     [
-        (Evidence(is_exhaustive=True, is_exact=True), True, True),  # it is proven that there is no solution
+        (Evidence(is_exhaustive=True, is_exact=True), True, True),  # it is proven that no solution exists
         (Evidence(is_exhaustive=True), True, False),
-        (Evidence(is_exact=True), False, False),  # exact, but not exhaustive
+        (Evidence(is_exact=True), False, False),  # all solutions are exact, but some may be missing
         (Evidence(np.ones(1), TRUE, TRUE, is_exhaustive=True, is_exact=True), True, True),
         (
             Evidence(np.ones(1), TRUE, FALSE, is_exhaustive=True, is_exact=True),
             False,
             False,
-        ),  # a component that was not traced to its ends
+        ),  # one component was not traced to its ends
         (Evidence(np.ones(1), TRUE, TRUE, missed_share=1e-3), True, False),
         (Evidence(np.ones(1), TRUE, TRUE, missed_share=0.01), False, False),
         (Evidence(np.ones(1), TRUE, TRUE, True, True, is_singular=True), False, False),
@@ -54,7 +54,7 @@ def test_a_requested_bound_decides_when_a_search_is_complete() -> None:
 
 
 def test_reports_are_made_in_one_place_and_read_from_messages_in_another() -> None:
-    """A report that a strategy creates directly could claim completeness without evidence."""
+    """If a strategy created a report itself, the report could claim completeness without evidence."""
     trees = [
         (file.relative_to(PACKAGE).as_posix(), ast.parse(text))
         for file in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Components of solutions: known results for spherical shoulders and wrists, and properties of every component."""
+"""Components of solutions agree with known results for spherical shoulders and wrists, and have general properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eim_ros.kinematics import Robot, share_path
 from eim_ros.kinematics.links import body_poses
 
 ELBOW = 4  # index of the iiwa's elbow
-LONGEST = 1.02 * DEFAULT_SPACING  # distance of successive points; the length of a curve is that of its cubics
+LONGEST = 1.02 * DEFAULT_SPACING  # largest step between points of a curve, with a margin because the spacing is measured along cubics
 
 
 @functools.cache
@@ -33,15 +33,16 @@ def found_at(robot: Robot, seed: int, n: int = 50) -> tuple[list[Component], np.
 
 
 def steps(robot: Robot, component: Component) -> np.ndarray:
-    """Return the change of the joints between successive points."""
+    """Return the joint changes between successive points; continuous joints turn the short way."""
     ways = np.diff(component.positions, axis=0)
     return np.where(robot.continuous, np.angle(np.exp(1j * ways)), ways)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_components(seed: int) -> None:
-    """Without limits, the elbow moves along a circle, for both signs of the shoulder, the elbow and the wrist
-    (Shimizu et al. 2008, "Analytical inverse kinematic computation for 7-DOF redundant manipulators").
+    """Without limits, the elbow moves along a circle for each of the two signs of shoulder, elbow and wrist.
+
+    Source: Shimizu et al. 2008, "Analytical inverse kinematic computation for 7-DOF redundant manipulators".
     """
     robot = without_limits()
     found, _ = found_at(robot, seed, 200)
@@ -51,7 +52,7 @@ def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_components(se
         elbow = body_poses(robot, component.positions)[:, ELBOW, :3, 3]
         centre = elbow.mean(axis=0)
         angles = np.unwrap(np.arctan2(*((elbow - centre) @ np.linalg.svd(elbow - centre)[2][:2].T).T))
-        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # a full circle, except for the last step
+        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # a full circle except for the last step, which closes the curve
 
 
 @pytest.mark.parametrize("name", ["panda", "gen3", "xarm7"])
@@ -88,11 +89,11 @@ def test_open_components_end_where_a_joint_is_at_its_limit() -> None:
     ends = np.array([component.positions[end] for component in found if not component.is_closed for end in (0, -1)])
     room = np.minimum(ends - robot.lower, robot.upper - ends).min(axis=1)
     assert len(ends)
-    assert room.max() < 1e-3  # error of a cubic along the curve
+    assert room.max() < 1e-3  # error of the cubics along the curve
 
 
 def test_an_arm_of_six_joints_has_a_component_for_each_root_with_its_turns() -> None:
-    robot = Robot("ur5e")  # its joints turn by two revolutions
+    robot = Robot("ur5e")  # each joint has a range of two revolutions
     pose = robot.fk(robot.random(seed=np.random.default_rng(1)))
     samples = Sampler(robot).sample(pose, 1000, seed=1)
     found = self_motion_components(robot, samples.q, pose)

@@ -1,4 +1,4 @@
-"""Limits and fixed joints of a request: valid rows satisfy them, and contradictions are rejected."""
+"""Valid rows satisfy the limits and fixed joints of a request. Contradictory requests are rejected."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> Non
 @pytest.mark.parametrize("is_solved", [True, False])
 def test_limits_that_leave_no_solution_end_with_the_best_error(is_solved: bool) -> None:
     robot = arm_of("planar3")
-    pose = robot.fk(np.zeros(3))  # the arm must be stretched: any bend misses the pose
+    pose = robot.fk(np.zeros(3))  # only a stretched arm reaches the pose
     constraints = Constraints(limits={"joint_2": (0.5, 1.0)})
     sampler = sampler_of("planar3", "position").with_constraints(constraints)
     samples = sampler.sample(pose, 5, timeout=0.2, seed=0) if is_solved else sampler.propose(pose, 5, seed=0)
@@ -69,7 +69,7 @@ def test_limits_that_leave_no_solution_end_with_the_best_error(is_solved: bool) 
     assert samples.best_attempt is not None
     assert len(samples) == (0 if is_solved else 5)
     if is_solved:
-        best = 2.0 - 2.0 * np.cos(0.25)  # two links span 2 cos 0.25, the third link 1 m
+        best = 2.0 - 2.0 * np.cos(0.25)  # the first two links span 2 cos 0.25 m, and the third link spans 1 m
         assert_no_solution(samples)
         assert samples.best_attempt_error[0] == pytest.approx(best, abs=1e-3)
         assert "off by" in samples.message

@@ -1,6 +1,6 @@
-"""Calls that need more time than their timeout end in time, return verified rows and claim nothing more.
+"""A call that needs more time than its timeout ends in time, returns verified rows and claims nothing more.
 
-No test measures time. Instead, the deadline has passed already, or the clock advances with each call.
+No test measures time. Instead, a deadline has already passed, or the clock advances with each call.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 
 POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
-MEMORY = 2 << 30  # [byte]
+MEMORY = 2 << 30  # limit of the memory [byte]
 COARSELY = 512  # number of solutions of a coarse set, see solver/search/curve_solutions.hpp
 
 
 def with_revolutions(name: str, turns: int) -> Robot:
-    """Return an arm whose joints may turn by this number of revolutions to each side."""
+    """Return an arm whose joints may turn by this number of revolutions in each direction."""
     robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
         f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
@@ -207,7 +207,7 @@ for timeout in (0.01, 600.0):
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
-    """These are the largest scenes allowed. A call with a longer timeout reuses the preparations of earlier calls."""
+    """The scenes have the largest allowed size. A call with a longer timeout reuses the work of earlier calls."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

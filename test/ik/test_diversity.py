@@ -1,4 +1,4 @@
-"""Diversity: samples cover more of the solutions, all are correct, and with a model it is off by default."""
+"""With diversity, samples cover more of the solutions and remain correct. With a model, the default is none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_continued_configurations_have_the_expert_of_a_seed_and_uniform_ones_hav
         has_expert = answer.expert < sampler.n_experts
         assert 60 < has_expert.sum() < 100
         assert (answer.expert[~has_expert] == NO_EXPERT).all()
-        assert len(set(answer.expert[has_expert].tolist())) < 0.7 * has_expert.sum()  # several rows come from a seed
+        assert len(set(answer.expert[has_expert].tolist())) < 0.7 * has_expert.sum()  # a seed leads to several rows
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -101,7 +101,7 @@ def test_used_experts_follow_the_gating_better_than_independent_draws() -> None:
 
 
 def with_experts_at(weights: dict[int, float]) -> tuple[Sampler, np.ndarray, np.ndarray]:
-    """Return a UR5 with narrow experts at the solutions with these indices, the pose, and all solutions."""
+    """Return a sampler of a UR5 with narrow experts at solutions of these indices, the pose, and all solutions."""
     robot = Robot(URDFS["UR5"])
     pose = robot.fk(np.full(6, 0.5))
     solutions = Sampler(robot).solve_all(pose).q
@@ -117,7 +117,7 @@ def test_experts_supply_samples_in_proportion_to_their_weights() -> None:
 
 
 def test_seeds_are_uniform_if_the_model_leads_to_no_solution() -> None:
-    """The expert is outside of the narrowed limits, within which there are other solutions."""
+    """The only expert is outside of the narrowed limits. Other solutions are within these limits."""
     sampler, pose, solutions = with_experts_at({5: 1.0})
     limits = {name: (q - 1.5, q + 1.5) for name, q in zip(sampler.robot.joint_names, solutions[0], strict=True)}
     answer = sampler.with_constraints(limits=limits).sample(pose, 1, seed=0, timeout=60.0)
@@ -139,7 +139,7 @@ def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
 
 
 def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> None:
-    """The elbow of the Panda is almost stretched. Solutions are farther apart before the last steps to the pose."""
+    """The elbow of the Panda is almost stretched, so the last steps to the pose bring solutions closer together."""
     sampler = Sampler.load("panda_pose")
     pose = sampler.robot.fk(np.array([-1.014888, 0.013903, -0.740226, -0.397678, -0.222957, 1.774130, -1.399054]))
     for n in (40, 70, 100):
@@ -150,7 +150,7 @@ def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> 
 
 
 def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_leads_there() -> None:
-    """The request is larger than the known curves allow, so further seeds are tried, and their curves are found."""
+    """The known curves have too few samples for the request, so further seeds are tried and find other curves."""
     sampler, coverage = Sampler.load("iiwa14_pose"), []
     rng = np.random.default_rng(3)
     for pose in poses_of(sampler, 4, 13):
@@ -171,16 +171,16 @@ def test_shares_only(diversity: float) -> None:
 
 @pytest.mark.parametrize("n", [5000, 10**6])
 def test_without_time_many_samples_are_not_continued_for(n: int) -> None:
-    """Memory for all requested samples is not allocated either."""
+    """Without time, the call does not even allocate memory for all requested samples."""
     sampler = Sampler.load("iiwa14_position")
     answer = sampler.sample(poses_of(sampler, 1, 9)[0], n, timeout=0.0, order="none", seed=0, diversity=1.0)
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert len(answer) <= 1256  # the first round: 256 seeds, and 1000 solutions by continuation
+    assert len(answer) <= 1256  # the first round has 256 seeds and 1000 solutions by continuation
     assert answer and answer.valid.all()
 
 
 def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
-    """A position of the iiwa leaves four dimensions free, and a pose with a free axis leaves two."""
+    """For the iiwa, a position leaves four dimensions free, and a pose with a free axis leaves two."""
     robot, oracle = robot_and_oracle("iiwa14")
     sampler = Sampler(robot)
     pose = poses_of(sampler, 1, 11)[0]

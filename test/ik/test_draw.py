@@ -1,4 +1,4 @@
-"""Draws from exact distributions on the set of solutions, compared with fine references from other methods."""
+"""Draws from distributions on the set of solutions agree with accurate references from other methods."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def test_uniform_draws_are_so_by_length() -> None:
-    """The reference is the length along all components, by chords of 0.01 rad between continued solutions.
-
-    Joints are divided by their ranges.
-    """
+    """The reference is the length along all components, measured by chords of 0.01 rad and in units of joint ranges."""
     robot, oracle = robot_and_oracle("panda")
     p_values = []
     for seed, pose in enumerate(poses_of(robot, 30, 1)):
@@ -44,7 +41,7 @@ def test_uniform_draws_are_so_by_length() -> None:
 
 
 def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components() -> None:
-    """Compare with weighted uniform draws, which estimate the same integrals, within three standard errors."""
+    """Weighted uniform draws estimate the same integrals, so both estimates agree within three standard errors."""
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
@@ -63,8 +60,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components()
     counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
-    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # otherwise every distribution would pass
-    normalising = drawn - answer.log_prob  # the normalising constant is the same for all draws
+    assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # shares are not equal
+    normalising = drawn - answer.log_prob  # all draws have the same normalising constant
     assert np.ptp(normalising) < 1e-6
 
 
@@ -88,14 +85,14 @@ def test_what_collides_has_no_share() -> None:
     constraints = Constraints(obstacles=(ball,))
     answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
-    assert answer.log_prob[0] > free.log_prob[0]  # the same mass is spread over a smaller set
+    assert answer.log_prob[0] > free.log_prob[0]  # the same mass is on a smaller set
     assert constraints.scene(robot) is not None
     assert not constraints.scene(robot).colliding(answer.q).any()
 
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:
     sampler = Sampler("iiwa14")
-    aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # aligned axes: there is also a surface
+    aligned = np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])  # with aligned axes, there is also a surface
     samples = sampler.draw(sampler.robot.fk(aligned), 20, "uniform", timeout=60.0, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()

@@ -1,4 +1,4 @@
-"""Empty answers of one request need a proof or the complete time. Batches end after a number of restarts."""
+"""An empty answer to one request needs a proof or the complete timeout. Batches end after a number of restarts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eim_ros.kinematics import Robot, Sphere
 ENOUGH = 60.0  # [s]
 DOWN = [1.0, 0.0, 0.0, 0.0]
 AHEAD = [0.45, 0.1, 0.45, *DOWN]
-FOLDED = [0.05, 0.0, 0.3, *DOWN]  # the wrist would be inside the shoulder
-BETWEEN_LINKS = [0.01, 0.0, 0.33]  # a position within the length of the arm that no bend of the elbow reaches
+FOLDED = [0.05, 0.0, 0.3, *DOWN]  # would require the wrist inside the shoulder
+BETWEEN_LINKS = [0.01, 0.0, 0.33]  # the arm is long enough, but no elbow angle reaches this position
 OPERATIONS = {
     "solve": lambda sampler, pose, **options: sampler.solve(pose, **options),
     "sample": lambda sampler, pose, **options: sampler.sample(pose, 20, **options),
@@ -51,7 +51,7 @@ def test_target_beyond_the_arm_is_refused_with_a_proof(operation: str) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_pose_without_a_solution_is_refused_by_a_closed_form(operation: str) -> None:
-    """Solutions of a Panda form curves, so restarts alone prove nothing."""
+    """Solutions of a Panda form curves, so failed restarts alone prove nothing."""
     assert_proven(OPERATIONS[operation](Sampler("panda"), FOLDED, seed=0, timeout=ENOUGH), "as a closed form shows")
 
 
@@ -71,7 +71,7 @@ def test_refusal_without_a_proof_uses_its_time_and_tells_its_restarts(timeout: f
 
 
 def test_batch_gives_up_after_its_restarts() -> None:
-    """The poses share their time, so no pose may use all of it."""
+    """The poses of a batch share the timeout, so no pose may use all of it."""
     sampler = Sampler("panda").with_constraints(position_only=True)
     answers = sampler.solve_batch([[*BETWEEN_LINKS, *DOWN], AHEAD, [3.0, 0.0, 0.0, *DOWN]], seed=0, timeout=ENOUGH)
     assert answers.error_codes.tolist() == [ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION]
@@ -81,7 +81,7 @@ def test_batch_gives_up_after_its_restarts() -> None:
 
 
 def test_search_goes_on_for_solutions_that_few_restarts_find() -> None:
-    """The elbow must be within 0.03 mm of a point, although its self-motion is longer than a metre."""
+    """The elbow must be within 0.03 mm of a point, while its self-motion is longer than a metre."""
     robot, few = Robot("panda"), []
     for q in Sampler(robot).sample(AHEAD, 40, diversity=1.0, seed=5).q[::5]:
         elbow = robot.with_tip("panda_link4").fk(q[:4])[:3, 3]
@@ -91,10 +91,10 @@ def test_search_goes_on_for_solutions_that_few_restarts_find() -> None:
         assert found, found.message
         again = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
         np.testing.assert_array_equal(found.q, again.q)
-    assert sum(few) < len(few) // 2  # a batch makes too few restarts for most of these poses
+    assert sum(few) < len(few) // 2  # a batch has too few restarts for most of these poses
 
 
-@pytest.mark.parametrize("n_obstacles", [1, 200])  # many obstacles are checked by another method
+@pytest.mark.parametrize("n_obstacles", [1, 200])  # with many obstacles, another method checks collisions
 def test_collision_at_the_tip_refuses_all_configurations(n_obstacles: int) -> None:
     balls = [Sphere(np.array(AHEAD[:3]) + [0.0, 0.0, 1e-4 * i], 0.1) for i in range(n_obstacles)]
     answer = Sampler("panda").with_obstacles(balls).solve(AHEAD, seed=0, timeout=ENOUGH)
@@ -104,7 +104,7 @@ def test_collision_at_the_tip_refuses_all_configurations(n_obstacles: int) -> No
 
 
 def test_collision_elsewhere_proves_nothing() -> None:
-    """The upper arm is always in contact with a ball around the shoulder."""
+    """The upper arm always touches the ball around the shoulder, but this is not at the tip."""
     around = Sphere((0.0, 0.0, 0.333), 0.15)
     answer = Sampler("panda").with_obstacles([around]).solve(AHEAD, seed=0, timeout=0.2)
     assert answer.error_code == ErrorCode.TIMED_OUT
@@ -113,7 +113,7 @@ def test_collision_elsewhere_proves_nothing() -> None:
 
 
 def test_fewer_solutions_than_requested_are_no_negative_answer() -> None:
-    """The search ends when it finds nothing new, before the timeout."""
+    """The search ends before the timeout if it finds nothing new."""
     sampler = Sampler("panda").with_constraints(fixed={"panda_joint7": 0.3}, position_tolerance=1e-5)
     pose = sampler.robot.fk([0.1, -0.5, 0.2, -2.0, 0.3, 1.6, 0.3])
     answer = sampler.sample(pose, 1000, seed=0, timeout=ENOUGH)

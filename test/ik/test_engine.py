@@ -1,4 +1,4 @@
-"""One engine answers all requests: the rows of a pose in a batch equal those of a call for this pose alone."""
+"""One engine answers all requests: a batch has the same rows for a pose as a call with this pose alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENOUGH = 60.0  # [s]
 N_POSES = 12
 FREE_Z = [0.0, 0.0, 0.0, 0.0, 0.0, np.inf]
 BALCONY = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
-NEAR = "near"  # replaced by a configuration of the arm
+NEAR = "near"  # placeholder for a configuration of the arm
 REQUESTS: dict[str, tuple[Callable[..., Solutions], dict[str, Any]]] = {
     "solve": (Sampler.solve, {}),
     "solve near": (Sampler.solve, {"near": NEAR}),
@@ -60,7 +60,7 @@ def arguments(sampler: Sampler, asked: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("arm", ARMS)
 def test_batch_has_the_answers_to_single_poses(arm: str, request_: str) -> None:
     if request_ == "solve_all" and arm in ("panda, free axis", "ur5e, any orientation", "fetch"):
-        return  # the search on a surface uses its complete timeout
+        return  # solutions form surfaces, and a search on a surface uses the complete timeout
     sampler, (operation, asked) = ARMS[arm](), REQUESTS[request_]
     poses, asked = poses_of(sampler), arguments(sampler, asked)
     (together,) = sampler.stream(poses, operation, n_threads=1, seed=5, timeout=ENOUGH, **asked)
@@ -68,11 +68,11 @@ def test_batch_has_the_answers_to_single_poses(arm: str, request_: str) -> None:
     parts = Solutions.concatenate(blocks)
     assert [block.n_poses for block in blocks] == [5, 5, 2]
     for column in SCHEMA:
-        if column.name not in ("times", "messages", "reports"):  # the numbers of restarts differ
+        if column.name not in ("times", "messages", "reports"):  # because the numbers of restarts differ
             np.testing.assert_array_equal(getattr(parts, column.name), getattr(together, column.name), column.name)
     n_found = 0
     for index, (answer, pose) in enumerate(zip(together.by_pose(), poses, strict=True)):
-        if not answer:  # a single call would search until the deadline
+        if not answer:  # a single call would search until its deadline
             continue
         n_found += 1
         alone = operation(sampler, pose, seed=5 + index, timeout=ENOUGH, **asked)
@@ -111,9 +111,9 @@ def test_rows_of_batches_are_solutions(name: str, asked: dict[str, Any], near: b
 @pytest.mark.parametrize("arm", ["ur5e", "panda", "gen3", "panda, model", "panda, model with preferences"])
 @pytest.mark.parametrize("request_", ["solve", "solve near", "sample 20", "sample 20 near", "solve_all"])
 def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -> None:
-    """Only small constructors are called, so that other threads can run."""
+    """A batch calls only a few small constructors for each pose, so other threads can run."""
     if "model" in arm and request_ == "solve_all":
-        return  # this batch creates a density for each pose
+        return  # this request needs a density for each pose
     sampler, (operation, asked) = ARMS[arm](), REQUESTS[request_]
     asked = arguments(sampler, asked)
 
@@ -137,8 +137,8 @@ def test_batch_calls_no_python_function_for_each_pose(arm: str, request_: str) -
 
 
 def test_other_threads_run_during_a_long_call_for_one_pose() -> None:
-    """A short call keeps the interpreter's lock. The interpreter itself does not switch threads in this test."""
-    sampler, is_over, n_turns = Sampler("fetch"), threading.Event(), 0  # no proof ends the search of eight joints
+    """A long call releases the interpreter's lock. In this test, the interpreter itself does not switch threads."""
+    sampler, is_over, n_turns = Sampler("fetch"), threading.Event(), 0  # with eight joints, no proof ends the search
 
     def take_turns() -> None:
         nonlocal n_turns

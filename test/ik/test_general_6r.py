@@ -1,4 +1,4 @@
-"""Arms of six revolute joints without special geometry: elimination finds all solutions, or says that it may not."""
+"""For six revolute joints without special geometry, elimination finds all solutions or reports that it may not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eim_ros.kinematics import Robot, pose_from, refine
 FloatArray = npt.NDArray[np.float64]
 
 ENOUGH = 60.0  # [s]
-SAME = 1e-5  # [rad]: solutions are exact up to rounding, which grows near singularities
+SAME = 1e-5  # error of a solution [rad]: rounding, which grows near singularities
 REGULAR = 1e-4  # smallest singular value of the Jacobian at a regular solution
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 DEGREES_15 = math.pi / 12.0
@@ -27,7 +27,7 @@ ARM = ARMS["random axes, 0"]
 
 
 def away(rows: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the largest difference of a joint on the circle [rad]."""
+    """Return the largest difference of any joint on the circle [rad]."""
     return np.asarray(np.abs((rows - q + math.pi) % (2.0 * math.pi) - math.pi).max(axis=-1, initial=0.0))
 
 
@@ -115,7 +115,7 @@ def test_a_continuum_of_solutions_is_found_singular_and_searched() -> None:
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
     axes[[0, 5]], points[[0, 5]] = [0.0, 0.0, 1.0], [[0.0, 0.0, 0.1], [0.0, 0.0, 0.6]]
     robot = Robot(urdf_of(axes, points, np.array([0.1, 0.2, 0.3])))
-    q = np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.7])  # axes 1 and 6 are the same line
+    q = np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.7])  # axes 1 and 6 coincide
     _, is_complete, is_singular = roots_of(robot, robot.fk(q))
     assert is_singular and not is_complete
     solutions = Sampler(robot).sample(robot.fk(q), 20, timeout=ENOUGH, seed=0)
@@ -153,7 +153,7 @@ def test_most_poses_are_certified_and_no_certified_one_lacks_a_root(name: str) -
 
 
 def n_complete(robot: Robot, configurations: np.ndarray) -> int:
-    """Return how many configurations (n, 6) have poses with complete roots, and assert that these contain them."""
+    """Assert that roots contain these configurations (n, 6), and return the number of poses with complete roots."""
     number = 0
     for q, pose in zip(configurations, robot.fk(configurations), strict=True):
         roots, is_complete, _ = roots_of(robot, pose)
@@ -163,7 +163,7 @@ def n_complete(robot: Robot, configurations: np.ndarray) -> int:
 
 
 def test_solutions_with_nearly_the_same_angle_are_complete() -> None:
-    """If the forearm of an xArm6 is nearly in its plane, eliminations have pairs of zeros 1e-5 rad apart."""
+    """If the forearm of an xArm6 is nearly in its plane, eliminations have pairs of zeros that are 1e-5 rad apart."""
     robot, rng = Robot(ARMS["xArm6"]), np.random.default_rng(4)
     configurations = robot.random(100, rng)
     configurations[:, 3] = rng.uniform(-2e-3, 2e-3, 100)
@@ -171,7 +171,7 @@ def test_solutions_with_nearly_the_same_angle_are_complete() -> None:
 
 
 def test_poses_near_a_continuum_of_a_rounded_arm_are_proven() -> None:
-    """The description of an I2RT YAM is rounded. Near self-motions of the exact arm, resultants nearly vanish."""
+    """The URDF of an I2RT YAM is rounded. Near self-motions of the exact arm, resultants nearly vanish."""
     axes = np.array(
         [[0, 0, 1], [-7.3e-6, 1, -3.7e-6], [7.3e-6, -1, 6.3e-6], [7.3e-6, -1, 6.3e-6], [0, 0, -1], [1, 0, 0]]
     )
@@ -185,7 +185,7 @@ def test_poses_near_a_continuum_of_a_rounded_arm_are_proven() -> None:
 
 
 def test_poses_that_a_nearby_form_leaves_open_are_complete() -> None:
-    """A calibrated arm has an approximate closed form, which certifies poses where no roots meet."""
+    """The approximate closed form of a calibrated arm certifies poses at which no roots meet."""
     robot = Robot(calibrated(URDFS["UR5"], 1e-4))
     sampler, n_certified = Sampler(robot), 0
     poses = robot.fk(robot.random(50, np.random.default_rng(7)))
@@ -205,7 +205,7 @@ def test_out_of_reach_there_is_none(distance: float) -> None:
     solutions = Sampler(robot).sample(pose_from([distance, 0.0, 0.2], [0, 0, 0, 1]), 5, seed=0, timeout=ENOUGH)
     assert solutions.error_code == ErrorCode.NO_IK_SOLUTION
     assert solutions.n_total == 0.0
-    assert solutions.is_complete and solutions.certified  # the reach is an exact bound, which noise does not affect
+    assert solutions.is_complete and solutions.certified  # the reach is an exact bound
     assert_no_solution(solutions)
 
 
@@ -216,7 +216,7 @@ def test_revolutions_are_those_of_brute_force() -> None:
     assert is_complete
     solutions = Sampler(twice).sample(pose, 10_000)
     expected = by_brute_force(twice, roots)
-    assert solutions.n_total == len(solutions) == len(expected) == 64 * len(roots)  # each angle in two revolutions
+    assert solutions.n_total == len(solutions) == len(expected) == 64 * len(roots)  # six angles in two revolutions each
     assert np.allclose(sorted_rows(solutions.q), sorted_rows(expected), rtol=0, atol=1e-9)
 
 
@@ -250,7 +250,7 @@ def test_random_arms_are_complete() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ARMS if "1e-0" not in name])
 def test_no_set_is_complete_without_solutions_that_nearly_meet(name: str) -> None:
-    """Two solutions meet where the arm is singular. Near there, rounding decides whether they exist."""
+    """Two solutions meet at a singular configuration. Near it, rounding decides whether they exist."""
     robot, rng = Robot(ARMS[name]), np.random.default_rng(5)
     sampler, n_complete = Sampler(robot), 0
     for _ in range(15):

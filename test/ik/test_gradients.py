@@ -1,4 +1,4 @@
-"""Batches of torch tensors: the gradient of solutions belongs to the smallest joint motion that follows the pose."""
+"""For torch tensors, the gradient of a solution describes the smallest joint motion that follows the pose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eim_ros.kinematics.tolerances import ToleranceBox
 ENOUGH = 60.0  # [s]
 OPTIONS = {"seed": 0, "timeout": ENOUGH, "n_threads": 1}
 ARMS = ("ur5e", "panda", "iiwa14", "gen3")
-TOLERANCES = (  # (tolerances, twist axis): free turn about the tool; a free direction; only one rotation prescribed
+TOLERANCES = (  # a free rotation about the tool, a free direction, and only one prescribed rotation
     (0.0, 0.0, 0.0, 0.0, 0.0, np.inf),
     (0.0, np.inf, 0.0, 0.0, 0.0, 0.0),
     (0.0, 0.0, 0.0, 0.3, np.inf, 0.0),
@@ -30,7 +30,7 @@ TOLERANCES = (  # (tolerances, twist axis): free turn about the tool; a free dir
 
 
 def regular(robot: Robot, n: int) -> np.ndarray:
-    """Return configurations (n, dof) away from limits and singularities, so that finite differences are accurate."""
+    """Return configurations (n, dof) far from limits and singularities, where finite differences are accurate."""
     q = 0.6 * robot.random(40 * n, np.random.default_rng(3))
     values = np.linalg.svd(robot.jacobian(q), compute_uv=False)
     return q[values[:, -1] > 0.08][:n]
@@ -46,15 +46,15 @@ def least_motions(robot: Robot, q: np.ndarray, n_rows: int = 6) -> np.ndarray:
 
 
 def exact(robot: Robot, **constraints: Any) -> Sampler:
-    """Return a sampler without the default tolerance of 1e-6, within which `near` would remain the answer."""
+    """Return a sampler with a tolerance of 1e-10. With the default of 1e-6, `near` itself would be the answer."""
     return Sampler(robot).with_constraints(position_tolerance=1e-10, orientation_tolerance=1e-10, **constraints)
 
 
 def check(function: Any, poses: torch.Tensor) -> None:
     """Compare the gradient with finite differences.
 
-    Steps are long compared with the tolerance of the nearest solution, and short enough for `check_poses`, which
-    accepts transforms that are off by 1e-4. Both errors of the differences are then a few millionths.
+    The step is long compared with the tolerance of the nearest solution. It is short enough for `check_poses`, which
+    accepts errors of transforms up to 1e-4. Truncation and rounding cause errors of a few millionths.
     """
     assert torch.autograd.gradcheck(function, (poses.requires_grad_(),), eps=4e-5, atol=2e-5, rtol=2e-5)
 
@@ -62,7 +62,7 @@ def check(function: Any, poses: torch.Tensor) -> None:
 @pytest.mark.parametrize("form", ["matrices", "quaternions"])
 @pytest.mark.parametrize("name", ARMS)
 def test_gradient_is_that_of_differences_at_100_poses(name: str, form: str) -> None:
-    """When the pose moves, the solution nearest to the previous one moves as little as possible."""
+    """When the pose moves, the solution nearest to the previous solution moves as little as possible."""
     robot, sampler = arm_of(name), exact(arm_of(name))
     configurations = regular(robot, 100 if form == "quaternions" else 20)
     assert len(configurations) == (100 if form == "quaternions" else 20)
@@ -92,7 +92,7 @@ def test_rows_of_a_batch_move_by_the_pseudo_inverse(name: str) -> None:
 
 
 def test_gradient_follows_a_turned_pose() -> None:
-    """Turning the first joint turns the pose about the axis of this joint."""
+    """A rotation of the pose about the first axis turns only the first joint."""
     robot, angle = arm_of("ur5e"), torch.zeros((), dtype=torch.float64, requires_grad=True)
     q = regular(robot, 1)[0]
     zero, one = torch.zeros_like(angle), torch.ones_like(angle)
@@ -128,7 +128,7 @@ def test_pose_without_solution_has_no_row_and_no_gradient() -> None:
 
 
 def test_singular_configuration_moves_in_possible_directions_only() -> None:
-    """With an aligned wrist, a UR cannot turn about one axis; the gradient remains finite."""
+    """With an aligned wrist, a UR cannot turn about one axis. The gradient remains finite."""
     robot = arm_of("ur5e")
     q = np.array([0.3, -1.2, 1.4, -0.7, 0.0, 0.5])
     poses = torch.from_numpy(robot.fk(q)[None]).requires_grad_()
@@ -153,7 +153,7 @@ def test_fixed_joint_and_free_orientation_are_left_out() -> None:
 
 @pytest.mark.parametrize("tolerances", TOLERANCES)
 def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> None:
-    """Offsets are computed by pinocchio's logarithm. Joint motions in the row space of the rates are the smallest."""
+    """Offsets are computed by pinocchio's logarithm. The smallest joint motions are in the row space of the rates."""
     robot = arm_of("panda")
     pose, exact = robot.fk(regular(robot, 1)[0]), np.array(tolerances) == 0.0
     sampler = Sampler(robot).with_constraints(tolerances=tolerances)
@@ -162,7 +162,7 @@ def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> No
     rows, twist_axis, step = np.array(solutions), 5 - int(np.argmax(tolerances[:2:-1])), 1e-6
     rng = np.random.default_rng(0)
     for i, q in enumerate(rows):
-        change = rng.normal(size=6)  # change of the pose: translation and rotation in the base frame
+        change = rng.normal(size=6)  # translation and rotation in the base frame
         moved = pose.copy()
         moved[:3, 3] += step * change[:3]
         moved[:3, :3] = pinocchio.exp3(step * change[3:]) @ pose[:3, :3]
@@ -171,14 +171,14 @@ def test_offsets_along_exact_axes_stay_zero(tolerances: tuple[float, ...]) -> No
         dq = np.array([(slope * direction).sum() for slope in jacobian])
         before = offset(pose, robot.fk(q), twist_axis)
         change_of_offset = (offset(moved, robot.fk(q + step * dq), twist_axis) - before) / step
-        np.testing.assert_allclose(change_of_offset[exact], 0.0, atol=1e-3)  # second derivatives times the step
+        np.testing.assert_allclose(change_of_offset[exact], 0.0, atol=1e-3)  # error: second derivatives times the step
         assert np.abs(change_of_offset[~exact]).max() > 0.01
         free = np.linalg.svd(offset_rates(pose[None], robot.fk(q)[None], twist_axis)[0][exact] @ robot.jacobian(q))[2]
         np.testing.assert_allclose(free[exact.sum() :] @ dq, 0.0, atol=1e-4)
 
 
 def offset(target: np.ndarray, tip: np.ndarray, twist_axis: int) -> np.ndarray:
-    """Return the offset (6,) of a tip from a target by pinocchio."""
+    """Return the offset (6,) of a tip from a target, computed with pinocchio."""
     k, relative = twist_axis - 3, target[:3, :3].T @ tip[:3, :3]
     axis = np.cross(np.eye(3)[k], relative[:, k])
     swing = axis * np.arctan2(np.linalg.norm(axis), relative[k, k]) / np.linalg.norm(axis)

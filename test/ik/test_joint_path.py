@@ -1,4 +1,4 @@
-"""Time stamps of paths: limits of velocities and accelerations, and steps that keep given times."""
+"""Time stamps of a path satisfy limits of velocity and acceleration, and given time stamps limit its steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_time_stamps_keep_the_accelerations() -> None:
     times = path.times(limits, 5.0)
     spline = CubicSpline(times, path.q, bc_type="clamped")
     moments = np.linspace(0.0, times[-1], 1000)
-    assert (np.abs(spline(moments, 1)) / limits).max() <= 1.1  # the sampled motion is not exactly toppra's spline
+    assert (np.abs(spline(moments, 1)) / limits).max() <= 1.1  # this spline differs slightly from toppra's
     assert np.abs(spline(moments, 2)).max() / 5.0 <= 1.2
     assert times[-1] > path.times(limits)[-1]
 
@@ -83,7 +83,7 @@ def test_follower_narrows_the_velocity_limit() -> None:
 
 @pytest.mark.parametrize("begins_near", [False, True])
 def test_path_keeps_uneven_times(begins_near: bool) -> None:
-    """A known motion is within the limits at these times, but steps of its slow parts would be too fast at others."""
+    """A known motion satisfies the velocity limits at these uneven times, but not at even times."""
     robot, rng = arm_of("panda"), np.random.default_rng(0)
     first, last = np.array([0.0, 0.2, 0.1, -1.8, 0.0, 2.0, 0.5]), np.array([0.5, 0.5, 0.4, -1.5, 0.3, 2.2, 0.9])
     shares = np.sort(np.concatenate([[0.0, 1.0], rng.random(14)]))

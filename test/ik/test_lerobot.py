@@ -1,4 +1,4 @@
-"""Kinematics with the methods of LeRobot, alone and in LeRobot's processors if it is installed."""
+"""Kinematics with LeRobot's methods work alone and, if LeRobot is installed, in its processors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eim_ros.ik import Sampler
 from eim_ros.ik.lerobot import LeRobotKinematics
 from eim_ros.kinematics import Robot
 
-MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # the order differs from the robot's
+MOTORS = ["j4", "j0", "j1", "j2", "j3"]  # in another order than the robot's joints
 HOME = np.array([20.0, 10.0, 30.0, -40.0, 25.0, 55.0])  # the last value belongs to the gripper
 
 
@@ -31,7 +31,7 @@ def test_motors_are_matched_by_name_and_the_gripper_is_kept(kinematics: LeRobotK
 
 
 def test_a_moving_target_gives_a_continuous_motion_to_the_nearest_poses(kinematics: LeRobotKinematics) -> None:
-    """The target moves out of reach and returns. Five joints cannot reach the orientation."""
+    """The target moves out of reach and returns. The arm has five joints, so it cannot reach the orientation."""
     pose, q = kinematics.forward_kinematics(HOME), HOME
     for number, step in enumerate(np.sin(np.linspace(0.0, np.pi, 60))):
         target = pose.copy()

@@ -1,4 +1,4 @@
-"""Code that serves a model imports neither torch nor other modules that an answer does not need."""
+"""Code that serves a model imports only modules that an answer needs; torch is not one of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ assert samples and samples.valid.all() and len(samples) == 20 and np.isfinite(sa
 
 
 def modules_after(code: str) -> set[str]:
-    """Return all modules that a new process has imported after running the code."""
+    """Run code in a new process, and return all modules that the process has imported."""
     told = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code + told], capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""Constraints of links: they agree with scipy and pinocchio, and valid rows satisfy them."""
+"""Constraints of links agree with scipy and pinocchio, and valid rows satisfy them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_turns_are_split_into_intrinsic_angles_as_scipy_splits_them() -> None:
 
 def test_turn_where_only_the_sum_of_two_angles_is_defined_is_taken_about_x() -> None:
     turn = Rotation.from_euler("XYZ", [0.3, 0.5 * np.pi, 0.0]).as_matrix()
-    turn[0, :2] = turn[1:, 2] = 0.0  # exactly a quarter turn about y, without rounding errors
+    turn[0, :2] = turn[1:, 2] = 0.0  # remove rounding errors, so that the turn about y is exactly a quarter
     for tolerance, holds in ((0.31, True), (0.29, False)):
         constraint = LinkOrientation("link", np.eye(3), (tolerance, 2.0, 0.0))
         assert constraint.holds(poses_of(turn[None]))[0] == holds
@@ -52,7 +52,7 @@ def test_turn_where_only_the_sum_of_two_angles_is_defined_is_taken_about_x() -> 
 
 def test_components_of_the_rotation_vector_are_along_the_given_axes() -> None:
     wanted, axes = Rotation.random(random_state=3), Rotation.random(random_state=4)
-    vectors = np.random.default_rng(5).uniform(-1.0, 1.0, (100, 3))  # expressed in the frame of the axes
+    vectors = np.random.default_rng(5).uniform(-1.0, 1.0, (100, 3))  # in the frame of the axes
     turns = Rotation.from_rotvec(axes.inv().apply(vectors))
     constraint = LinkOrientation("link", wanted.as_matrix(), (0.5, 0.8, np.inf), axes.as_matrix())
     held = constraint.holds(poses_of((wanted * turns).as_matrix()))

@@ -1,4 +1,4 @@
-"""Self-motions traced from end to end: answers are spread over all of them, and claim only what was proven or found."""
+"""Self-motions are traced from end to end, answers cover all of them, and claims are limited to proofs or findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import Box, Robot, pose_from, refine
 
 ARMS = ("panda", "iiwa14")
-MISSED = 0.05  # [rad]: a solution farther than this from a dense answer is not on its curves
+MISSED = 0.05  # a solution farther than this from all rows of a dense answer is not on its curves [rad]
 
 
 @functools.lru_cache
@@ -27,7 +27,7 @@ def sampler_of(name: str) -> Sampler:
 
 
 def truth_of(robot: Robot, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Return the solutions that n uniform seeds within the limits lead to."""
+    """Return the solutions that refinement finds from n uniform seeds within the limits."""
     refined = refine(robot, robot.random(n, np.random.default_rng(seed)), pose)
     return refined.positions[refined.converged]
 
@@ -48,11 +48,11 @@ def test_what_is_said_to_be_complete_leaves_no_solution_out(name: str) -> None:
         n_complete += 1
         away, _ = cKDTree(answer.q).query(truth_of(sampler.robot, pose, 2000, index))
         assert away.max() < MISSED
-    assert n_complete >= 10  # the other poses are nearly singular
+    assert n_complete >= 10  # the remaining poses are nearly singular
 
 
 def test_components_are_those_that_links_of_solutions_tell() -> None:
-    """Far from singular poses, distant components are the sets that steps of 0.04 rad connect in a dense answer."""
+    """In a dense answer, steps of 0.04 rad connect the points of each component, unless poses are nearly singular."""
     sampler = sampler_of("panda")
     agreed = 0
     for index, pose in enumerate(poses_of(sampler.robot, 12, 23)):
@@ -67,7 +67,7 @@ def test_components_are_those_that_links_of_solutions_tell() -> None:
                 break
             label = lower
         agreed += len(np.unique(label)) == answer.completeness.n_components
-    assert agreed >= 10  # components may be closer to each other than a step
+    assert agreed >= 10  # some components may be closer to each other than a step
 
 
 def test_solutions_are_no_farther_apart_than_the_separation() -> None:
@@ -151,11 +151,11 @@ def test_no_solution_collides_where_none_may() -> None:
     nearest = sampler.with_constraints(constraints).sample(pose, 1, near=near, seed=0).q[0]
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
     distances = np.linalg.norm(answer.q - near, axis=1)
-    assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # no other of 1000 solutions is much nearer
+    assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # none of the 40 solutions is much nearer
 
 
 def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
-    """The reference is opposite to the range of a continuous joint, so both ends are about equally far."""
+    """The range of a continuous joint is opposite to the reference, so both ends are about equally far away."""
     sampler = sampler_of("gen3")
     robot, rng = sampler.robot, np.random.default_rng(34)
     for index, pose in enumerate(poses_of(robot, 8, 34)):
@@ -166,7 +166,7 @@ def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
         found = narrowed.solve(pose, near, seed=index)
         dense = narrowed.solve_all(pose, 0.01, guarantee=Completeness(), near=near, seed=index).q
         least = distance_to(robot, dense, near).min()
-        assert distance_to(robot, found.q, near)[0] <= least + 1e-4  # next to a limit if it stops there
+        assert distance_to(robot, found.q, near)[0] <= least + 1e-4  # a solution at a limit may be slightly inside
 
 
 @pytest.mark.parametrize("max_spacing", [None, 0.1, 0.01])
@@ -213,7 +213,7 @@ def test_until_is_refused_where_nothing_could_be_said() -> None:
 
 
 def test_near_duplicates_are_made_up_for() -> None:
-    """If revolutions of a joint meet at its limits, solutions of two components may be near-duplicates."""
+    """If two revolutions of a joint meet at its limits, solutions of two components may be near-duplicates."""
     robot = Robot("sawyer")
     pose = robot.fk(np.clip(np.zeros(7), robot.lower, robot.upper))
     for n in (50, 100, 200):
@@ -223,7 +223,7 @@ def test_near_duplicates_are_made_up_for() -> None:
 
 
 def test_an_arm_with_one_joint_held_has_the_components_of_the_arm_on_it() -> None:
-    """The value of the fixed joint is not representable in single precision."""
+    """The value of the fixed joint cannot be represented in single precision."""
     arm, below = Robot("iiwa14"), iiwa_on_a_turning_joint()
     held = 0.1234567890123
     base = below.fk(np.r_[held, np.zeros(7)]) @ np.linalg.inv(arm.fk(np.zeros(7)))
@@ -235,7 +235,7 @@ def test_an_arm_with_one_joint_held_has_the_components_of_the_arm_on_it() -> Non
         np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)
 
 
-SINGULAR = {  # the solutions form surfaces, double curves, or almost a point
+SINGULAR = {  # solutions form surfaces, double curves, or almost a single point
     "stretched out": ("iiwa14", np.zeros(7)),
     "elbow stretched": ("iiwa14", np.array([0.3, 0.5, 0.2, 0.0, 0.4, 0.8, 0.1])),
     "shoulder and wrist aligned": ("iiwa14", np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.0, 0.1])),
@@ -257,13 +257,13 @@ def test_what_is_singular_is_counted_once_and_not_called_complete(case: str, unt
     assert not found.is_complete
     assert np.count_nonzero(~found.traced) == 1
     assert found.n_components <= 20
-    assert found.is_singular == (case != "elbow stretched")  # curves meet there, but they do not form a surface
+    assert found.is_singular == (case != "elbow stretched")  # with a stretched elbow, curves meet but do not form a surface
     expected = "not all solutions were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
-    if until is not None:  # singular regions within the tolerances are smaller than the default spacing
+    if until is not None:  # the tolerances allow regions that are smaller than the default spacing
         closer = sampler.solve_all(sampler.robot.fk(q), 0.01, until, timeout=60.0, seed=0)
         assert len(closer) >= 100 and not closer.completeness.is_complete
-    assert len(answer) == 100 if until is None else len(answer) > 2  # this many solutions differ within the tolerances
+    assert len(answer) == 100 if until is None else len(answer) > 2  # the tolerances allow this number of distinct solutions
     assert answer and answer.valid.all()
     apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
     assert apart.min() > DISTINCT_TOLERANCE
@@ -271,7 +271,7 @@ def test_what_is_singular_is_counted_once_and_not_called_complete(case: str, unt
 
 @pytest.mark.parametrize("n", [200, 2000])
 def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) -> None:
-    """Joints 1 and 3, and joints 5 and 7, turn against each other. No number of solutions covers this surface."""
+    """Joints 1 and 3 can turn against each other, and so can 5 and 7. No number of solutions covers this surface."""
     name, q = SINGULAR["shoulder and wrist aligned"]
     sampler = sampler_of(name)
     answer = sampler.sample(sampler.robot.fk(q), n, timeout=60.0, seed=0)
@@ -293,7 +293,7 @@ def test_regular_pose_is_not_called_singular() -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 50.0])
 def test_components_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> None:
-    """The arm has no closed form, so that all components are traced."""
+    """The arm has no closed form, so all components are traced."""
     arm, other = (Sampler(resized("xarm7", size)) for size in (1.0, factor))
     for index, q in enumerate(arm.robot.random(3, np.random.default_rng(23))):
         found, same = (
@@ -307,7 +307,7 @@ def test_components_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> N
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_component_along_a_limit_is_found_and_nothing_is_called_complete(seed: int) -> None:
-    """With joint 2 at zero, joints 1 and 3 turn against each other while joint 4 stays at its limit."""
+    """With joint 2 at zero, joints 1 and 3 can turn against each other while joint 4 stays at its limit."""
     sampler = sampler_of("panda")
     robot = sampler.robot
     q = np.clip([0.4, 0.0, 0.3, 0.0, 0.2, 0.0, 0.1], robot.lower, robot.upper)
@@ -317,7 +317,7 @@ def test_a_component_along_a_limit_is_found_and_nothing_is_called_complete(seed:
     assert "touches a limit" in answer.message
     turned = np.linspace(-2.0, 2.0, 41)[:, None] * [1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0]
     away, _ = cKDTree(answer.q).query(q + turned)
-    assert away.max() < 0.2  # some points cannot be moved onto the pose within the limits
+    assert away.max() < 0.2  # within the limits, some points cannot be moved onto the pose
 
 
 @pytest.mark.parametrize(
@@ -336,16 +336,16 @@ def test_where_the_arm_is_singular_solutions_are_as_far_apart_as_asked(
     assert 1 < len(answer) < 1000
     apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
     has_curves = answer.completeness is not None and bool(answer.completeness.lengths.any())
-    assert apart.min() > (0.01 if has_curves else 0.3)  # along a curve, solutions are at most the spacing apart
+    assert apart.min() > (0.01 if has_curves else 0.3)  # on a curve, the spacing is an upper bound
     restarts = sampler_of(name).with_constraints(constraints).sample(pose, 600, timeout=60.0, seed=1, diversity=0.0)
     truth = restarts.q[restarts.valid]
     assert np.abs(truth[:, None] - answer.q).max(axis=-1).min(axis=1).max() < 0.4
 
 
 def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:
-    """If two axes are aligned, they can turn against each other, which is one more direction.
+    """Two aligned joints can turn against each other, which adds a direction of motion.
 
-    The arm is singular only at single points.
+    Here, the axes align only at single points of the curves.
     """
     sampler = sampler_of("iiwa14")
     answer = sampler.sample(sampler.robot.fk(np.array([0.3, 0.0, 0.2, -0.9, 0.4, 0.8, 0.1])), 100, seed=0)
@@ -361,5 +361,5 @@ def test_a_root_that_newtons_method_comes_close_to_but_not_onto_is_given_up() ->
             [0.6154649256949486, 0.07293241769374854, 0.7847826372242547, 0.9929182069317252],
             [0.0, 0.0, 0.0, 1.0],
         ]
-    )  # a singular pose, for which the search did not end in an earlier version
+    )  # a singular pose at which the search of an earlier version did not end
     assert sampler_of("gen3").sample(pose, 30, seed=32224551).valid.all()

@@ -1,4 +1,4 @@
-"""Arms on mobile bases, and other paths with several free directions: extra joints take part in the motion."""
+"""On paths with several free directions, such as those of arms on mobile bases, the extra joints move too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENOUGH = 60.0  # [s]
 
 @functools.cache
 def mobile(name: str) -> Robot:
-    """Return an arm on a base that slides along x and y and turns."""
+    """Return an arm on a base that slides along x and y and turns about z."""
     arm = Robot(name)
     slide = '<limit lower="-2" upper="2" effort="1" velocity="1"/>'
     joints = (
@@ -35,7 +35,7 @@ def mobile(name: str) -> Robot:
 
 
 def wave(n: int, half: float = 1.5) -> np.ndarray:
-    """Return poses (n, 4, 4) along a wave, by default far longer than the reach of the arm."""
+    """Return poses (n, 4, 4) along a wave. By default, the wave is far longer than the reach of the arm."""
     return np.array([pose_from([x, 0.3 * np.sin(2.0 * x), 0.5], DOWNWARD) for x in np.linspace(-half, half, n)])
 
 
@@ -89,7 +89,7 @@ def test_samples_reach_poses_far_from_the_start() -> None:
 
 
 def test_mobile_base_and_its_placements_agree() -> None:
-    """The joints of the base, fixed at a placement, reach the same poses with the same number of solutions."""
+    """A mobile base with fixed joints and a base placed there reach the same poses with as many solutions."""
     robot, poses = mobile("ur5e"), wave(3, 0.4)
     base = np.array([0.1, -0.5, 0.0, 0.3])
     found = place_base(Sampler("ur5e"), poses, base[None], n_refined=0)

@@ -1,4 +1,4 @@
-"""Model files: mixture, robot and context are restored. Damaged files and files of other robots are rejected."""
+"""Model files restore mixture, robot and context. Damaged files and files of other robots are rejected."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_damaged_description_is_refused(tmp_path, change: dict[str, Any]) -> Non
 
 
 def test_description_cannot_name_a_file(tmp_path) -> None:
-    """A model may come from an untrusted source, so it must not decide which files are read."""
+    """A model may come from an untrusted source, so it must not choose which files are read."""
     robot = arm_of("gantry")
     (tmp_path / "gantry.urdf").write_text(robot.urdf)
     with pytest.raises(ModelFileError, match="its URDF is not XML"):

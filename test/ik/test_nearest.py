@@ -1,4 +1,4 @@
-"""The nearest solution on surfaces and curves is as near as dense samples of them, for all kinds of requests."""
+"""For all kinds of requests, no dense sample of the surfaces or curves is nearer than the nearest solution."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: dict[str, Any]) -> float:
-    """Return the smallest distance of dense solutions after each is moved to a local minimum."""
+    """Return the smallest distance from `near` among dense solutions, each moved to a local minimum."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
-    n = 1000 if asked.get("position_only") or not asked else 100  # each descent within tolerances takes 2 ms
+    n = 1000 if asked.get("position_only") or not asked else 100  # fewer within tolerances, where each descent takes 2 ms
     asked_for = sampler.with_constraints(**asked)
     dense = asked_for.sample(pose, n, posture=posture, diversity=0.0, seed=5, timeout=60.0)
     return float(distance_to(sampler.robot, dense.q, near).min())
@@ -93,8 +93,8 @@ def test_the_nearest_of_seven_joints_is_nearer_than_dense_curves(name: str) -> N
         dense = sampler.solve_all(robot.fk(q), 0.02, near=near, max_solutions=100_000, timeout=60.0)
         assert found and found.valid.all()
         least = distance_to(robot, dense.q, near).min()
-        assert distance_to(robot, found.q, near)[0] <= least + 1e-5  # rows within the tolerance may be nearer
-    assert n_traced <= 1  # the closed form is used, except near singularities
+        assert distance_to(robot, found.q, near)[0] <= least + 1e-5  # within the tolerance, a row may be nearer
+    assert n_traced <= 1  # curves are traced only near singularities
 
 
 def test_the_nearest_of_seven_joints_keeps_narrowed_limits_and_avoids_obstacles() -> None:

@@ -1,4 +1,4 @@
-"""The nearest reachable pose agrees with brute force, and priorities are observed."""
+"""The nearest reachable pose agrees with brute force and respects priorities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARMS = {"five joints": FIVE_JOINTS, "four joints": FOUR_JOINTS, "panda": "panda"
 
 
 def brute_force(robot: Robot, pose: FloatArray, weights: tuple[float, float], n: int, seed: int) -> float:
-    """Return the smallest weighted distance that n random starts lead to."""
+    """Return the smallest weighted distance that least squares finds from n random starts."""
 
     def residual(q: FloatArray) -> FloatArray:
         reached = robot.fk(q)
@@ -35,7 +35,7 @@ def brute_force(robot: Robot, pose: FloatArray, weights: tuple[float, float], n:
 
 
 def targets(robot: Robot, n: int, seed: int) -> FloatArray:
-    """Return poses that this arm barely reaches or misses: positions are scaled, and orientations are random."""
+    """Return poses with scaled positions and random orientations, which this arm barely reaches or misses."""
     rng = np.random.default_rng(seed)
     poses = robot.fk(robot.random(n, rng))
     poses[:, :3, 3] *= rng.uniform(0.7, 1.6, (n, 1))

@@ -1,4 +1,4 @@
-"""Each fault is found where it is introduced, and its remedy is named."""
+"""The checks of `eim doctor` find each fault that a test introduces, and name its remedy."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_settings_by_which_nodes_cannot_meet_are_faults(
 def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # a fault, so that no nodes are started
+    monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # with this fault, no nodes are started
     profiles = tmp_path / "mine.xml"
     monkeypatch.setenv(variable, str(profiles))
     assert [found.state for found in findings_of(doctor.dds)] == [FAULT, MISSING]  # the file does not exist

@@ -1,4 +1,4 @@
-"""Kernels for GPUs, as far as they can be tested without one: here, the device of the driver is the processor."""
+"""Tests of the kernels for GPUs that need no GPU: an imitation of the driver runs the kernels on the processor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ("roots_6", "roots_7", "branches_7", "restarts_6", "restarts_7", "restar
 
 
 def included(path: Path, known: set[Path]) -> set[str]:
-    """Names of all headers of other libraries that a file includes, directly or not."""
+    """Return the names of all foreign headers that a file includes directly or indirectly."""
     text = re.sub(r"^#if defined\(__x86_64__\)\n.*?^#endif$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     names: set[str] = set()
     for name in INCLUDE.findall(text):
@@ -59,7 +59,7 @@ def test_every_source_is_installed() -> None:
 
 
 def test_driver_of_nvidia_takes_the_arguments() -> None:
-    """Without a driver, the functions end with its absence, after they have converted their arguments."""
+    """Without a driver, each function converts its arguments and then reports that there is no driver."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="`make cuda` installs it, and CI runs it")
     calls = {
         "cuMemAlloc": (8,),
@@ -86,7 +86,7 @@ def test_kernels_have_the_names_and_the_argument_that_a_launch_uses() -> None:
     binary = cuda.compiled("branches_7", "sm_90", "max")
     size = len(_kernels.request([0] * 7, 1, 0, 1, 0, 0, True, [], False, False, False, 0.0))
     assert [name for name in NAMES if b".text." + name.encode() in binary] == ["branches_7"]
-    # attributes of a kernel in a binary: size of its parameters, and largest number of threads
+    # the binary stores two attributes of a kernel: size of its parameters, and maximum number of threads
     assert b"\x03\x19" + struct.pack("<H", size) in binary
     assert b"\x04\x05\x0c\x00" + struct.pack("<3I", cuda.THREADS, 1, 1) in binary
 
@@ -99,7 +99,7 @@ def test_a_header_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Driver(types.ModuleType):
-    """The part of `cuda.bindings.driver` that is used, for a device whose memory is that of the processor."""
+    """Imitation of the used functions of `cuda.bindings.driver`. The memory of its device is that of the processor."""
 
     CUdevice_attribute = types.SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9,

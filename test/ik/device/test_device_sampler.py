@@ -1,4 +1,4 @@
-"""Kernels on the processor: the same rows as the solver's, and no claim that it does not make."""
+"""Kernels on the processor return the rows of the solver, and claim only what the solver claims."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ALL = (*FORMS[:3], "panda", "iiwa14", "gen3", "xarm7", PLANAR, "mobile")
 
 
 def configurations(name: str, n: int, special: bool, seed: int = 0) -> np.ndarray:
-    """Configurations (n, dof) within the limits: random ones, or ones with round angles and joints at limits."""
+    """Return configurations (n, dof) within the limits. Special ones have round angles and joints at limits."""
     sampler, generator = sampler_of(name), np.random.default_rng(seed)
     lower, upper = sampler._setup.lower, sampler._setup.upper
     q = np.maximum(lower, -math.pi) + (np.minimum(upper, math.pi) - np.maximum(lower, -math.pi)) * generator.random(
@@ -60,7 +60,7 @@ def configurations(name: str, n: int, special: bool, seed: int = 0) -> np.ndarra
 
 
 def assert_valid(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> None:
-    """Every row reaches its pose within the limits, and its errors are those of forward kinematics."""
+    """Assert that every row reaches its pose within the limits and has the errors of forward kinematics."""
     q, counts = np.asarray(found.q), np.asarray(found.counts)
     taken = np.arange(q.shape[1]) < counts[:, None]
     assert (np.isfinite(q).all(axis=2) == taken).all()
@@ -100,9 +100,9 @@ def test_closed_form_lists_the_set_that_the_solver_proves(name: str, special: bo
         expected = sampler.solve_all(pose, seed=0, timeout=10.0)
         assert expected.completeness is not None and expected.completeness.is_complete
         assert are_same(answer.q, expected.q)
-        assert away(answer.q, q[i]).min() < 1e-5  # the square root of rounding, where two roots nearly meet
+        assert away(answer.q, q[i]).min() < 1e-5  # where roots nearly meet, errors are the square root of rounding
         assert answer.n_total == len(answer) == expected.n_total
-    # random poses with a joint near a limit, and nearly equal roots of an arm whose form is not exact
+    # undecided poses have a joint near a limit, or nearly equal roots of an arm whose closed form is approximate
     assert special or len(undecided) <= (40 if name == "calibrated" else 6)
 
 
@@ -125,7 +125,7 @@ def test_pose_out_of_reach_is_empty_and_never_called_found(name: str) -> None:
     found = sampler_of(name).on("cpu").sample_batch([FAR], 4, seed=0)
     assert found.counts.tolist() == [0] and np.isnan(found.q).all()
     assert not found.cpu() and "no solution" in found.cpu().messages[0]
-    assert found.undecided.tolist() == ([] if name == "ur5e" else [0])  # only a closed form proves it
+    assert found.undecided.tolist() == ([] if name == "ur5e" else [0])  # only a closed form gives a proof
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "xarm7"])
@@ -134,7 +134,7 @@ def test_seed_gives_the_same_rows_for_every_block_size(name: str, monkeypatch: p
     device = sampler.on("cpu")
     poses = sampler.robot.fk(configurations(name, 12, False))
     whole = device.sample_batch(poses, 3, seed=5)
-    assert (device.sample_batch(poses[4:], 3, seed=9).q == whole.q[4:]).all()  # the i-th pose uses seed + i
+    assert (device.sample_batch(poses[4:], 3, seed=9).q == whole.q[4:]).all()  # pose i uses seed + i
     assert not (device.sample_batch(poses, 3, seed=6).q == whole.q).all()
     monkeypatch.setattr(device_sampler, "BLOCK_SIZE", 1)
     assert (device.sample_batch(poses, 3, seed=5).q == whole.q).all()
@@ -163,7 +163,7 @@ def test_near_gives_the_solution_that_the_sampler_gives() -> None:
         assert np.allclose(found.q[:, 0], sampler.solve_batch(poses, near, seed=0).q, atol=1e-8)
     q = configurations("gen3", 5, False) + 2.0 * math.pi * (sampler_of("gen3").robot.continuous)
     found = sampler_of("gen3").on("cpu").solve_batch(sampler_of("gen3").robot.fk(q[:1]), q[0] + 1e-3, seed=0)
-    assert np.abs(found.q[0, 0] - q[0]).max() < 0.1  # this also requires the revolution of `near`
+    assert np.abs(found.q[0, 0] - q[0]).max() < 0.1  # this also checks that the solution has the revolution of `near`
 
 
 def test_solution_of_a_closed_form_is_equally_likely() -> None:
@@ -178,7 +178,7 @@ def test_solution_of_a_closed_form_is_equally_likely() -> None:
 
 
 def test_parameter_of_a_drawn_branch_is_uniform() -> None:
-    """Every branch is equally likely at each value, so the parameter is distributed as that of all branches."""
+    """The reference values are a dense sweep of the parameter over all branches, each of which is equally likely."""
     sampler = sampler_of("panda")
     drawn = sampler.on("cpu").solve_batch([POSE] * 2000, seed=0).q[:, 0]
     swept = sampler.on("cpu").solve_all_batch([POSE], 2e-3)
@@ -200,10 +200,10 @@ def test_sweep_has_all_branches_at_the_requested_spacing_and_claims_nothing() ->
 @pytest.mark.parametrize("special", [False, True], ids=["random", "special"])
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "xarm7"])
 def test_single_precision_rules_out_no_branch_that_exists(name: str, special: bool) -> None:
-    """Branches that it does not rule out are computed in double precision, so the rows are the same to the last bit."""
+    """Single precision only rules out branches. Double precision computes the others, so rows agree to the last bit."""
     sampler = sampler_of(name)
     poses = sampler.robot.fk(configurations(name, 300, special, seed=6))
-    poses[200:, :3, 3] += np.random.default_rng(0).uniform(-0.4, 0.4, (100, 3))  # some are at the edge, some beyond
+    poses[200:, :3, 3] += np.random.default_rng(0).uniform(-0.4, 0.4, (100, 3))  # most are near the limit of the reach
     double, single = sampler.on("cpu"), sampler.on("cpu")
     single._screens = True
     found, expected = single.sample_batch(poses, 16, seed=2), double.sample_batch(poses, 16, seed=2)
@@ -212,7 +212,7 @@ def test_single_precision_rules_out_no_branch_that_exists(name: str, special: bo
     np.testing.assert_array_equal(found.status, expected.status)
     found, expected = single.solve_all_batch(poses), double.solve_all_batch(poses)
     np.testing.assert_array_equal(found.counts, expected.counts)
-    np.testing.assert_allclose(np.exp(1j * found.q), np.exp(1j * expected.q), atol=1e-12)  # revolutions are random
+    np.testing.assert_allclose(np.exp(1j * found.q), np.exp(1j * expected.q), atol=1e-12)  # up to random revolutions
 
 
 def test_tolerances_positions_and_limits_are_kept() -> None:
@@ -280,7 +280,7 @@ def test_device_sampler_is_what_on_returns() -> None:
 
 
 class Foreign:
-    """Array of a library that has only what DLPack and the array API require."""
+    """Array with only the methods that DLPack and the array API require."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.dtype = array, array.dtype

@@ -1,4 +1,4 @@
-"""Kernels on a GPU: the rows of the processor, from tensors and arrays. Skipped without a GPU."""
+"""Kernels on a GPU return the rows of the processor, from tensors and arrays. These tests are skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs a GPU: {MISSING}")
 @pytest.mark.parametrize("special", [False, True], ids=["random", "special"])
 @pytest.mark.parametrize("name", ALL)
 def test_gpu_gives_the_rows_of_the_processor(name: str, special: bool) -> None:
-    """Operations round as on the processor, so few poses differ, if any: those that rounding decides."""
+    """Operations round as on the processor. Therefore rows differ only at a few poses that rounding decides."""
     sampler = sampler_of(name)
     poses = sampler.robot.fk(configurations(name, 500, special))
     found, expected = (sampler.on(device).sample_batch(poses, 4, seed=3) for device in ("cuda", "cpu"))
