@@ -266,7 +266,7 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
     ("name", "joints"), [("panda", [4, 5, 6, 7]), ("iiwa14", [1, 2, 3, 5, 6, 7])], ids=["panda", "iiwa14"]
 )
 def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joints: list[int]) -> None:
-    """Joint 4 of the iiwa cannot be the fixed joint, because it alone determines the distance from shoulder to wrist."""
+    """Joint 4 of the iiwa cannot be fixed, because it alone determines the distance from shoulder to wrist."""
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(0)
     held = [j + 1 for j in range(7) if robot.closed_form_with_fixed(j) is not None]

@@ -17,7 +17,7 @@ from eim_ros.kinematics import Robot, share_path
 from eim_ros.kinematics.links import body_poses
 
 ELBOW = 4  # index of the iiwa's elbow
-LONGEST = 1.02 * DEFAULT_SPACING  # largest step between points of a curve, with a margin because the spacing is measured along cubics
+LONGEST = 1.02 * DEFAULT_SPACING  # largest step between points, with a margin for the length of cubics
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def test_an_arm_with_spherical_shoulder_and_wrist_has_eight_closed_components(se
         elbow = body_poses(robot, component.positions)[:, ELBOW, :3, 3]
         centre = elbow.mean(axis=0)
         angles = np.unwrap(np.arctan2(*((elbow - centre) @ np.linalg.svd(elbow - centre)[2][:2].T).T))
-        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # a full circle except for the last step, which closes the curve
+        assert abs(abs(angles[-1] - angles[0]) - 2.0 * math.pi) < 0.5  # a full circle without the closing step
 
 
 @pytest.mark.parametrize("name", ["panda", "gen3", "xarm7"])

@@ -257,13 +257,13 @@ def test_what_is_singular_is_counted_once_and_not_called_complete(case: str, unt
     assert not found.is_complete
     assert np.count_nonzero(~found.traced) == 1
     assert found.n_components <= 20
-    assert found.is_singular == (case != "elbow stretched")  # with a stretched elbow, curves meet but do not form a surface
+    assert found.is_singular == (case != "elbow stretched")  # these curves meet, but form no surface
     expected = "not all solutions were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
     if until is not None:  # the tolerances allow regions that are smaller than the default spacing
         closer = sampler.solve_all(sampler.robot.fk(q), 0.01, until, timeout=60.0, seed=0)
         assert len(closer) >= 100 and not closer.completeness.is_complete
-    assert len(answer) == 100 if until is None else len(answer) > 2  # the tolerances allow this number of distinct solutions
+    assert len(answer) == 100 if until is None else len(answer) > 2  # distinct solutions within tolerances
     assert answer and answer.valid.all()
     apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
     assert apart.min() > DISTINCT_TOLERANCE

@@ -23,7 +23,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: dict[str, Any]) -> float:
     """Return the smallest distance from `near` among dense solutions, each moved to a local minimum."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
-    n = 1000 if asked.get("position_only") or not asked else 100  # fewer within tolerances, where each descent takes 2 ms
+    n = 1000 if asked.get("position_only") or not asked else 100  # with tolerances, each descent takes 2 ms
     asked_for = sampler.with_constraints(**asked)
     dense = asked_for.sample(pose, n, posture=posture, diversity=0.0, seed=5, timeout=60.0)
     return float(distance_to(sampler.robot, dense.q, near).min())

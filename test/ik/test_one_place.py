@@ -1,4 +1,4 @@
-"""Some decisions are made in one place of the package, so that no other code can contradict them."""
+"""Some decisions are made in only one place of the package, so no other code can contradict them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "eim_ros" / "ik"
 
 
 def calls_of(name: str) -> set[str]:
-    """Return the functions of `eim_ros.ik` that call a class, such as "engine.Engine._built"."""
+    """Return the functions of `eim_ros.ik` that call the class with this name, such as "engine.Engine._built"."""
     found = set()
 
     def visit(node: ast.AST, place: str) -> None:
@@ -30,7 +30,7 @@ def calls_of(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "places"),
     [
-        # class methods of Solutions also construct it, as `cls`
+        # not listed: class methods of Solutions, which call `cls`
         ("Solutions", {"engine.Engine._built", "solutions.DeviceSolutions.cpu"}),
         ("CompletenessReport", {"completeness.grant", "solutions.Solutions.from_message"}),
         ("Engine", {"sampler.Sampler._engine", "path_search.PathSearch._answer"}),

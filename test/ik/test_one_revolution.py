@@ -1,4 +1,4 @@
-"""`revolutions="one"`: one of each set of 2π-equivalent solutions. The oracle groups all of them."""
+"""`revolutions="one"` gives one of each set of 2π-equivalent solutions. The oracle groups all solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eim_ros.kinematics import Robot
 
 TURN = 2.0 * math.pi
 UR5E = Robot("ur5e").urdf
-WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # limits, but not origins
+WIDE = UR5E.replace(f'"{-math.pi}"', f'"{-TURN}"').replace(f'"{math.pi}"', f'"{TURN}"')  # limits only
 Q = np.array([0.3, -1.2, 1.4, -0.6, 1.1, 0.4])
 POSES = Robot("ur5e").fk([Q, Q + 0.2, Q - 0.25])
 
@@ -25,7 +25,7 @@ def wide() -> Sampler:
 
 
 def classes(q: np.ndarray) -> np.ndarray:
-    """Return one row for each set of 2π-equivalent configurations, on circles, in a fixed order."""
+    """Return cosines and sines of one configuration of each 2π-equivalent set, in a fixed order."""
     circles = np.round(np.exp(1j * q), 6) + (0.0 + 0.0j)
     return np.unique(np.concatenate([circles.real, circles.imag], axis=1) + 0.0, axis=0)
 
@@ -40,7 +40,7 @@ def test_one_of_each_set_is_listed(wide: Sampler, pose: np.ndarray) -> None:
     assert len(everything) == 64 * len(one)
     assert np.array_equal(classes(everything.q), classes(one.q))
     assert is_within(wide, one, pose)
-    assert (np.abs(one.q) <= math.pi).all()  # the solution nearest to the middle of the limits
+    assert (np.abs(one.q) <= math.pi).all()  # solutions nearest to the middle of the limits
     assert one.n_total == len(one) == one.completeness.n_components
     assert one.completeness.certified
     assert everything.message.endswith(f"all that exist; {len(one)} up to full revolutions")
@@ -76,7 +76,7 @@ def test_preferred_values_of_some_joints_choose_their_revolution(wide: Sampler) 
 
 
 def test_both_ends_of_a_revolution_are_one_solution() -> None:
-    sampler = Sampler("ur5e")  # the limits allow exactly one revolution
+    sampler = Sampler("ur5e")  # its limits allow exactly one revolution
     q = Q.copy()
     q[0] = math.pi
     pose = sampler.robot.fk(q)
@@ -127,9 +127,9 @@ def test_curves_of_seven_joints_are_not_repeated() -> None:
     pose = wide.robot.fk([0.2, 0.6, -0.3, -1.2, 0.4, 0.8, 0.1])
     one = wide.solve_all(pose, revolutions="one", seed=0, timeout=60.0)
     assert is_within(wide, one, pose)
-    assert one.completeness.closed.all()  # without limits, each self-motion is a closed curve
+    assert one.completeness.closed.all()  # no limit cuts the self-motions, so all are closed curves
     assert one.completeness.n_components <= 8
-    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # with all revolutions there are 36952
+    with pytest.raises(ConfigurationError, match="revolutions='one'"):  # 36952 components with all revolutions
         wide.solve_all(pose, seed=0, timeout=60.0)
 
 

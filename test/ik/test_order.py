@@ -1,4 +1,4 @@
-"""Orders of solutions: each is correct, mixtures are weighted, and only "density" needs densities."""
+"""Each order of solutions is correct, mixed orders are weighted, and only "density" needs densities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model serves robots of the same kinematics: other names, other limits, another base or tip, a tool."""
+"""A model serves robots of equal kinematics that have other names or limits, another base or tip, or a tool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import kinematics_check
 
 TOOL = pose_from([0.0, 0.0, 0.1])
-ENOUGH = 60.0  # [s], so that no test depends on the speed of the machine
+ENOUGH = 60.0  # timeout that is long enough for a slow machine [s]
 
 
 def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool() -> None:
@@ -31,7 +31,7 @@ def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool(
         n_solved += samples.error_code == ErrorCode.SUCCESS
         assert samples and samples.valid.all() and robot.within_limits(samples.q).all()
         reached = plain.robot.fk(samples.q) @ TOOL
-        np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), atol=2e-6)  # [m], with error 1e-6 rad
+        np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), atol=2e-6)  # the tolerances
         assert np.isfinite(samples.log_prob).all()
     assert n_solved == 20
 
@@ -47,13 +47,13 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
     expected = Sampler(model=model, constraints=asked).propose(pose, 20, seed=4)
     placed = Sampler(model=IKModel(model.content, room, kind, {}, kinematics_check(room, arm))).with_tool(TOOL)
     samples = placed.with_constraints(asked).propose(base @ pose @ TOOL, 20, seed=4)
-    np.testing.assert_allclose(samples.q, expected.q, atol=1e-9)  # the same up to rounding
+    np.testing.assert_allclose(samples.q, expected.q, atol=1e-9)  # equal up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
     np.testing.assert_allclose(samples.orientation_error, expected.orientation_error, atol=1e-6)
 
 
 def test_with_a_tool_and_any_orientation_its_tip_reaches_the_position(tmp_path) -> None:
-    """The position of the tip that the model knows then depends on the free orientation."""
+    """The model was trained without the tool. The position of its tip depends on the free orientation of the tool."""
     arm = arm_of("six_joints")
     broad_model(arm, "position").save(tmp_path / "m.safetensors")
     sampler = Sampler.load(tmp_path / "m.safetensors").with_tool(TOOL)
@@ -63,11 +63,11 @@ def test_with_a_tool_and_any_orientation_its_tip_reaches_the_position(tmp_path) 
     reached = (arm.fk(samples.q) @ TOOL)[:, :3, 3]
     assert np.linalg.norm(reached - position, axis=1).max() <= 1e-6
     turned = np.ptp(arm.fk(samples.q)[:, :3, 3], axis=0)
-    assert turned.max() > 0.05  # [m], on a sphere with radius 0.1 m around the position
+    assert turned.max() > 0.05  # [m]; positions are on a sphere with radius 0.1 m
 
 
 def test_configurations_beyond_the_robots_own_limits_are_never_valid() -> None:
-    """This also applies to raw samples of the model."""
+    """Raw samples of the model are also invalid beyond the limits of the robot."""
     sampler = Sampler.load("panda_pose", with_limits(arm_of("panda").urdf, 0.4))
     samples = sampler.with_constraints(position_tolerance=10.0, orientation_tolerance=4.0).propose(
         reachable_pose(sampler.robot), 200, seed=0
@@ -78,7 +78,7 @@ def test_configurations_beyond_the_robots_own_limits_are_never_valid() -> None:
 
 
 def test_wider_limits_are_the_robots_and_hold() -> None:
-    """In every solution of the pose, a joint is beyond the limits that the model knows."""
+    """In every solution of the pose, a joint is beyond the limits of the robot that the model was trained for."""
     robot = Robot(with_limits(ARMS["six_joints"], 1.2))
     narrow = Robot(ARMS["six_joints"])
     sampler = Sampler(
@@ -109,7 +109,7 @@ def test_robot_of_other_kinematics_is_refused_with_what_differs(tmp_path, urdf: 
 
 
 def test_model_is_not_saved_for_a_robot_with_another_tip(tmp_path) -> None:
-    """Otherwise the model would be mistaken for one that was trained with this tip."""
+    """A saved model would be mistaken for a model that was trained with this tip."""
     path = tmp_path / "m.safetensors"
     broad_model(arm_of("gantry"), "position").save(path)
     IKModel.load(path, prefixed(arm_of("gantry").urdf, "left_")).save(tmp_path / "left.safetensors")

@@ -1,4 +1,4 @@
-"""Partly constrained tasks: answers use the freedom that tolerances allow, and no more."""
+"""In partly constrained tasks, answers use exactly the freedom that the tolerances allow."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
 
 
 def test_free_turn_reaches_what_the_full_pose_cannot() -> None:
-    """The last joint of the wrist cannot turn far enough for the full pose."""
+    """The last joint cannot turn far enough for the complete pose."""
     robot = arm_of("six_joints")
     pose = robot.fk(np.array([0.3, 0.5, 0.8, 0.2, 0.6, 2.5]))
     spin = np.eye(4)
     spin[:2, :2] = [[np.cos(0.6), -np.sin(0.6)], [np.sin(0.6), np.cos(0.6)]]
-    beyond = pose @ spin  # needs 3.1 rad, but the limit is 2.5 rad
+    beyond = pose @ spin  # the last joint would need 3.1 rad, but its limit is 2.5 rad
     limits = {name: (value - 0.4, value + 0.4) for name, value in (("j0", 0.3), ("j1", 0.5), ("j2", 0.8), ("j3", 0.2))}
     sampler = sampler_of("six_joints", "pose")
     full = sampler.with_constraints(limits=limits).sample(beyond, 5, timeout=ENOUGH, seed=0)

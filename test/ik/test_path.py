@@ -1,4 +1,4 @@
-"""Paths of poses: solved and verified at every pose and without jumps, or reported as impossible."""
+"""A path of poses is solved and verified at every pose without jumps, or it is reported as impossible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENOUGH = 60.0  # [s]
 
 
 def motion(robot: Robot, seed: int, n: int = 40) -> np.ndarray:
-    """Return a straight line in joint space, well within the limits."""
+    """Return configurations on a straight line, well within the limits."""
     rng = np.random.default_rng(seed)
     first, last = 0.7 * robot.random(2, rng) + 0.15 * (robot.lower + robot.upper)
     return np.linspace(first, first + np.clip(last - first, -0.8, 0.8), n)
@@ -40,7 +40,7 @@ def assert_verified(robot: Robot, path: JointPath, poses: np.ndarray, position_o
 
 
 def assert_no_success(path: JointPath) -> None:
-    """A loop over a path that must not be executed does nothing."""
+    """Assert that a path that must not be executed is empty and false, and that a loop over it does nothing."""
     assert not path
     assert len(path) == 0
     assert list(path) == []
@@ -87,7 +87,7 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
 
 def test_jump_that_cannot_be_avoided_is_told() -> None:
     robot = arm_of("planar5")
-    poses = robot.fk(np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]]))  # nearly stretched: far apart
+    poses = robot.fk(np.array([[0.0, 0.1, 0.1, 0.1, 0.1], [2.5, 0.1, 0.1, 0.1, 0.1]]))  # nearly stretched
     path = sampler_of("planar5", "position").follow(poses, timeout=ENOUGH, seed=0)
     assert path.valid.all()
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
@@ -107,7 +107,7 @@ def test_continuous_joints_step_across_pi() -> None:
     q[:, turning] = np.linspace(2.9, 3.4, 20)
     path = sampler_of("all_types", "pose").follow(robot.fk(q), near=q[0], timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS, path.message
-    np.testing.assert_allclose(path.q[:, turning], q[:, turning], atol=1e-5)  # within the tolerances
+    np.testing.assert_allclose(path.q[:, turning], q[:, turning], atol=1e-5)  # due to tolerances
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -126,7 +126,7 @@ def test_continuous_joints_never_jump_by_a_turn(seed: int) -> None:
 
 
 def ur5_of_two_turns(first: float, last: float) -> tuple[Robot, np.ndarray]:
-    """Return a UR5 with limits of -2π and 2π, and its motion while the hand turns."""
+    """Return a UR5 with limits of -2π and 2π, and a motion in which only the hand turns."""
     robot = Robot(URDFS["UR5, two turns"])
     q = np.tile([0.3, -1.2, 1.4, -0.8, 1.1, 0.0], (60, 1))
     q[:, 5] = np.linspace(first, last, 60)
@@ -145,7 +145,7 @@ def test_joint_of_two_turns_begins_where_it_can_turn_to_the_end() -> None:
 
 def test_joint_that_runs_into_its_limit_is_no_success() -> None:
     robot, q = ur5_of_two_turns(-4.5, 4.9)
-    near = q[0] + [0.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi]  # the hand turns by 9.4 rad, but only 4.5 rad are left
+    near = q[0] + [0.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi]  # the hand must turn by 9.4 rad, but only 4.5 rad are left
     path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
@@ -158,7 +158,7 @@ def test_joint_that_runs_into_its_limit_is_no_success() -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solutions(seed: int) -> None:
-    """The graph has all solutions in closed form, up to 512 for each pose, and all steps that are small enough."""
+    """The graph contains all solutions in closed form, up to 512 for each pose, and every small enough step."""
     robot, rng = Robot(URDFS["UR5, two turns"]), np.random.default_rng(seed)
     first, last = robot.random(2, rng)
     q = np.linspace(first, first + np.clip(last - first, -8.0, 8.0), 40)
@@ -174,14 +174,14 @@ def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solution
     path = sampler.follow(poses, near=near, timeout=ENOUGH, seed=0)
     assert bool(path) == (n_reached == len(layers)), path.message
     assert path.n_reached == n_reached - (near is not None)
-    assert path or path.nearest_miss == pytest.approx(nearest, abs=1e-5)  # solutions are within the tolerances
+    assert path or path.nearest_miss == pytest.approx(nearest, abs=1e-5)  # due to tolerances
     assert_verified(robot, path, poses)
 
 
 def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
     robot = arm_of("gen3")
     q = np.repeat((0.5 * (robot.lower + robot.upper) + 0.4)[None], 30, axis=0)
-    q[:, 6] = np.linspace(2.8, 3.5, 30)  # across the part that the narrowed limits exclude
+    q[:, 6] = np.linspace(2.8, 3.5, 30)  # across angles outside of the narrowed limits
     constraints = Constraints(limits={robot.joint_names[6]: (-3.0, 3.0)})
     path = Sampler(robot).with_constraints(constraints).follow(robot.fk(q), timeout=ENOUGH, seed=0)
     assert (np.abs(path.q[path.valid, 6]) <= 3.0).all()
@@ -212,9 +212,9 @@ def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.Mo
     )
     search.follow(range(0, n_poses, 8))
     chosen = search.best()
-    assert looks[0] <= 105  # the check at 1 s ends the search; a few more checks time the choice of the path
+    assert looks[0] <= 105  # the check at 1 s ends the search, and a few checks are made while the path is chosen
     assert max(moved) <= 101
-    assert np.bincount(moved).max() <= 2  # little work between two checks
+    assert np.bincount(moved).max() <= 2  # at most two moves between two checks
     is_reached = ~np.isnan(chosen).any(axis=1)
     assert 10 < is_reached.sum() < n_poses
     np.testing.assert_array_equal(is_reached, search.examined)
@@ -229,7 +229,7 @@ def test_poses_that_time_did_not_suffice_for_are_not_said_to_have_no_solution(mo
 
     poses = robot.fk(motion(robot, 6, 40))
     poses[5:8, 0, 3] += 10.0
-    poses[20:, 2, 3] += 0.1  # too far to move a single solution there
+    poses[20:, 2, 3] += 0.1  # so far that no solution can be moved there
     poses[20:, 0, 3] += 10.0
     monkeypatch.setattr(PathSearch, "out_of_time", property(out_of_time))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0, n_candidates=16)
@@ -330,16 +330,16 @@ def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
 def test_each_joint_keeps_its_own_largest_step() -> None:
     robot = arm_of("panda")
     q = motion(robot, 1)
-    most = 1.2 * np.abs(np.diff(q, axis=0)).max(axis=0) + 0.01  # a path like q satisfies these limits
+    most = 1.2 * np.abs(np.diff(q, axis=0)).max(axis=0) + 0.01  # the motion q satisfies these limits
     path = Sampler(robot).follow(robot.fk(q), near=q[0], max_step=most, timeout=ENOUGH, seed=0)
     assert path, path.message
     steps = np.abs(np.diff(np.concatenate([q[:1], path.q]), axis=0))
-    assert (steps.max(axis=0) <= most * (1.0 + 1e-9)).all()  # steps are rounded
+    assert (steps.max(axis=0) <= most * (1.0 + 1e-9)).all()  # rounding of the steps
     assert path.max_step == steps.max()
 
 
 def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: int) -> int:
-    """Return the poses that small enough steps reach, among solutions from n seeds at each pose and others between."""
+    """Return how many poses small enough steps reach, among solutions from n seeds at each pose and continuations."""
     rng, reached = np.random.default_rng(99), None
     for index, pose in enumerate(poses):
         refined = refine(robot, robot.random(n, rng), pose, patience=3)
@@ -376,7 +376,7 @@ def test_there_is_a_path_where_brute_force_has_one_and_only_there(
         assert path.n_reached >= expected
         steps = np.abs(np.diff(path.q, axis=0)).max(axis=1)
         assert (steps[: path.n_reached - 1] <= largest_step).all() or path.error_code != ErrorCode.SUCCESS
-    assert len(set(outcomes)) == 2  # both outcomes occurred
+    assert len(set(outcomes)) == 2  # some paths exist and others do not
 
 
 def test_largest_steps_by_name_leave_the_default_of_the_others() -> None:
@@ -448,7 +448,7 @@ def test_shortest_time_needs_a_velocity_limit_of_each_joint() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_shortest_path_has_the_fewest_jumps_of_all(seed: int) -> None:
-    """The reference enumerates all paths through four layers. Some steps are blocked."""
+    """The reference enumerates all paths through four layers of solutions. Some steps are blocked."""
     rng = np.random.default_rng(seed)
     layers = [rng.uniform(-1.0, 1.0, (4, 2)) for _ in range(4)]
     firsts, largest = 4 * np.arange(4), 0.4

@@ -1,4 +1,4 @@
-"""Choice of a path: it has the fewest jumps possible, and smoothing keeps its deadline."""
+"""The chosen path has the fewest possible jumps, and smoothing keeps its deadline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from eim_ros.ik.revolutions import Revolutions
 from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import refine
 
-STEP = 0.5  # [rad]
+STEP = 0.5  # largest step [rad]
 
 
 @pytest.mark.parametrize("has_start", [False, True])
-@pytest.mark.parametrize("name", ["ur5", "gen3"])  # the second arm has joints without limits
+@pytest.mark.parametrize("name", ["ur5", "gen3"])  # the gen3 has joints without limits
 def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: bool) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
     setup, prior = Setup(robot, Constraints()), Prior.none(robot.dof)
@@ -40,11 +40,11 @@ def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: b
         fewest = min(int((np.abs(np.diff(rows, axis=0)).max(axis=1) > STEP).sum()) for rows in map(np.array, choices))
         assert found == fewest
         n_jumps.append(fewest)
-    assert len(set(n_jumps)) >= 3  # paths with and without jumps
+    assert len(set(n_jumps)) >= 3  # there are paths with and without jumps
 
 
 def test_smoothing_keeps_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only attempts advance the clock: each takes 1 ms for each pose."""
+    """Only attempts advance the clock. An attempt takes 1 ms per pose."""
     robot, now, begun = arm_of("panda"), [0.0], list[float]()
     q = np.linspace(robot.lower + 0.8, robot.lower + 1.4, 30)
     poses, noise = robot.fk(q), np.random.default_rng(0).normal(0.0, 0.05, q.shape)
@@ -67,9 +67,9 @@ def test_smoothing_keeps_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
         deadline = 0.03 * n_attempts
         smooth = smoother.smoothed(rough, deadline)
         assert all(start <= deadline for start in begun)
-        assert now[0] <= deadline + 0.03  # the last attempt is not interrupted
+        assert now[0] <= deadline + 0.03  # the last attempt may end after the deadline
         assert (len(begun) > 0) == (n_attempts > 0)
         costs.append(smoother.cost(smooth))
         np.testing.assert_allclose(robot.fk(smooth), poses, atol=1e-5)
     assert costs[0] == costs[1] > costs[2] >= costs[3] > costs[4]
-    assert now[0] < deadline  # with enough time, the smoothing ends because the cost no longer falls
+    assert now[0] < deadline  # smoothing ends early if the cost no longer falls

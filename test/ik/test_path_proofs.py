@@ -1,4 +1,4 @@
-"""Bounds on the motion of the tip in one step, which prove that a path is impossible."""
+"""Bounds on the motion of the tip in one step can prove that a path is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base placement: numbers agree with single poses, and the best base is compared with a denser set of bases."""
+"""Figures of base placements agree with those of single poses, and the best base with a denser grid of bases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_solutions_reach_the_poses_in_the_world(name: str, six: BasePlacements) 
         assert np.isnan(q[~reached]).all()
         if reached.any():
             errors = np.abs(transform @ robot.fk(q[reached]) - POSES[reached]).max()
-            assert errors < 3e-6  # the tolerances of the sampler, 1e-6 m and 1e-6 rad
+            assert errors < 3e-6  # due to the sampler's tolerances of 1e-6 m and 1e-6 rad
             assert robot.within_limits(q[reached]).all()
 
 

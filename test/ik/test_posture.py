@@ -1,4 +1,4 @@
-"""Requests with a preferred posture: solutions move to the lowest cost, remain valid, and are ordered by cost."""
+"""With a preferred posture, solutions move to the lowest cost, remain valid, and are ordered by cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
-POSE = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])  # configuration of a Panda: upright, with its elbow in the middle
+POSE = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])  # a Panda with its elbow in the middle
 
 
 def problem_of(
@@ -31,7 +31,7 @@ def elbow_side(positions: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_elbow_goes_to_the_preferred_side(side: float) -> None:
-    """Joint 1 turns the upper arm. If it is positive, the elbow is on the left of an arm that reaches forward."""
+    """Joint 1 turns the upper arm. If joint 1 is positive, the elbow is on the left of an arm that reaches forward."""
     robot, oracle = arm_and_oracle("panda")
     pose, sampler = robot.fk(POSE), sampler_of("panda", "pose")
     preferred = {"panda_joint1": 0.9 * side, "panda_joint3": -0.9 * side}
@@ -42,7 +42,7 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     assert samples and samples.valid.all()
     for q in samples.q:
         np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
-    assert np.sign(elbow_side(samples.q[:1])) == side  # solutions on the other side are only local minima
+    assert np.sign(elbow_side(samples.q[:1])) == side  # the other side has only local minima
     for seed in range(1, 5):
         best = sampler.sample(pose, 60, posture=preferred, timeout=ENOUGH, seed=seed)
         assert np.sign(elbow_side(best.q[:1])) == side
@@ -112,7 +112,7 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
         unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
     )
     free, _ = unhindered.optimized(start, posture, far)
-    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # blocks the position that the elbow has without obstacles
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # blocks the best position of the elbow
     problem = problem_of(robot, pose, constraints=Constraints(obstacles=(ball,)))
     before = problem.verified(start.q, expert)
     assert before and before.valid.all()

@@ -1,4 +1,4 @@
-"""The mixture prepared for requests agrees with the torch mixture from which it was created."""
+"""The mixture that is prepared for requests agrees with its torch original."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_density_of_an_expert_is_scipys_whatever_is_above_the_diagonal(n_dims: i
             log_weights = np.where(np.arange(5) == k, 0.0, -np.inf)
             expected = stats.multivariate_normal(biases[k], lower[k] @ lower[k].T).logpdf(samples)
             ours = experts.log_density(log_weights, np.zeros((1, 1)), samples)
-            np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-8)  # scipy squares the condition number
+            np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-8)  # rtol: scipy squares the condition number
 
 
 def test_neural_experts_are_served_too() -> None:
@@ -96,7 +96,7 @@ def test_samples_have_the_moments_of_the_mixture() -> None:
     repeated = contexts.repeat(10000, 1)
     drawn, components = model.sample_with_components(repeated, torch.Generator().manual_seed(0))
     deviation = drawn.std(0).numpy()
-    # two independent estimates of the same mean: five standard errors of their difference
+    # five standard errors of the difference between two independent estimates of a mean
     assert np.allclose(samples.mean(0), drawn.mean(0).numpy(), rtol=0, atol=5.0 * math.sqrt(2.0 / n) * deviation.max())
     assert np.allclose(np.cov(samples.T), np.cov(drawn.numpy().T), rtol=0, atol=0.05 * deviation.max() ** 2)
     shares = np.bincount(experts, minlength=5) / n

@@ -1,4 +1,4 @@
-"""Verification of configurations against a pose, and sets of verified configurations."""
+"""Verification of configurations for a pose, and sets of verified configurations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_verified_measures_the_configurations_as_they_are() -> None:
 def test_valid_needs_position_orientation_and_limits() -> None:
     robot = arm_of("one_joint")
     pose = robot.fk(np.array([0.4]))
-    rows = np.array([[0.4], [0.41], [0.4 + 2.0 * np.pi]])  # exact; off by 5 mm and 0.01 rad; exact but out of limits
+    rows = np.array([[0.4], [0.41], [0.4 + 2.0 * np.pi]])  # exact, wrong by 0.01 rad, and beyond the limits
     experts = np.zeros(3, dtype=np.uint32)
 
     def valid(position_tolerance: float, orientation_tolerance: float, position_only: bool = False) -> list[bool]:

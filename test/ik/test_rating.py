@@ -1,4 +1,4 @@
-"""Ratings of poses by the kernels of a device, compared with the processor's: maps and placement rely on them."""
+"""Ratings of poses by a device, which maps and placements use, agree with those of the processor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REDUNDANT = ("panda", "iiwa14", "gen3", "xarm7")
 
 
 def poses_of(name: str, special: bool) -> np.ndarray:
-    """Poses (100, 4, 4): 70 of configurations, and 30 of them with another position, most of them out of reach."""
+    """Return poses (100, 4, 4). The first 70 are reachable; the positions of 30 are shifted, mostly out of reach."""
     robot = sampler_of(name).robot
     poses = robot.fk(configurations(name, 100, special, seed=4))
     poses[70:, :3, 3] += np.random.default_rng(0).uniform(-0.7, 0.7, (30, 3)) * robot.reach
@@ -29,7 +29,7 @@ def poses_of(name: str, special: bool) -> np.ndarray:
 @pytest.mark.parametrize("special", [False, True], ids=["random", "special"])
 @pytest.mark.parametrize("name", [*FORMS, "wide"])
 def test_closed_form_is_rated_as_by_the_solver(name: str, special: bool) -> None:
-    """The sets are equal, so counts are, also of 2π-equivalent solutions. The solver rates undecided poses."""
+    """The solutions are equal, so their counts are equal, also with revolutions. The solver rates undecided poses."""
     sampler, poses = sampler_of(name), poses_of(name, special)
     expected, found = rate(sampler, poses, 0), rate_on(sampler.on("cpu"), sampler, poses, 0)
     reached, undecided = found.n_solutions > 0, sampler.on("cpu").measured_batch(poses, 1, seed=0).undecided
@@ -37,7 +37,7 @@ def test_closed_form_is_rated_as_by_the_solver(name: str, special: bool) -> None
     decided = np.setdiff1d(np.arange(len(poses)), undecided)
     for column in ("n_solutions", "n_components", "length"):
         np.testing.assert_array_equal(getattr(found, column)[decided], getattr(expected, column)[decided])
-    # the measure of nearly singular solutions changes by the square root of rounding
+    # near singularities, rounding changes the manipulability by its square root
     np.testing.assert_allclose(found.manipulability[decided], expected.manipulability[decided], rtol=1e-6, atol=1e-7)
     if len(undecided):
         for column, other in zip(found, rate(sampler, poses[undecided], 0), strict=True):
@@ -89,7 +89,7 @@ def test_map_on_a_device_reaches_the_same_orientations(
     stored = CapabilityMap.load(tmp_path / "a.npz")
     np.testing.assert_array_equal(stored.length, found.length)
     share = np.median((found.manipulability / np.maximum(expected.manipulability, 1e-9))[found.n_components > 0])
-    assert abs(share - 1.0) < (0.05 if name in REDUNDANT else 1e-4)  # 16 samples of a self-motion miss its best one
+    assert abs(share - 1.0) < (0.05 if name in REDUNDANT else 1e-4)  # 16 samples of a self-motion miss the maximum
 
 
 def test_parts_with_and_without_a_device_are_not_mixed(tmp_path: Path) -> None:
@@ -139,5 +139,5 @@ def test_what_devices_do_not_rate_is_refused_by_name_before_any_work(tmp_path: P
         survey(sampler_of("ur5e").robot, grid, tmp_path / "map.npz", device="tpu")
     assert not shown and not list(tmp_path.iterdir())
     found = place_base(Sampler("ur5e"), [POSE], bases, criterion="components", device="cpu", n_refined=0)
-    assert found.worst("components")[0] == 8.0  # isolated solutions need no tracing
+    assert found.worst("components")[0] == 8.0  # each solution is a component
     assert sampler_of(PLANAR).on("cpu").method == "least squares"

@@ -1,4 +1,4 @@
-"""2π-equivalent joint values along a path: the choice with the fewest jumps agrees with the graph of all values."""
+"""For 2π-equivalent joint values along a path, the choice with the fewest jumps agrees with the complete graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = np.full(3, STEP)
 
 
 def equivalents(row: np.ndarray) -> np.ndarray:
-    """Return all rows (n, 3) within the limits that are equivalent to one row, by enumeration."""
+    """Enumerate all rows (n, 3) within the limits that are 2π-equivalent to a row."""
     turns = itertools.product(range(-3, 4), [0], range(-3, 4))
     rows = row + TURN * np.array(list(turns))
     return rows[((rows >= LOWER) & (rows <= UPPER)).all(axis=1)]
@@ -42,7 +42,7 @@ def random_way(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def brute_force(layers: list[np.ndarray], origin: np.ndarray | None) -> tuple[int, float, float]:
-    """Return the poses reached, the smallest next step and the cost of the shortest path among all equivalents."""
+    """Return the number of reached poses, the smallest next step, and the cost of the shortest path."""
     everything = [np.concatenate([equivalents(row) for row in layer]) for layer in layers]
     n_before = 0 if origin is None else 1
     everything = everything if origin is None else [origin[None], *everything]
@@ -65,13 +65,13 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
     assert found is not None
     n_reached, nearest, cost = brute_force(layers, origin)
     assert found.n_poses == n_reached
-    assert found.nearest_miss == pytest.approx(nearest, abs=1e-9)  # rounding errors of added revolutions
+    assert found.nearest_miss == pytest.approx(nearest, abs=1e-9)  # rounding of added revolutions
     assert (found.rows is not None) == (n_reached == 25)
     if found.rows is not None:
         rows = found.rows if origin is None else np.concatenate([origin[None], found.rows])
         assert np.abs(np.diff(rows, axis=0)).max() <= STEP + 1e-9
         assert ((found.rows >= LOWER) & (found.rows <= UPPER)).all()
-        # equally good paths may begin in different revolutions, at a cost of less than 1e-6 of a squared step
+        # equally good paths may begin in different revolutions, which changes the cost slightly
         assert (np.diff(rows, axis=0) ** 2).sum() == pytest.approx(cost, abs=1e-4)
 
 
@@ -109,7 +109,7 @@ def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn()
         "ur5",
         "gantry",
         "followers",
-    ):  # limits of less than a revolution and of exactly one, prismatic joints, and mimic joints
+    ):  # ranges of at most one revolution, prismatic joints, and mimic joints
         robot = arm_of(name)
         assert not Revolutions.of(robot, robot.bounds).repeating.any()
     gen3 = arm_of("gen3")
@@ -128,7 +128,7 @@ def test_joints_that_wrap_are_moved_to_the_revolution_nearest_to_the_reference()
     rng = np.random.default_rng(3)
     for wraps in (np.array([True, False, True]), np.ones(3, dtype=bool), np.zeros(3, dtype=bool)):
         reference, q = rng.uniform(-30.0, 30.0, 3), rng.uniform(-math.pi, math.pi, (50, 3))
-        q[0] = reference + math.pi  # both revolutions are equally near
+        q[0] = reference + math.pi  # halfway between two revolutions
         expected = q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
         assert np.array_equal(in_revolution_of(reference, q, wraps), expected)
         assert in_revolution_of(reference, q[:0], wraps).shape == (0, 3)

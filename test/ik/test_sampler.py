@@ -1,4 +1,4 @@
-"""Sampled inverse kinematics: validity by pinocchio, densities, order, experts and seeds."""
+"""Samples of a sampler: validity according to pinocchio, densities, order, experts and seeds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from eim_ros.ik.solutions import SCHEMA
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.solver import NO_EXPERT
 
-ENOUGH = 60.0  # [s], so that no test depends on the speed of the machine
+ENOUGH = 60.0  # timeout that is long enough for a slow machine [s]
 
 
 def oracle_errors(name: str, samples: Solutions, pose: np.ndarray) -> np.ndarray:
-    """Return position and orientation errors (2, n) by pinocchio."""
+    """Return position and orientation errors (2, n), computed with pinocchio."""
     oracle = arm_and_oracle(name)[1]
     return np.array([oracle.errors(q, pose) for q in samples.q]).T
 
@@ -47,7 +47,7 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
         if position_only:
             assert not samples.orientation_error.any()
         else:
-            assert orientation_error.max() <= 1e-6 + 1e-9  # pinocchio's logarithm is accurate to 1e-9 here
+            assert orientation_error.max() <= 1e-6 + 1e-9  # accuracy of pinocchio's logarithm
             assert np.allclose(samples.orientation_error, orientation_error, rtol=0, atol=1e-9)
 
 
@@ -95,11 +95,11 @@ def test_most_probable_come_first() -> None:
 def test_model_of_a_pose_is_averaged_over_orientations_for_a_position() -> None:
     robot = arm_of("planar3")
     mixture = constant_mixture(np.zeros((1, 3)), np.ones(3), 9).tensors()
-    mixture["experts.weights"][0, 0, 3] = 1.0  # the mean of the first joint is an entry of the rotation
+    mixture["experts.weights"][0, 0, 3] = 1.0  # makes the mean of joint 1 an entry of the rotation matrix
     model = IKModel(type(broad_model(robot, "pose").mixture).from_tensors(mixture), robot, "pose")
     drawn = Sampler(model=model).with_constraints(position_only=True).propose(reachable_pose(robot), 4000, seed=0).q
-    # An entry of a random rotation is uniform on [-1, 1], which adds 1/3 to the variance of the noise. There are
-    # sixteen draws.
+    # An entry of a random rotation is uniform on [-1, 1], which adds 1/3 to the variance of the noise. The range is
+    # wide, because only sixteen orientations are drawn.
     assert 1.1 < drawn[:, 0].var() < 1.6
     assert 0.9 < drawn[:, 1].var() < 1.1
 
@@ -124,7 +124,7 @@ def test_useless_model_is_rescued_by_uniform_seeds() -> None:
     assert samples.error_code == ErrorCode.SUCCESS
     assert len(samples) == 20
     assert oracle_errors("iiwa14", samples, pose).max() <= 1e-6 + 1e-9
-    # after clamping, all proposals start from the same corner, so nearly all other solutions come from uniform seeds
+    # all proposals are clamped to the same corner of the limits, so nearly all solutions come from uniform seeds
     assert (samples.expert == NO_EXPERT).sum() >= 15
     assert np.isfinite(samples.log_prob).all()
 
@@ -148,7 +148,7 @@ def test_load_refuses_another_robot(tmp_path) -> None:
 
 
 def test_narrow_limits_are_kept() -> None:
-    """The ranges are a few degrees wide, so most proposals of a mixture are outside."""
+    """The ranges are a few degrees wide, so most proposals of a mixture are outside of the limits."""
     limit = '<limit lower="0.1" upper="0.2" effort="1" velocity="1"/>'
     urdf = ARMS["six_joints"].replace('<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>', limit)
     robot = Robot(urdf)

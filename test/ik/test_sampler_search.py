@@ -1,4 +1,4 @@
-"""The sampler's search: distinct solutions, order by distance, poses out of reach, time running out, raw samples."""
+"""Search of the sampler: distinct solutions, order by distance, unreachable poses, timeouts, raw samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH = 60.0  # [s]
 
 
 def circular(difference: np.ndarray) -> np.ndarray:
-    """Return absolute differences on the circle [rad], by trying the neighbouring revolutions."""
+    """Return absolute differences on the circle [rad]; the neighbouring revolutions are tried."""
     return np.min([np.abs(difference + turn * 2.0 * math.pi) for turn in (-1, 0, 1)], axis=0)
 
 
@@ -34,7 +34,7 @@ def test_distinct_configurations_differ(name: str) -> None:
 
 
 def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
-    """Position and heading fix the position of the last joint, which the others reach with the elbow up or down."""
+    """Position and heading determine where the last joint is. The arm reaches this point with the elbow up or down."""
     x, y, heading = 1.4, 0.6, 0.5
     half = 0.5 * heading
     pose = pose_from([x, y, 0.0], [0.0, 0.0, math.sin(half), math.cos(half)])
@@ -49,12 +49,12 @@ def test_distinct_gives_the_two_solutions_of_a_planar_arm() -> None:
     assert samples.message == "2 of 100 distinct solutions; samples of the model lead to few other solutions"
     assert len(samples) == 2
     order = np.argsort(-samples.q[:, 1])
-    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # the arm amplifies the tolerances
+    assert np.allclose(samples.q[order], expected, rtol=0, atol=1e-5)  # tolerances, amplified by the arm
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
-    """The answer has as many solutions as uniform restarts find with ten times the effort, without near-duplicates."""
+    """The answer has as many distinct solutions as uniform restarts find with ten times the effort."""
     robot = arm_of("six_joints")
     pose = reachable_pose(robot, seed)
     samples = sampler_of("six_joints", "pose").sample(pose, 100, timeout=ENOUGH, seed=0)
@@ -79,26 +79,26 @@ def test_near_orders_by_distance(name: str) -> None:
     robot = arm_of(name)
     near = robot.upper - 0.1
     samples = sampler_of(name, "position").sample(reachable_pose(robot), 40, near=near, timeout=ENOUGH, seed=0)
-    assert len(samples) == (1 if name == "gantry" else 40)  # a pose with a single solution
+    assert len(samples) == (1 if name == "gantry" else 40)  # a gantry has a single solution
     difference = samples.q - near
     distance = np.linalg.norm(np.where(robot.continuous, circular(difference), difference), axis=1)
     assert (np.diff(distance) >= -1e-9).all()
 
 
 def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
-    """Close to ±π, solutions beyond it come first, in the revolution of the configuration."""
+    """Near ±π, solutions beyond ±π may come first. They are returned in the revolution of the configuration."""
     robot = arm_of("continuous")
     near = np.array([3.1, 3.1, 3.1])
     pose = robot.fk(np.array([-3.1, 3.1, -3.1]))
     samples = sampler_of("continuous", "position").sample(pose, 40, near=near, timeout=ENOUGH, seed=0)
     plain = np.linalg.norm(samples.q - near, axis=1)
     assert np.linalg.norm(circular(samples.q[0] - near)) < 0.3
-    assert (np.diff(plain) > -1e-9).all()  # the order uses the revolution nearest to the configuration
+    assert (np.diff(plain) > -1e-9).all()  # returned in the revolution of `near`
 
 
 @pytest.mark.parametrize("position_only", [True, False])
 def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
-    """The planar arm is 3 m long. It misses a target 10 m away by 7 m, even if it is stretched."""
+    """The stretched arm is 3 m long, so it misses a target at 10 m by 7 m."""
     samples = (
         sampler_of("planar3", "pose")
         .with_constraints(position_only=position_only)
@@ -154,7 +154,7 @@ def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
 
 
 def test_raw_samples_are_marked_valid_or_not() -> None:
-    """The tolerance is wide, so that both outcomes occur."""
+    """With the wide tolerance, some samples are valid and others are not."""
     robot, pose = arm_of("planar3"), pose_from([1.5, 0.5, 0.0])
     samples = sampler_of("planar3", "position").with_constraints(position_tolerance=0.7).propose(pose, 300, seed=0)
     error = np.linalg.norm(robot.fk(samples.q)[:, :3, 3] - pose[:3, 3], axis=1)
@@ -163,7 +163,7 @@ def test_raw_samples_are_marked_valid_or_not() -> None:
     assert np.allclose(samples.position_error, error, rtol=0, atol=1e-12)
     assert np.array_equal(samples.valid, valid)
     assert 10 < valid.sum() < 290
-    assert (np.diff(valid.astype(int)) <= 0).all()  # the valid rows come first
+    assert (np.diff(valid.astype(int)) <= 0).all()  # valid rows come first
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples.message == f"{valid.sum()} of 300 proposals are valid"
     assert samples
@@ -175,7 +175,7 @@ def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert len(samples) == 30
     assert not samples.valid.any()
-    assert not samples  # an answer without a solution is false, although it has rows
+    assert not samples  # false without a solution, although there are rows
     best = (samples.position_error + samples.orientation_error).argmin()
     np.testing.assert_array_equal(samples.best_attempt, samples.q[best])
 

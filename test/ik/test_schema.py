@@ -1,4 +1,4 @@
-"""All columns of an answer go through one list: slicing, joining, pickling and messages preserve them."""
+"""One list defines all columns of an answer. Slicing, joining, pickling and messages preserve these columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eim_ros.nodes.common.interfaces import IKSolutions
 from eim_ros.nodes.ik_server.messages import fill
 
 ENOUGH = 60.0  # [s]
-LOST = ("messages", "times", "best_attempt_errors")  # a message contains one text, one time, and no errors of attempts
+LOST = ("messages", "times", "best_attempt_errors")  # a message has one text, one time, and no errors of attempts
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def answer() -> Solutions:
 
 @functools.cache
 def proposed() -> Solutions:
-    """Return raw draws, some of which are not solutions."""
+    """Return raw samples of a model; some are not solutions."""
     return sampler_of("panda", "pose").propose(arm_of("panda").fk(np.full(7, 0.4)), 5, seed=0)
 
 
@@ -114,7 +114,7 @@ def test_nothing_joined_is_refused() -> None:
 
 @pytest.mark.parametrize("found", ANSWERS)
 def test_a_pickled_answer_is_the_same_without_the_model(found: Callable[[], Solutions]) -> None:
-    _ = found().log_prob  # values that are not known yet become NaN
+    _ = found().log_prob  # computes the densities, because missing values would be pickled as NaN
     again = pickle.loads(pickle.dumps(found()))
     assert_same(again, found())
     assert again.densities is None
@@ -133,7 +133,7 @@ def test_a_table_has_the_joints_and_every_column_of_rows(found: Callable[[], Sol
         np.testing.assert_array_equal(np.bincount(table["pose"], minlength=solutions.n_poses), solutions.n_per_pose)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised by packages that read message definitions
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # packages that read message definitions raise this error
 @pytest.mark.parametrize("found", ANSWERS)
 def test_a_message_that_was_sent_is_the_same_answer(found: Callable[[], Solutions]) -> None:
     message = IKSolutions()

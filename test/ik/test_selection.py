@@ -1,4 +1,4 @@
-"""Near-duplicates and distances, against brute force over all pairs, on joints with and without limits."""
+"""Near-duplicates and distances agree with brute force over all pairs, for joints with and without limits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_is_the_same_is_not_chosen_twice() -> None:
 
 
 def test_chain_of_near_duplicates_keeps_every_second() -> None:
-    """The middle row is a duplicate of the first, so the third row is not a duplicate of a kept row."""
+    """Row 2 is dropped as a near-duplicate of row 1. Row 3 is near only to the dropped row, so it is kept."""
     positions = np.array([[0.0], [0.008], [0.016], [0.024]])
     assert distinct_rows(arm_of("one_joint"), positions, 0.01).tolist() == [0, 2]
 

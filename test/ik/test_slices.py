@@ -1,4 +1,4 @@
-"""Draws from sets of two or more dimensions, compared with densities in closed form and rejection sampling."""
+"""Draws from sets of two or more dimensions agree with densities in closed form and with rejection sampling."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Posture, Sampler
 from eim_ros.kinematics import Robot, Sphere
 
-TURN = (-2.0, 2.5)  # [rad]
-TRAVEL = 2.8  # [m], farther than the arm on the slides reaches
+TURN = (-2.0, 2.5)  # limits of revolute joints [rad]
+TRAVEL = 2.8  # limit of slides [m], beyond the reach of the revolute joints
 AXES = ("0 0 1", "0 1 0", "1 0 0", "0 1 0")
 
 
 @functools.lru_cache
 def arm_on_slides(n_turning: int) -> Robot:
-    """Three slides below revolute joints. For a position, the revolute joints are free and the slides follow."""
+    """Return an arm of revolute joints on three slides. For a position, angles are free and the slides compensate."""
     slides = [
         joint(f"s{i}", "prismatic", f"l{i}", f"l{i + 1}", f'<axis xyz="{axis}"/>{limits(-TRAVEL, TRAVEL)}')
         for i, axis in enumerate(("1 0 0", "0 1 0", "0 0 1"))
@@ -45,7 +45,7 @@ def limits(lower: float, upper: float) -> str:
 
 
 def area_density(robot: Robot, positions: np.ndarray) -> np.ndarray:
-    """Return the area of the set per area of angles, sqrt(det(I + D^T D)), with the scaled slope D of the slides."""
+    """Return the area of the set per area of angles: sqrt(det(I + D^T D)) for the scaled slopes D of the slides."""
     scaled = robot.chain.jacobian(positions)[:, :3] * (robot.upper - robot.lower)
     slopes = np.linalg.solve(scaled[:, :, :3], scaled[:, :, 3:])
     return np.sqrt(np.linalg.det(np.eye(robot.dof - 3) + slopes.transpose(0, 2, 1) @ slopes))
@@ -58,7 +58,7 @@ def angles_at_random(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def p_value(values: np.ndarray, reference: np.ndarray, weights: np.ndarray) -> float:
-    """Return the Kolmogorov-Smirnov distance of values from the distribution of weighted values."""
+    """Return the p-value of a Kolmogorov-Smirnov test of values against weighted values."""
     order = np.argsort(reference)
     cumulated = np.cumsum(weights[order])
     return float(kstest(np.interp(values, reference[order], cumulated / cumulated[-1]), "uniform").pvalue)
@@ -75,10 +75,10 @@ def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
     weights = area_density(robot, reference)
     for values, of_reference in (
         *((answer.q[:, j], reference[:, j]) for j in range(3, robot.dof)),
-        (area_density(robot, answer.q), weights),  # weights differ by a third or more
+        (area_density(robot, answer.q), weights),  # weights differ by at least a third
     ):
         assert p_value(values, of_reference, weights) > 1e-3
-    volume = weights.mean()  # 1200 slices are effective, and their weights differ by less than their mean
+    volume = weights.mean()  # 10 % allow for 1200 effective slices
     assert np.exp(-answer.log_prob) == pytest.approx(volume, rel=0.1)
 
 
@@ -120,15 +120,15 @@ def test_a_posture_is_a_cost() -> None:
         (
             "six_joints",
             [0.25, 0.25, 0.1, 0.6, 0.5, 0.9],
-        ),  # isolated points in closed form for each pose within the tolerances
-        ("six_joints", [0.25, 0.25, 0.1, 0.5, np.inf, 0.6]),  # a free turn about one axis
+        ),  # each pose within the tolerances has isolated solutions in closed form
+        ("six_joints", [0.25, 0.25, 0.1, 0.5, np.inf, 0.6]),  # one free rotation
         ("panda", [0.15, 0.15, 0.2, 0.5, 0.4, np.inf]),  # curves
-        ("panda", [0.1, 0.08, 0.1, np.inf, np.inf, np.inf]),  # any orientation
+        ("panda", [0.1, 0.08, 0.1, np.inf, np.inf, np.inf]),  # free orientation
         ("eight", [0.25, 0.25, 0.25, 0.7, 0.7, 0.7]),
     ],
 )
 def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, tolerances: list[float]) -> None:
-    """Return the uniform configurations that are within the tolerances."""
+    """Draws have the distribution of those uniform configurations that are within the tolerances."""
     robot = iiwa_on_a_turning_joint() if name == "eight" else arm_of(name)
     rng = np.random.default_rng(6)
     pose = robot.fk(robot.random(1, rng))[0]
@@ -140,7 +140,7 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
     assert len(kept) > 100
     for j in range(robot.dof):
         assert ks_2samp(answer.q[:, j], kept[:, j]).pvalue > 1e-3
-    share = len(kept) / len(candidates)  # equals the volume, because all ranges have length 1
+    share = len(kept) / len(candidates)  # this is the volume in units of joint ranges
     assert np.exp(-answer.log_prob[0]) == pytest.approx(share, rel=4.0 / np.sqrt(len(kept)) + 4.0 / np.sqrt(240.0))
 
 
@@ -152,7 +152,7 @@ def test_draws_of_a_model_have_its_density_on_the_set() -> None:
     answer = sampler.draw(position, 200, "model", timeout=60.0, seed=1)
     assert answer and answer.valid.all() and answer.effective_sample_size >= 160.0
     reference = angles_at_random(robot, 50_000, 2)
-    reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # what the slides must add
+    reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # compensation by the slides
     density = answer.densities[0].log_prob(reference)
     weights = area_density(robot, reference) * np.exp(density)
     for j in range(robot.dof):

@@ -1,4 +1,4 @@
-"""Arms with sliding joints, and arms with fewer than six joints: complete sets and correct claims."""
+"""For arms with sliding joints or fewer than six joints, sets of solutions are complete and claims are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eim_ros.kinematics.tolerances import TaskOptions
 
 FloatArray = npt.NDArray[np.float64]
 
-SAME = 0.01  # [rad, m]: answers merge solutions closer than this
+SAME = 0.01  # solutions that are closer are merged [rad, m]
 REGULAR = 1e-3  # smallest singular value of the Jacobian at a regular solution
 FINE: TaskOptions = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 ONE_SLIDE = [name for name in SLIDING if name[:6].count("P") == 1]
@@ -27,7 +27,7 @@ ALL = SLIDING | SHORT
 
 
 def away(robot: Robot, rows: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the largest difference of a joint, on the circle if it turns."""
+    """Return the largest difference of any joint [rad, m]; revolute joints are compared on the circle."""
     off = rows - q
     on_circle = (off + math.pi) % (2.0 * math.pi) - math.pi
     return np.asarray(np.abs(np.where(robot.prismatic, off, on_circle)).max(axis=-1, initial=0.0))
@@ -126,7 +126,7 @@ def test_rounded_pose_of_five_joints_is_solved_but_not_complete() -> None:
 def test_pose_beside_those_that_a_short_arm_reaches_has_no_solution(name: str) -> None:
     robot = Robot(SHORT[name])
     pose = robot.fk(robot.random(seed=7))
-    pose[:3, :3] = pose[:3, :3] @ np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1.0]])  # about the z axis of the tip
+    pose[:3, :3] = pose[:3, :3] @ np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1.0]])  # turn about the z axis of the tip
     pose[:3, 3] += [0.01, 0.0, 0.02]
     solutions = Sampler(robot).solve_all(pose, seed=0)
     assert_no_solution(solutions)
@@ -135,7 +135,7 @@ def test_pose_beside_those_that_a_short_arm_reaches_has_no_solution(name: str) -
 
 @pytest.mark.parametrize("offset", [1e-8, 1e-7, 1e-6, 1e-5, 1e-4])
 def test_elbow_that_is_almost_stretched_is_not_lost_from_a_complete_set(offset: float) -> None:
-    robot = Robot(SHORT["RRRR, palletiser"])  # stretched if the third angle is a quarter of a revolution
+    robot = Robot(SHORT["RRRR, palletiser"])  # a third angle of a quarter turn stretches the arm
     sampler = Sampler(robot).with_constraints(tolerances=FREE_ROLL)
     for q in robot.random(20, 10):
         q[2] = 0.5 * math.pi + offset
@@ -164,7 +164,7 @@ def test_position_of_three_joints_has_all_solutions() -> None:
 
 
 def test_roll_about_the_last_axis_is_not_reported_as_complete() -> None:
-    robot = Robot(SHORT["RRRRR, like SO-100"])  # its last joint rolls the tool, so this joint is redundant
+    robot = Robot(SHORT["RRRRR, like SO-100"])  # the last joint only rolls the tool, so it is redundant
     sampler = Sampler(robot).with_constraints(tolerances=FREE_ROLL)
     for pose in robot.fk(robot.random(10, 9)):
         assert not is_complete(sampler.solve_all(pose, seed=0, max_solutions=50))

@@ -1,4 +1,4 @@
-"""Answers: rows as a sequence, densities on access, notebooks; error codes with the values of MoveIt."""
+"""Answers are sequences of rows with densities on access, tables in notebooks, and the error codes of MoveIt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eim_ros.ik import ErrorCode, Sampler
 
 
 def test_answer_holds_results_and_shares_the_model() -> None:
-    """It does not contain the conditional mixture, which has a thousand experts, because answers are often kept."""
+    """An answer does not contain the conditional mixture of a thousand experts, because users may keep many answers."""
     sampler = Sampler.load("panda_pose")
     first, second = (sampler.sample(reachable_pose(sampler.robot, seed), 10, seed=seed) for seed in (0, 1))
     slots = (getattr(first, name) for name in first.__slots__)
@@ -23,7 +23,7 @@ def test_answer_holds_results_and_shares_the_model() -> None:
 
 
 def test_density_is_computed_on_access_and_kept() -> None:
-    sampler = Sampler.load("panda_pose")  # a model without a preference
+    sampler = Sampler.load("panda_pose")  # this model prefers no solutions
     samples = sampler.sample(reachable_pose(sampler.robot), 30, seed=0)
     assert samples._log_prob is None
     assert samples.seconds_of_log_prob > 0.0
@@ -80,6 +80,6 @@ def test_answer_is_a_sequence_of_configurations() -> None:
 def test_notebook_shows_a_row_for_each_of_the_first_configurations() -> None:
     samples = Sampler("panda").sample(reachable_pose(arm_of("panda")), 25, seed=0)
     table = samples._repr_html_()
-    assert table.count("<tr>") == 7  # a header and six rows
+    assert table.count("<tr>") == 7  # one header and six rows
     assert "panda_joint7" in table
     assert "6 of 25 are shown" in table

@@ -1,4 +1,4 @@
-"""Poses at which a joint of an arm with a closed form is free: solutions form curves, and none is missing."""
+"""If a pose leaves a joint of an arm with a closed form free, solutions form curves, and none is missing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]
 ROUNDING = 1e-9  # rounding error of pinocchio's logarithm [rad, m]
-EQUAL = 1e-4  # largest distance of solutions that meet [rad]
+EQUAL = 1e-4  # largest distance between solutions that count as equal [rad]
 UR, WRIST = "UR5", "Puma 560"
 TWO_TURNS = "UR5, two turns"
 SPECIAL = (0.0, math.pi, -math.pi)
 
 
 def aligned(name: str, seed: int, fifth: float = 0.0) -> tuple[Sampler, np.ndarray]:
-    """Return a sampler and a random configuration (6,) with an aligned wrist, or with another fifth joint."""
+    """Return a sampler and a random configuration (6,), whose wrist is aligned if `fifth` is 0."""
     robot = Robot(URDFS[name])
     q = robot.random(1, np.random.default_rng(seed))[0]
     q[4] = fifth
@@ -49,7 +49,7 @@ def test_solutions_of_an_aligned_wrist_are_curves_and_complete(name: str, seed: 
 
 @pytest.mark.parametrize("name", [UR, WRIST, TWO_TURNS])
 def test_curves_of_an_aligned_wrist_contain_all_configurations_that_reach_the_pose(name: str) -> None:
-    """Other points of the curve through q are covered. Turning the free joint and solving the rest finds them."""
+    """The answer also covers other points of the curve through q, found by fixing the free joint at many angles."""
     sampler, q = aligned(name, 7)
     robot, pose = sampler.robot, sampler.robot.fk(q)
     found = sampler.solve_all(pose, SPACING, seed=0, timeout=ENOUGH)
@@ -78,7 +78,7 @@ def test_nearest_solution_where_the_wrist_is_aligned_is_the_reference(name: str,
     for _ in range(5):
         reference = np.clip(q + rng.uniform(-0.1, 0.1, 6), sampler.robot.lower, sampler.robot.upper)
         other = sampler.solve(pose, near=reference, seed=0, timeout=ENOUGH)
-        # the nearest point on a cubic along the curve has a second-order error
+        # the nearest point on a cubic along the curve has an error of second order
         assert np.linalg.norm(other.q[0] - reference) <= np.linalg.norm(q - reference) + 1e-4
 
 
@@ -97,7 +97,7 @@ def test_claims_of_known_arms_at_special_configurations_are_true(name: str) -> N
 
 
 def test_claims_of_six_joints_with_equal_links_are_true() -> None:
-    """If the elbow is folded, the wrist centre is on the shoulder, so two joints are free."""
+    """If the elbow is folded, the wrist centre is at the shoulder, so two joints are free."""
     counts = checked(Sampler(arm_of("six_joints")), 150, 2)
     assert not counts.n_wrong, counts.examples
 
@@ -120,7 +120,7 @@ def test_solve_all_keeps_solutions_that_differ_by_less_than_a_sample_does() -> N
     pose = sampler.robot.fk(q)
     everything, sample = sampler.solve_all(pose, seed=0), sampler.sample(pose, 50, seed=0)
     assert everything.n_total == len(everything) == sample.n_total
-    assert len(sample) < len(everything)  # any two of a sample differ by 0.01 rad
+    assert len(sample) < len(everything)  # rows of a sample differ by 0.01 rad
     gaps = np.abs(sample.q[:, None] - sample.q).max(axis=2)[~np.eye(len(sample), dtype=bool)]
     assert gaps.min() > 0.01
     assert sample.error_code == ErrorCode.SUCCESS
@@ -128,7 +128,7 @@ def test_solve_all_keeps_solutions_that_differ_by_less_than_a_sample_does() -> N
 
 def test_wrist_centre_above_the_shoulder_frees_the_first_joint() -> None:
     robot = arm_of("six_joints")
-    q = np.array([0.7, -0.6, 1.2, 0.3, 0.5, 0.2])  # links of 0.4 m each: the wrist centre is above the first axis
+    q = np.array([0.7, -0.6, 1.2, 0.3, 0.5, 0.2])  # both links are 0.4 m long, so the wrist centre is on the first axis
     found = Sampler(robot).solve_all(robot.fk(q), SPACING, seed=0, timeout=ENOUGH)
     assert robot.joint_names[0] in found.message
     assert found.certified
@@ -157,7 +157,7 @@ def test_obstacles_remove_solutions_from_curves() -> None:
 
 
 def test_six_joints_left_by_a_fixed_one_have_curves_too() -> None:
-    """The wrist of an iiwa14 is aligned if joint 6 is 0."""
+    """With joint 6 at 0, the wrist of an iiwa14 is aligned."""
     sampler = Sampler("iiwa14")
     name = sampler.robot.joint_names[2]
     for q in sampler.robot.random(10, np.random.default_rng(0)):
@@ -186,7 +186,7 @@ def test_tight_tolerances_keep_every_row_within_them() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words", "seed"),
-    [  # drawn by benchmarks/invariants.py
+    [  # failures that benchmarks/invariants.py found
         ("ur5", "0x1.93716c32a2c4dp+0 0x1.0c152382d7365p-2 -pi -pi 0x1.921f8eb45a416p+1 0x1.f390cef4aadd8p-2", 0),
         ("ur10e", "-0x1.2d97c7f3321d2p+1 pi -pi -0x1.07be7e3a19f2fp+1 -0x1.921f88b192090p+1 0x1.d524fe24f89f2p+0", 0),
         (
@@ -197,7 +197,7 @@ def test_tight_tolerances_keep_every_row_within_them() -> None:
     ],
 )
 def test_errors_do_not_decide_which_side_of_a_limit_a_claim_counts(name: str, words: str, seed: int) -> None:
-    """Two joints are at their limits, with a folded elbow and an aligned wrist, or a self-motion of one point."""
+    """Two joints are at limits. The elbow is folded and the wrist aligned, or the self-motion is a single point."""
     values = {"pi": math.pi, "-pi": -math.pi}
     q = np.array([values[word] if word in values else float.fromhex(word) for word in words.split()])
     sampler = Sampler(arm_of(name))

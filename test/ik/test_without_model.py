@@ -1,4 +1,4 @@
-"""All solutions of an arm without a model: verified by pinocchio, distinct, complete, and without preference."""
+"""Without a model, solutions are verified by pinocchio, distinct and complete, and none is preferred."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reference for `Robot.branches`: labels that are computed from pinocchio's joint frames and drawings of arms.
+"""Reference for `Robot.branches`: labels computed from pinocchio's joint frames and from known shapes of arms.
 
-The judge knows the shape of each arm. It computes positions in the vertical plane of the arm, and the direction of the
-hand in the frame of the link before the wrist.
+The labels depend on positions in the vertical plane of the arm, and on the direction of the hand relative to the
+link before the wrist.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Drawing:
     ----------
     urdf : str
     shoulder : str
-        "offset": the plane of the arm is offset from axis 1. "before": axis 2 is in front of axis 1. "on": the axes
-        meet.
+        "offset" if the plane of the arm is offset from axis 1, "before" if axis 2 is in front of axis 1, "on" if the
+        axes meet.
     joints : (int, int, int, int)
-        Joints at shoulder, elbow and wrist, and at the end of the line from the shoulder; counted from 1.
+        Numbers, from 1, of the joints at shoulder, elbow and wrist, and at the end of the line from the shoulder.
     hand : (3,)
-        Direction of the hand in the last joint's frame.
+        Direction of the hand in the frame of the last joint.
     bent : (3,)
-        Direction to which the hand points, in the frame of the third last joint, if the wrist does not flip.
+        Direction of the hand in the frame of the third last joint, if the wrist does not flip.
     """
 
     urdf: str
@@ -53,7 +53,7 @@ ARMS = {
 
 
 def labels_of(arm: Drawing, q: np.ndarray) -> list[tuple[str, str, str]]:
-    """Return labels of shoulder, elbow and wrist for configurations (n, dof)."""
+    """Return labels of shoulder, elbow and wrist for each configuration (n, dof)."""
     model = pin.buildModelFromXML(arm.urdf)
     data, found = model.createData(), []
     for row in q:
@@ -75,7 +75,7 @@ def labels_of(arm: Drawing, q: np.ndarray) -> list[tuple[str, str, str]]:
 def _side(arm: Drawing, frames: list[pin.SE3], shoulder: np.ndarray, goal: np.ndarray) -> str:
     """Return the side of the shoulder, seen from above."""
     x, y = (goal - frames[1].translation)[:2]
-    if arm.shoulder == "offset":  # the clockwise angle from the way to the wrist to the normal of the arm's plane
+    if arm.shoulder == "offset":  # angle from the direction of the wrist to the normal of the plane
         normal = _normal(frames)[:2]
         normal = normal * np.sign(normal @ (x, y))
         turn = np.angle(complex(*normal) / complex(x, y))
@@ -100,7 +100,7 @@ def _height_in_plane(frames: list[pin.SE3], *points: np.ndarray) -> str:
 
 
 def _height(shoulder: np.ndarray, elbow: np.ndarray, wrist: np.ndarray) -> str:
-    """Return "up" if the elbow is less than a quarter turn from its highest place about the line to the wrist."""
+    """Return "up" if the elbow is less than a quarter turn from its highest position about the line to the wrist."""
     line = (wrist - shoulder) / np.linalg.norm(wrist - shoulder)
     highest = np.array([0.0, 0.0, 1.0]) - line[2] * line
     side, out = np.cross(line, highest), elbow - shoulder

@@ -1,4 +1,4 @@
-"""Changes of a description that keep the arm: names with a prefix, and narrower or wider limits."""
+"""Changes of a URDF that keep the kinematics: names with a prefix, other limits, and a new root link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def prefixed(urdf: str, prefix: str) -> str:
 
 
 def with_limits(urdf: str, share: float) -> str:
-    """Return a URDF in which the ranges of joints are multiplied by factors about their centres."""
+    """Return a URDF in which each range is scaled by `share` about its centre."""
     root = ElementTree.fromstring(urdf)
     for limit in root.iter("limit"):
         lower, upper = float(limit.get("lower", "")), float(limit.get("upper", ""))

@@ -1,4 +1,4 @@
-"""URDF texts for the tests: all joint types, unusual axes, mimic joints, side branches, meshes that do not exist."""
+"""URDF texts for the tests: all joint types, unusual axes, mimic joints, side branches and missing meshes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FURNITURE = """
 
 
 def joint(name: str, kind: str, parent: str, child: str, extra: str = "") -> str:
-    """Return a joint element; `extra` contains its origin, axis, limit and mimic."""
+    """Return a joint element. `extra` may contain its origin, axis, limit and mimic."""
     return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{extra}</joint>'
 
 
 def chain_urdf(*joints: str, n_links: int | None = None, name: str = "test") -> str:
-    """Return a robot with links l0, l1, ... and the given joints."""
+    """Return the URDF of a robot with links l0, l1, ... and these joints."""
     links = "".join(f'<link name="l{i}"/>' for i in range(len(joints) + 1 if n_links is None else n_links))
     return f'<robot name="{name}">{links}{"".join(joints)}</robot>'
 
@@ -33,7 +33,7 @@ ALL_TYPES = chain_urdf(
     joint("slide", "prismatic", "l1", "l2", f'<origin rpy="1.2 0 0"/><axis xyz="1 2 -2"/>{SLIDE}'),
     joint("weld", "fixed", "l2", "l3", '<origin xyz="0.2 0.1 0" rpy="0 0.7 0.1"/>'),
     joint("hinge", "revolute", "l3", "l4", f'<origin xyz="0 0 0.4"/><axis xyz="0 -1 0"/>{LIMIT}'),
-    joint("hinge2", "revolute", "l4", "l5", f'<origin xyz="0.3 0 0"/>{LIMIT}'),  # the axis defaults to x
+    joint("hinge2", "revolute", "l4", "l5", f'<origin xyz="0.3 0 0"/>{LIMIT}'),  # default axis: x
     joint("weld2", "fixed", "l5", "l6", '<origin xyz="0 0 0.2" rpy="0.1 0.2 0.3"/>'),
 )
 
@@ -61,7 +61,7 @@ FOLLOWERS = chain_urdf(
 
 
 def random_urdf(seed: int, n_joints: int) -> str:
-    """Return a tree whose links l0 ... ln form a chain of random joints, with side branches and nonexistent meshes."""
+    """Return a tree with side branches and missing meshes, whose links l0 ... ln form a chain of random joints."""
     rng = np.random.default_rng(seed)
     links = [f'<link name="l{i}">{FURNITURE}</link>' for i in range(n_joints + 1)]
     joints = []

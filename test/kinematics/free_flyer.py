@@ -1,4 +1,4 @@
-"""A robot that reaches any pose with three sliding and three revolute joints."""
+"""Robot that reaches any pose with three sliding and three revolute joints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FREE_FLYER = Robot(
 
 
 def difference(tip: np.ndarray, target: np.ndarray, tolerances: Sequence[float]) -> tuple[float, float]:
-    """Return the errors [m], [rad] of a tip (4, 4) beyond the tolerances of a target."""
+    """Return by how much a tip (4, 4) exceeds the tolerances of a target, in position [m] and orientation [rad]."""
     q = np.concatenate([tip[:3, 3], pin.rpy.matrixToRpy(tip[:3, :3])[::-1]])
     np.testing.assert_allclose(FREE_FLYER.fk(q), tip, rtol=0, atol=1e-13)
     position, orientation = FREE_FLYER.pose_errors(q, target, tolerances)

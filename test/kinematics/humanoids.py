@@ -1,4 +1,4 @@
-"""A small humanoid: two legs with three joints, a waist, two arms with two joints (one slides), and a head."""
+"""Small humanoid: legs with three joints, a waist, arms with a revolute and a sliding joint, and a head."""
 
 import numpy as np
 

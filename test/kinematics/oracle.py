@@ -1,4 +1,4 @@
-"""Pinocchio's results for a chain of the original URDF, which are the reference for the compiled kernels."""
+"""Pinocchio's results for a chain of the original URDF, as the reference for the compiled kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Oracle"]
 
 
 class Oracle:
-    """Poses and Jacobians of `robot` computed by pinocchio, with all joints outside the chain at rest."""
+    """Poses and Jacobians of `robot`, computed by pinocchio. Joints outside of the chain are in neutral position."""
 
     def __init__(self, urdf: str, robot: Robot) -> None:
-        self.model = pin.buildModelFromXML(urdf, True)  # True: mimic joints follow their leaders
+        self.model = pin.buildModelFromXML(urdf, True)  # True: move mimic joints
         self.data = self.model.createData()
         self.base, self.tip = (
             self.model.getFrameId(link, pin.FrameType.BODY) for link in (robot.base_link, robot.tip_link)
@@ -22,7 +22,7 @@ class Oracle:
         self.joints = [self.model.joints[self.model.getJointId(name)] for name in robot.joint_names]
 
     def configuration(self, q: np.ndarray) -> np.ndarray:
-        """Return pinocchio's configuration, in which a continuous joint is a point on a circle."""
+        """Return the configuration in pinocchio's form, which describes a continuous joint by cosine and sine."""
         full = pin.neutral(self.model)
         for joint, value in zip(self.joints, q, strict=True):
             full[joint.idx_q : joint.idx_q + joint.nq] = [value] if joint.nq == 1 else [np.cos(value), np.sin(value)]
@@ -37,7 +37,7 @@ class Oracle:
         return self._pose(q, self.model.getFrameId(link, pin.FrameType.BODY))
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
-        """Return the Jacobian (6, dof) in the base frame; linear rows come before angular ones."""
+        """Return the Jacobian (6, dof) in the base frame; linear rows come first."""
         full = pin.computeFrameJacobian(self.model, self.data, self.configuration(q), self.tip, pin.LOCAL_WORLD_ALIGNED)
         pin.updateFramePlacements(self.model, self.data)
         to_base = self.data.oMf[self.base].rotation.T
@@ -45,7 +45,7 @@ class Oracle:
         return np.concatenate([to_base @ columns[:3], to_base @ columns[3:]])
 
     def errors(self, q: np.ndarray, pose: np.ndarray) -> tuple[float, float]:
-        """Return the position error [m] and the angle [rad] between a pose and that of a configuration."""
+        """Return the distance [m] and the angle [rad] between a pose and the pose that a configuration reaches."""
         reached = self.forward(q)
         angle = np.linalg.norm(pin.log3(reached[:3, :3].T @ pose[:3, :3]))
         return float(np.linalg.norm(reached[:3, 3] - pose[:3, 3])), float(angle)

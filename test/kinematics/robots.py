@@ -1,4 +1,4 @@
-"""Every robot of the kinematics tests, with its oracle: the included robots and those of `descriptions.py`."""
+"""Robots of the kinematics tests and their oracles: the included robots and the robots of `descriptions.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def robot_and_oracle(name: str) -> tuple[Robot, Oracle]:
 
 
 def resized(name: str, factor: float) -> Robot:
-    """Return an included robot whose lengths are all multiplied by a factor."""
+    """Return an included robot with all lengths multiplied by a factor."""
 
     def origin(match: re.Match[str]) -> str:
         return '<origin xyz="' + " ".join(str(factor * float(x)) for x in match.group(1).split()) + '"'

@@ -1,4 +1,4 @@
-"""Arms of seven revolute joints without special geometry, or with one that holds only approximately."""
+"""Arms of seven revolute joints without special geometry, or with an approximate special geometry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eim_ros.kinematics import Robot
 
 
 def random_seven(seed: int, limit: float = 2.9) -> str:
-    """Return the URDF of an arm with random axes and origins, and the same limits [rad] for all joints."""
+    """Return the URDF of an arm with random axes and origins, and with equal limits [rad] for all joints."""
     rng = np.random.default_rng(seed)
     limits = f'<limit lower="{-limit}" upper="{limit}" effort="1" velocity="1"/>'
     joints = []
@@ -30,7 +30,7 @@ def random_seven(seed: int, limit: float = 2.9) -> str:
 
 
 def calibrated(robot: Robot, off: float, seed: int = 5) -> Robot:
-    """Return an arm whose joint frames differ by up to `off` in each coordinate [m] and angle [rad]."""
+    """Return a copy of the arm with errors of up to `off` in each coordinate [m] and angle [rad] of joint frames."""
     description, rng = ElementTree.fromstring(robot.urdf), np.random.default_rng(seed)
     for element in description.iter("joint"):
         origin = element.find("origin")

@@ -1,4 +1,4 @@
-"""Arms with fewer joints than a pose has dimensions."""
+"""Arms with fewer than six joints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _arm(rows: tuple[tuple[str, str, float, float], ...]) -> str:
     return chain_urdf(*joints, tip)
 
 
-FIVE_JOINTS = _arm(  # arranged like an SO-100: a base, three parallel axes, and the roll of the gripper
+FIVE_JOINTS = _arm(  # axes of an SO-100: a turning base, three parallel axes, and the roll of the gripper
     (
         ("0 0 0.05", "0 0 1", -2.0, 2.0),
         ("0.03 0 0.05", "0 1 0", -1.75, 1.75),

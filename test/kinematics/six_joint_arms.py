@@ -1,4 +1,4 @@
-"""URDFs of six-joint arms, defined by their axes at zero: known types, and random arms of each type."""
+"""URDFs of arms with six joints, defined by their axes at zero: known arms, and random arms of each kind."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def urdf_of_joints(
     rpy: str = "0.3 -0.2 0.5",
     limit: float = math.pi,
 ) -> str:
-    """Return an arm with joints of `types` (R or P) along axes (n, 3) through points (n, 3); frames are parallel.
+    """Return the URDF of an arm with joints of `types` (R or P) along axes (n, 3) through points (n, 3).
 
-    The tip is at (3,). Revolute joints turn up to `limit` each way [rad]; slides move by up to half the stroke.
+    At zero, frames are parallel and the tip is at `tip` (3,). Revolute joints turn by up to `limit` [rad] in each
+    direction, and slides move by up to half the stroke.
     """
     lines = ['<robot name="arm"><link name="link0"/>']
     before: FloatArray = np.zeros(3)
@@ -56,12 +57,12 @@ def urdf_of_joints(
 
 
 def urdf_of(axes: FloatArray, points: FloatArray, tip: FloatArray, limit: float = math.pi) -> str:
-    """Return an arm that turns about axes (6, 3) through points (6, 3), with parallel frames at zero and a tip (3,)."""
+    """Return the URDF of an arm with revolute axes (6, 3) through points (6, 3); see `urdf_of_joints`."""
     return urdf_of_joints("RRRRRR", axes, points, tip, limit=limit)
 
 
 def random_arm(kind: str, seed: int, limit: float = math.pi) -> str:
-    """Return the URDF of a random arm of one of KINDS, which has no other special geometry."""
+    """Return the URDF of a random arm of one of KINDS, without other special geometry."""
     rng = np.random.default_rng((seed, KINDS.index(kind)))
     axes = rng.standard_normal((6, 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -80,7 +81,7 @@ def random_arm(kind: str, seed: int, limit: float = math.pi) -> str:
 def _serial(
     directions: str, steps: list[tuple[float, float, float]], tip: tuple[float, float, float], limit: float = math.pi
 ) -> str:
-    """Return an arm with axes named by letters (upper case: reversed), each a step [m] beyond the previous one."""
+    """Return an arm from letters of its axes (reversed if upper case) and the steps [m] between axes."""
     unit = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
     axes = np.array([unit[letter.lower()] for letter in directions], dtype=np.float64)
     axes *= np.array([-1.0 if letter.isupper() else 1.0 for letter in directions])[:, None]
@@ -89,7 +90,7 @@ def _serial(
 
 
 def _universal_robot(d1: float, a2: float, a3: float, d4: float, d5: float, d6: float, limit: float = math.pi) -> str:
-    """Return an arm with lengths [m] as in the maker's tables of Denavit-Hartenberg parameters."""
+    """Return an arm from the manufacturer's Denavit-Hartenberg lengths [m]."""
     steps = [(0, 0, 0), (0, 0, d1), (-a2, 0, 0), (-a3, 0, 0), (0, -d4, 0), (0, 0, -d5)]
     return _serial("zYYYZY", steps, (0, -d6, 0), limit)
 

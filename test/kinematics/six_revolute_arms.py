@@ -1,7 +1,7 @@
 """URDFs of arms with six revolute joints without a simple closed form, from published kinematic parameters.
 
-The parameters follow Craig: a joint's frame is Rx(alpha) Tx(a) before the rotation, and Tz(d) after it. Offsets and
-limits of the real arms are left out; each joint turns half a turn to each side.
+The parameters follow Craig: the frame of a joint is Rx(alpha) Tx(a) before the rotation, and Tz(d) after it. Offsets
+and limits of the real arms are left out. Each joint may make half a turn in each direction.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["ARMS", "calibrated", "random_axes"]
 FloatArray = npt.NDArray[np.float64]
 
 QUARTER = 0.5 * math.pi
-BEND = math.pi / 6.0  # half of the angle between the wrist axes of a Jaco 2
+BEND = math.pi / 6.0  # half of the angle between wrist axes of a Jaco 2 [rad]
 # distances of the virtual wrist points of a Jaco 2 along its axes [m]
 RATIO = math.sin(BEND) / math.sin(2.0 * BEND)
 
-# rows (alpha, a, d) [rad, m]
+# rows of alpha [rad], a [m], d [m]
 CRAIG: dict[str, list[tuple[float, float, float]]] = {
     "xArm6": [
         (0.0, 0.0, 0.267),
@@ -52,7 +52,7 @@ CRAIG: dict[str, list[tuple[float, float, float]]] = {
 
 
 def _arm_of_craig(rows: list[tuple[float, float, float]]) -> str:
-    """Return the URDF of an arm from its parameters, with axes and points at zero."""
+    """Return the URDF of an arm with these parameters (alpha, a, d)."""
     frame, axes, points = np.eye(4), [], []
     for alpha, a, d in rows:
         c, s = math.cos(alpha), math.sin(alpha)
@@ -87,7 +87,7 @@ def _gen3_lite() -> str:
 
 
 def calibrated(urdf: str, size: float, seed: int = 0) -> str:
-    """Return the arm with frames and axes that are off by random amounts [m, rad]."""
+    """Return the arm with random errors in its frames and axes [m, rad]."""
     rng = np.random.default_rng(seed)
 
     def shifted(match: re.Match[str]) -> str:
@@ -98,7 +98,7 @@ def calibrated(urdf: str, size: float, seed: int = 0) -> str:
 
 
 def random_axes(seed: int) -> str:
-    """Return an arm with six random axes and no special geometry."""
+    """Return the URDF of an arm with six random axes and no special geometry."""
     rng = np.random.default_rng((seed, 6))
     axes = rng.standard_normal((6, 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)

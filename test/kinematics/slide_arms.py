@@ -1,4 +1,4 @@
-"""Arms with sliding joints, and arms with four and five joints, as URDFs that are defined by their axes at zero."""
+"""URDFs of arms with sliding joints, and of arms with four or five joints, defined by their axes at zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FREE_ROLL = (0.0, 0.0, 0.0, 0.0, 0.0, math.inf)  # tolerances that leave the rol
 
 
 def random_slides(types: str, seed: int) -> str:
-    """Return an arm with random axes, such as RRRPRR."""
+    """Return an arm with random axes and joints of these types, such as RRRPRR."""
     rng = np.random.default_rng((seed, len(types), types.count("P")))
     axes = rng.standard_normal((len(types), 3))
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -26,7 +26,7 @@ def random_slides(types: str, seed: int) -> str:
 
 
 def _serial(types: str, directions: str, steps: list[Triple], tip: Triple, rpy: str = "0 0 0") -> str:
-    """Return an arm with axes along x, y or z, each a step [m] beyond the previous one."""
+    """Return an arm with axes along x, y or z, and these steps [m] between them."""
     unit = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
     points = np.cumsum(np.array(steps), axis=0)
     return urdf_of_joints(types, np.array([unit[d] for d in directions]), points, points[-1] + np.array(tip), rpy)

@@ -1,4 +1,4 @@
-"""Meshes of known solids, and formulas for distances, as references for collisions of meshes."""
+"""Meshes of known solids and formulas for distances, as references for collisions of meshes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BOX_FACES = [
 
 
 def box_mesh(size: tuple[float, float, float], n_splits: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return vertices and faces of a box about the origin; each triangle is repeatedly split into four."""
+    """Return vertices and faces of a box around the origin. Each triangle is split into four, `n_splits` times."""
     vertices = 0.5 * np.array(list(itertools.product(*[(-edge, edge) for edge in size])))
     return split(vertices, np.array(BOX_FACES), n_splits)
 
 
 def sphere_mesh(radius: float, n_splits: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Return vertices and faces of a ball: a split octahedron whose vertices are moved to the sphere."""
+    """Return vertices and faces of a ball, made from a split octahedron by moving the vertices to the sphere."""
     corners = np.concatenate([np.eye(3), -np.eye(3)])
     faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
     vertices, faces = split(corners, faces, n_splits)
@@ -42,12 +42,12 @@ def split(vertices: np.ndarray, faces: np.ndarray, n: int) -> tuple[np.ndarray, 
 
 
 def box_distance(points: np.ndarray, size: tuple[float, float, float]) -> np.ndarray:
-    """Return the distances [m] of points (n, 3) from a box about the origin, which are 0 inside of it."""
+    """Return the distances [m] of points (n, 3) from a box around the origin. Inside of the box, they are 0."""
     return np.linalg.norm(np.maximum(np.abs(points) - 0.5 * np.asarray(size), 0.0), axis=1)
 
 
 def random_poses(n: int, reach: float, rng: np.random.Generator) -> np.ndarray:
-    """Return poses (n, 4, 4) with random rotations, and positions within a cube."""
+    """Return poses (n, 4, 4) with random rotations and random positions in a cube."""
     poses = np.tile(np.eye(4), (n, 1, 1))
     turns = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
     poses[:, :3, :3] = turns * np.linalg.det(turns)[:, None, None]

@@ -24,7 +24,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-# the tests replace the argument of these methods, configurations (n, 7) or a pose, by anything
+# the tests replace the argument of these calls, configurations (n, 7) or a pose, by anything
 OF_CONFIGURATIONS: dict[str, Call] = {
     "forward": PANDA.fk,
     "jacobian": PANDA.jacobian,
@@ -210,7 +210,7 @@ def test_counts_out_of_their_bounds_are_refused(name: str, count: Any) -> None:
 
 def test_no_step_and_no_patience() -> None:
     still = refine(PANDA, ROWS, POSE, max_iterations=0)
-    np.testing.assert_allclose(still.positions, ROWS, rtol=0.0, atol=1e-6)  # many seeds begin in single precision
+    np.testing.assert_allclose(still.positions, ROWS, rtol=0.0, atol=1e-6)  # rounded to single precision
     assert not still.iterations.any()
     with pytest.raises(RobotError, match="at least 1"):
         refine(PANDA, ROWS, POSE, patience=0)
@@ -247,7 +247,7 @@ def test_continuation_from_what_is_no_solution_return_no_wrong_one() -> None:
 
 
 def test_the_solver_takes_64_joints() -> None:
-    n_joints = 64  # longer chains are refused when they are read
+    n_joints = 64  # Robot refuses longer chains
     links = [joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}",
                    '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>')
              for i in range(n_joints)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Links that are fixed to others, mimic joints, and forward kinematics of any link of the chain."""
+"""Links that are fixed to other links, mimic joints, and forward kinematics of any link of the chain."""
 
 from __future__ import annotations
 

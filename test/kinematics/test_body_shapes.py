@@ -1,4 +1,4 @@
-"""Poses of a chain's bodies agree with pinocchio, and shapes are fixed to them."""
+"""Poses of a chain's bodies agree with pinocchio, and shapes move with their bodies."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from eim_ros.kinematics import Capsule, Robot
 from eim_ros.kinematics.links import body_poses, body_shapes, link_shapes, tip_poses
 from eim_ros.kinematics.urdf import PRISMATIC
 
-ROUNDING = 1e-12  # rounding of sums and products of a few dozen numbers of size 1
+ROUNDING = 1e-12  # rounding error of a few dozen sums and products of numbers of size 1
 
 
 @every_robot
@@ -20,7 +20,7 @@ def test_the_last_body_carries_the_tip(name):
     np.testing.assert_array_equal(poses[:, 0], np.tile(np.eye(4), (5, 1, 1)))
     expected = np.array([oracle.forward(row) for row in q])
     np.testing.assert_allclose(tip_poses(robot, q), expected, rtol=0, atol=1e-10)
-    turns = robot.links[:-1, PRISMATIC] == 0.0  # a body that slides has left the origin of its joint
+    turns = robot.links[:-1, PRISMATIC] == 0.0  # a sliding body moves away from the origin of its joint
     origins = poses[:, 1:, :3, 3]
     np.testing.assert_allclose(origins[:, turns], robot.skeleton(q)[:, 1:-1][:, turns], rtol=0, atol=ROUNDING)
 

@@ -1,4 +1,4 @@
-"""Branch labels agree with drawings evaluated in pinocchio's frames, and do not depend on the zeros in the URDF."""
+"""Branch labels agree with labels from pinocchio's frames, and do not depend on the zeros of joints in the URDF."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.core.errors import ConstraintError
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.branches import NAMES, checked_branch
 
-MOVABLE = {"KUKA KR 6 R700": 6, "ABB IRB 120": 6, "Puma 560": 6, "UR5": 4}  # joints whose directions do not matter
+MOVABLE = {"KUKA KR 6 R700": 6, "ABB IRB 120": 6, "Puma 560": 6, "UR5": 4}  # joints that the tests reverse
 JOINT = (
     r'(<joint name="joint{}".*?<origin xyz="[^"]*")(/><axis xyz=")([^"]*)("/><limit lower=")([^"]*)(" upper=")([^"]*)'
 )
@@ -27,7 +27,7 @@ def words(robot: Robot, q: np.ndarray) -> list[tuple[str, ...]]:
 
 
 def reversed_at(urdf: str, joint: int) -> str:
-    """Return the same arm with the axis of a joint in the opposite direction."""
+    """Return the URDF of the same arm with the axis of a joint reversed."""
 
     def turned(found: re.Match[str]) -> str:
         axis = " ".join(str(-float(word)) for word in found[3].split())
@@ -37,7 +37,7 @@ def reversed_at(urdf: str, joint: int) -> str:
 
 
 def zeroed_at(urdf: str, joint: int, zero: float) -> str:
-    """Return the same arm with the zero of a joint moved to another value [rad]."""
+    """Return the URDF of the same arm with the zero of a joint at another angle [rad]."""
 
     def turned(found: re.Match[str]) -> str:
         rpy = " ".join(str(zero * float(word)) for word in found[3].split())
@@ -100,7 +100,7 @@ def test_singular_configurations_have_no_label_and_are_in_no_branch(source: str,
 
 def test_elbow_beside_a_vertical_line_from_shoulder_to_wrist_is_neither_up_nor_down() -> None:
     robot, bend = Robot("iiwa14"), -1.0
-    vertical = np.arctan2(0.4 * np.sin(bend), 0.42 + 0.4 * np.cos(bend))  # angle at the shoulder, of lengths [m]
+    vertical = np.arctan2(0.4 * np.sin(bend), 0.42 + 0.4 * np.cos(bend))  # angle at the shoulder [rad]
     labels = robot.branches.labels([[0.0, vertical + step, 0.0, bend, 0.0, 0.8, 0.0] for step in (-0.01, 0.0, 0.01)])
     assert labels["elbow"].tolist() == ["down", "", "up"]
 
@@ -124,7 +124,7 @@ def test_arm_without_a_name_says_why(source: str, names: tuple[str, ...], reason
 
 
 def test_calibrated_arms_have_names() -> None:
-    """The labels of a calibrated arm differ only near boundaries."""
+    """Labels of a calibrated arm and of the exact arm differ only near boundaries of branches."""
     exact = Robot(URDFS["UR5"])
     q = exact.random(300, seed=3)
     calibrated = Robot(SIX_REVOLUTE_ARMS["UR5, off by 0.001"]).branches.measures(q)

@@ -1,4 +1,4 @@
-"""Collisions with capsules agree with pinocchio's reading of the URDF, and with cases that were computed by hand."""
+"""Collisions of capsules agree with pinocchio's results for the same URDF, and with results computed by hand."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ BALL = shape('<sphere radius="0.1"/>')
 
 
 def slider(**links: str) -> Robot:
-    """Return a robot with a ball that slides along x, on a link without shape that turns about z."""
+    """Return a robot with a ball that slides along x. The link that carries it turns about z and has no shape."""
     return robot_of({"a": "", "b": "", "c": BALL, **links}, joint("turn", "revolute", "a", "b", TURN),
                     joint("slide", "prismatic", "b", "c", SLIDE), base="a", tip="c")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
-    """Pinocchio reads a capsule as a cylinder and two spheres, and computes the kinematics of the chain itself."""
+    """Pinocchio represents a capsule by a cylinder and two spheres, and uses its own kinematics."""
     robot, path = Robot(name), str(share_path(f"urdf/{name}.urdf"))
     model = pinocchio.buildModelFromUrdf(path)
     shapes = pinocchio.buildGeomFromUrdf(model, path, pinocchio.GeometryType.COLLISION)
@@ -54,14 +54,14 @@ def test_self_collisions_are_those_of_pinocchios_reading(name: str) -> None:
     data, results = model.createData(), shapes.createData()
     rows = robot.random(1000, np.random.default_rng(0))
     theirs = [pinocchio.computeCollisions(model, data, shapes, results, row, True) for row in rows]
-    # coal's check of cylinders is sometimes wrong if shapes just touch; the check of capsules is exact, see below
+    # if shapes just touch, coal's check of cylinders is sometimes wrong; the next test shows that ours is exact
     assert (ours.scene(True).colliding(rows) != theirs).sum() <= 3
-    if name != "iiwa14":  # the iiwa14 hardly ever collides with itself
+    if name != "iiwa14":  # the iiwa14 rarely collides with itself
         assert 50 < sum(theirs) < 950
 
 
 def segment_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the distance between two segments (2, 3); the nearest points are inside both, or one is an end."""
+    """Return the distance between two segments (2, 3), from their interior points and from their ends."""
     (p, along), (o, other) = ((ends[0], ends[1] - ends[0]) for ends in (a, b))
     s, t = np.linalg.lstsq(np.column_stack([along, -other]), o - p, rcond=None)[0]
     distances = [np.linalg.norm(p + s * along - o - t * other)] if 0 <= s <= 1 and 0 <= t <= 1 else []
@@ -77,7 +77,7 @@ def test_capsules_collide_where_their_segments_are_closer_than_both_radii(name: 
     robot = Robot(name)
     model = collision_model(robot)
     rows = robot.random(500, np.random.default_rng(0))
-    joints = robot.skeleton(rows)[:, 1:]  # link i of 0.05 m radius lies between joints i and i + 1
+    joints = robot.skeleton(rows)[:, 1:]  # link i, with a radius of 0.05 m, is between joints i and i + 1
     expected = [
         min(segment_distance(points[a - 1 : a + 1], points[b - 1 : b + 1]) for a, b in model.pairs) <= 0.1
         for points in joints
@@ -175,7 +175,7 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
 
 
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each geometric check appends its number of configurations."""
+    """Return a list. Each geometric check appends the number of configurations that it checks."""
     numbers, check = list[int](), CollisionScene._colliding
 
     def counted(scene: CollisionScene, q: np.ndarray, *rest: object) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +190,7 @@ def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch:
     wide = re.sub('upper="3.14[0-9]*"', 'upper="6.2831853"', re.sub('lower="-3.14[0-9]*"', 'lower="-6.2831853"', UR5))
     rng, robot = np.random.default_rng(0), Robot(wide)
     assert (robot.upper > 6.0).all()
-    roots = rng.uniform(0.0, np.pi, (40, 6))  # each value is also within the limits if a revolution is subtracted
+    roots = rng.uniform(0.0, np.pi, (40, 6))  # each value minus a revolution is also within the limits
     copies = np.concatenate([roots, roots - 2.0 * np.pi * rng.integers(0, 2, (40, 6)), roots[:1] - 2.0 * np.pi])
     copies = rng.permutation(copies)
     scene = CollisionModel(robot).scene(True, [Sphere((0.4, 0.3, 0.3), 0.2)])
@@ -201,7 +201,7 @@ def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch:
     assert sum(numbers) == 40
     assert (scene.n_colliding, scene.n_unchecked) == (sum(expected), 0)
     late = scene.again()
-    assert late.colliding(copies, 0.0).sum() == late.n_colliding + late.n_unchecked  # the deadline has passed
+    assert late.colliding(copies, 0.0).sum() == late.n_colliding + late.n_unchecked  # the deadline has already passed
     assert late.n_unchecked > 40
 
 
@@ -215,7 +215,7 @@ def test_slides_and_followers_by_a_fraction_do_not_revolve() -> None:
     assert not robot.revolves.any()
     scene = CollisionModel(robot).scene(
         False, [Sphere((-1.0, 0.0, 0.0), 0.1)]
-    )  # reached when both joints make a half turn
+    )  # both joints reach it by half a turn
     at = 2.0 * np.pi / 3.0
     q = np.array([[0.0, at], [0.0, at + 2.0 * np.pi], [2.0 * np.pi, at]])
     assert scene.colliding(q).tolist() == [True, False, False]
@@ -232,7 +232,7 @@ def test_scenes_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("n_others", [0, 150])
 def test_allowed_pair_of_link_and_obstacle_may_collide(n_others: int) -> None:
-    """With many obstacles, another algorithm than pinocchio's checks the pairs."""
+    """With many obstacles, a different algorithm checks the pairs."""
     robot, model = slider(), CollisionModel(slider())
     cup, post = Sphere((1.0, 0.0, 0.0), 0.2, name="cup"), Sphere((-1.0, 0.0, 0.0), 0.2, name="post")
     far = [Sphere((0.0, 0.0, 5.0 + i), 0.1) for i in range(n_others)]

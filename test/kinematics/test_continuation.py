@@ -1,4 +1,4 @@
-"""Continuation along curves goes beyond limits and back, divides gaps, and works for joints of all types."""
+"""Continuation along curves leaves the limits and returns, fills gaps, and works for joints of all types."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "rail"])
 def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
-    """If more solutions are requested than fit at distances of 0.05, most solutions are within 0.1 of a result."""
+    """At distances of 0.05, fewer solutions exist than requested. Most solutions are within 0.1 of a result."""
     robot = robot_of(name)
     shares = []
     for seed in range(3):
@@ -70,14 +70,14 @@ def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
 
 
 def least_difference(known: np.ndarray, found: np.ndarray) -> float:
-    """Return the least distance of a found solution from another one, in the joint that differs most."""
+    """Return the smallest distance of a found solution from any other, measured by the joint that differs most."""
     distances = cdist(found, np.concatenate([known, found]), "chebyshev")
     distances[np.arange(len(found)), len(known) + np.arange(len(found))] = np.inf
     return float(distances.min())
 
 
 def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
-    """From one solution, continuation finds pieces of its curve that limits separate from it."""
+    """From one solution, continuation finds other parts of its curve, although limits separate these parts."""
     n_reached = 0
     for name, seed in (("iiwa14", 1), ("iiwa14", 4), ("panda", 0), ("panda", 4)):
         robot, rng = Robot(name), np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
 
 
 def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
-    """If joints may turn by almost a revolution, continuation crosses the gap and finds solutions within the limits."""
+    """If limits allow almost a revolution, continuation crosses the gap and finds solutions on the other side."""
     urdf = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8")
     continuous = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     limits = np.full(7, 3.1)
@@ -116,7 +116,7 @@ def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
     jumps = np.abs(np.diff(np.sort(found[:, [0, 2, 4, 6]], axis=0)[[0, -1]], axis=0)).max()
     assert len(found) > 10
     assert np.abs(found).max() <= 3.1
-    assert jumps > 5.8  # a joint reaches both ends of its range
+    assert jumps > 5.8  # one joint reaches both ends of its range
 
 
 def test_fixed_joint_leaves_nothing_to_walk_along() -> None:

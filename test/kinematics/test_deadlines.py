@@ -1,4 +1,4 @@
-"""The preparation of collision checks is limited in size, keeps its deadline, and keeps finished parts."""
+"""The preparation of collision checks has a limited size, ends at its deadline, and keeps finished work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FACES = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]])
 
 @pytest.fixture
 def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Make a clock that advances by a second whenever it is read, and return the function that sets it to zero."""
+    """Install a clock that advances by 1 s at each reading, and return a function that sets the clock to zero."""
     state = {"steps": count()}
     monkeypatch.setattr(deadlines, "clock", lambda: float(next(state["steps"])))
     return lambda: state.update(steps=count())
@@ -131,10 +131,10 @@ def test_crowd_finds_what_pinocchio_finds(
 
 
 def test_crowd_inside_of_a_hollow_link_collides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A ball inside of a closed link collides without touching it, and a ball that is only inside its hull does not."""
+    """A ball inside of a closed link collides, although it does not touch the surface. A ball in the gap does not."""
     monkeypatch.setattr(collision, "FEW", 0)
     faces = np.concatenate([FACES, FACES + 4])
-    vertices = np.concatenate([TETRAHEDRON, TETRAHEDRON + (3.0, 0.0, 0.0)])  # two parts with a gap between them
+    vertices = np.concatenate([TETRAHEDRON, TETRAHEDRON + (3.0, 0.0, 0.0)])  # two closed parts with a gap between them
     lines = [f"v {x} {y} {z}" for x, y, z in vertices] + [f"f {a} {b} {c}" for a, b, c in faces + 1]
     (tmp_path / "hollow.obj").write_text("\n".join(lines), encoding="utf-8")
     urdf = (
@@ -162,7 +162,7 @@ def test_pieces_of_a_cloud_collide_as_the_cloud(monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(*found) and 0 < found[0].sum() < len(q)
 
 
-@pytest.mark.parametrize("resolution", [0.4, 1e-7])  # with 1e-7, the cubes are too many for one integer
+@pytest.mark.parametrize("resolution", [0.4, 1e-7])  # with 1e-7, one integer cannot number all cubes
 def test_thinned_points_are_the_cubes_that_hold_some(resolution: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obstacles_module, "THINNED_AT_ONCE", 70)
     points = np.random.default_rng(2).normal(0.0, 3.0, (500, 3))
@@ -184,7 +184,7 @@ def test_thinning_goes_on_where_it_was(stepped: Callable[[], None], monkeypatch:
         except OutOfTime as error:
             n_calls += 1
             assert "thin a point cloud" in str(error)
-    assert n_calls == 3  # each call takes 5 of 16 steps before its deadline
+    assert n_calls == 3  # each call does 5 of the 16 steps before its deadline
 
 
 def test_obstacles_are_not_prepared_when_time_is_up(stepped: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ def test_trials_of_self_collision_go_on_where_they_were(stepped: Callable[[], No
             break
         except OutOfTime:
             n_calls += 1
-    assert n_calls > 2  # 400 trials, about 100 in each call
+    assert n_calls > 2  # 400 trials, of which a call makes about 100
     assert model.pairs == expected
 
 
@@ -243,7 +243,7 @@ def test_scene_goes_with_its_obstacles_and_is_not_taken_for_that_of_others() -> 
     model = CollisionModel(Robot("panda"))
     rows = np.zeros((1, 7))
     for place, expected in (((0.0, 0.0, 0.5), True), ((5.0, 0.0, 0.0), False)) * 3:
-        obstacles = [Sphere(place, 0.3)]  # usually at the address of the deleted previous one
+        obstacles = [Sphere(place, 0.3)]  # usually at the address of the deleted list
         assert model.scene(False, obstacles).colliding(rows)[0] == expected
         del obstacles
         assert not model._kept.among._scene and len(solids._made) < 1000

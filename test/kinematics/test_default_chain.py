@@ -1,4 +1,4 @@
-"""Tests of the default chain, and of warnings about descriptions with probable mistakes."""
+"""Tests of the default chain, and of warnings about URDFs with probable mistakes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
 
 AXIS, UP = '<axis xyz="0 1 0"/>', '<origin xyz="0.02 0 0.3"/>'
 HINGE = f"{UP}{AXIS}{LIMIT}"
-ROUNDING = 1e-12  # rounding of products over a few joints of less than 1 m
+ROUNDING = 1e-12  # rounding error of a few joints with links below 1 m
 
 
 def slide(lower: float, upper: float, mimic: str = "") -> str:
@@ -27,7 +27,7 @@ def slide(lower: float, upper: float, mimic: str = "") -> str:
 
 
 def arm_with(*ends: str, links: tuple[str, ...]) -> str:
-    """Return the URDF of three joints up to the link `wrist`, followed by other joints and links."""
+    """Return the URDF of an arm with three joints up to the link `wrist`, followed by other joints and links."""
     names = "".join(f'<link name="{name}"/>' for name in ("base", "upper", "fore", "wrist", *links))
     turns = zip(("base", "upper", "fore"), ("upper", "fore", "wrist"), strict=True)
     body = [joint(f"j{i}", "revolute", parent, child, HINGE) for i, (parent, child) in enumerate(turns)]
@@ -102,7 +102,7 @@ NO_GRIPPERS = {
 def test_other_slides_belong_to_the_arm(kind: str) -> None:
     ends = NO_GRIPPERS[kind]
     used = [link for link in LINKS if any(f'child link="{link}"' in end for end in ends)]
-    robot = Robot(arm_with(*ends, links=tuple(used)))  # warnings are errors
+    robot = Robot(arm_with(*ends, links=tuple(used)))  # a warning would be an error
     assert robot.dof > 3
 
 
@@ -166,7 +166,7 @@ def test_one_warning_names_all_joints_with_limits_in_degrees() -> None:
     assert "joints 'yaw', 'late', 'last' may turn more than 8 times (-170 to 170 rad)" in told
     assert "convert them to radians" in told
     assert robot.remarks == (told,)
-    assert caught[0].filename == __file__  # the line that loads the robot, not a line of this package
+    assert caught[0].filename == __file__  # the warning points to the line that loads the robot
 
 
 def test_one_warning_names_all_joints_that_cannot_move() -> None:
@@ -176,7 +176,7 @@ def test_one_warning_names_all_joints_that_cannot_move() -> None:
             for i, name in enumerate("ab")
         ),
         joint("c", "revolute", "l2", "l3", HINGE),
-        joint("d", "revolute", "l3", "l4", UP + AXIS + '<limit lower="0.3" upper="0.3"/>'),  # fixed on purpose
+        joint("d", "revolute", "l3", "l4", UP + AXIS + '<limit lower="0.3" upper="0.3"/>'),  # both limits are 0.3
     )
     with pytest.warns(RobotWarning, match="^joints 'a', 'b' cannot move, because both limits are 0") as caught:
         Robot(text)

@@ -11,7 +11,7 @@ from eim_ros.kinematics import pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import MOST_TRANSFORMS, SECOND, FrameBuffer, FrameError, StampedTransform
 from eim_ros.kinematics.poses import rotations_from
 
-NOW = 1_790_000_000 * SECOND + 123_456_789  # a current time, which float64 seconds cannot represent
+NOW = 1_790_000_000 * SECOND + 123_456_789  # float64 seconds cannot represent this time
 
 
 def stamped(parent: str, pose: np.ndarray, stamp: int = NOW) -> StampedTransform:
@@ -19,7 +19,7 @@ def stamped(parent: str, pose: np.ndarray, stamp: int = NOW) -> StampedTransform
 
 
 def turning(rate: np.ndarray, velocity: np.ndarray, seconds: float) -> np.ndarray:
-    """Return the pose after a time of uniform motion."""
+    """Return the pose after some seconds of uniform motion."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotations_from(rate[None] * seconds)[0], velocity * seconds
     return pose
@@ -45,7 +45,7 @@ def test_pose_in_a_frame_is_over_the_nearest_common_ancestor() -> None:
 
 @pytest.mark.parametrize("period", [0.001, 0.02, 0.5])
 def test_uniform_motions_are_interpolated_exactly(period: float) -> None:
-    """This includes a turntable on a conveyor, whose points move neither on lines nor on circles."""
+    """The table turns on a conveyor, so its points move neither on lines nor on circles."""
     rng = np.random.default_rng(1)
     rate, velocity, seconds = np.array([0.3, -0.9, 1.1]), np.array([0.4, -0.2, 0.1]), np.arange(0.0, 2.0, period)
     buffer, still = FrameBuffer(), np.zeros(3)
@@ -56,13 +56,13 @@ def test_uniform_motions_are_interpolated_exactly(period: float) -> None:
     for time in rng.uniform(0.0, seconds[-1], 50):
         stamp = NOW + round(time * SECOND)
         expected = turning(still, velocity, time) @ turning(rate, still, time)
-        # stamps are integer nanoseconds, during which positions change by at most 2e-9
+        # stamps are integer nanoseconds, and in 1 ns, positions change by at most 2e-9
         np.testing.assert_allclose(buffer.lookup("world", "table", stamp), expected, atol=5e-9)
 
 
 def test_orientations_go_the_shorter_way_round() -> None:
     buffer = FrameBuffer()
-    for stamp, sign, angle in ((NOW, 1, 0.1), (NOW + 10, -1, 0.2)):  # a quaternion and its negative are one orientation
+    for stamp, sign, angle in ((NOW, 1, 0.1), (NOW + 10, -1, 0.2)):  # q and -q are one orientation
         quaternion = (0.0, 0.0, sign * math.sin(angle / 2), sign * math.cos(angle / 2))
         buffer.put("a", StampedTransform("world", stamp, (0.0, 0.0, 0.0), quaternion))
     between = buffer.lookup("world", "a", NOW + 5)
@@ -75,9 +75,9 @@ def test_latest_time_is_the_latest_at_which_all_frames_in_between_are_known() ->
         buffer.put("slow", stamped("world", pose_from([step, 0, 0]), NOW + step))
         buffer.put("fast", stamped("slow", pose_from([0, 10.0 * step, 0]), NOW + 10 * step))
     buffer.put("stuck", stamped("fast", pose_from([0, 0, 1]), NOW), is_static=True)
-    # the common time is NOW + 9, when the fast frame has moved nine tenths of its first step
+    # both frames are known until NOW + 9, when the fast frame has done nine tenths of its first step
     np.testing.assert_allclose(buffer.lookup("world", "stuck")[:3, 3], [9, 9, 1], atol=1e-12)
-    # transforms above the common ancestor do not matter
+    # transforms above the common ancestor do not limit the time
     np.testing.assert_allclose(buffer.lookup("slow", "stuck")[:3, 3], [0, 90, 1], atol=1e-12)
 
 

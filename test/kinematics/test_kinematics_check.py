@@ -1,4 +1,4 @@
-"""Arms with equal kinematics are recognised despite other names, and arms with other kinematics are distinguished."""
+"""Arms with equal kinematics but other names are recognised. Arms with other kinematics are distinguished."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_place_and_tool_are_found_such_that_forward_kinematics_agree(name: str) 
         robot = Robot(mounted(ARMS[name], "l0", "1 2 0.5", "0.3 -0.2 2"), base="room").with_tool(tool)
     offset = kinematics_check(robot, arm)
     q = arm.random(20, np.random.default_rng(0))
-    # tolerance for rounding in products of a dozen rotations
+    # rounding of products of a dozen rotations
     np.testing.assert_allclose(offset.base @ arm.fk(q) @ offset.tool, robot.fk(q), atol=1e-9)
     np.testing.assert_allclose(offset.poses_of_other(robot.fk(q)), arm.fk(q), atol=1e-9)
     assert offset.is_off_tip
 
 
 def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
-    """In the second description, the frame of an axis is rotated, and lies elsewhere along the axis."""
+    """In the second URDF, the frame of joint 2 is rotated and shifted along its axis."""
     here = ARMS["six_joints"]
     there = here.replace(
         '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/>',

@@ -1,4 +1,4 @@
-"""The links of a known robot are found in a description with other names; ambiguous links are refused."""
+"""The links of a known robot are found in a URDF with other names. Ambiguous links are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_links_are_found_by_their_names_with_or_without_a_prefix(tmp_path) -> No
         "left_panda_link1",
         left[1],
     )
-    assert links(matched_urdf(PANDA, ARMS["six_joints"])) == ("l0", "l7")  # the root and the only leaf
+    assert links(matched_urdf(PANDA, ARMS["six_joints"])) == ("l0", "l7")  # root and only leaf
 
 
 def test_of_two_arms_one_must_be_named() -> None:

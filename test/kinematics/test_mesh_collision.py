@@ -1,4 +1,4 @@
-"""Collisions of meshes and clouds, including enclosed shapes, agree with formulas and with brute force."""
+"""Collisions of meshes, point clouds and enclosed shapes agree with formulas and with brute force."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from eim_ros.kinematics.solids import parts, winding_numbers
 SIZE = (0.3, 0.4, 0.5)
 STILL = '<axis xyz="1 0 0"/><limit lower="-5" upper="5" effort="1" velocity="1"/>'
 ORIGIN = np.zeros(1)
-ROUNDING = 1e-6  # [m]: files hold single precision, and clouds are exact to 1e-8
+ROUNDING = 1e-6  # [m]; files contain single precision, and clouds are exact to 1e-8
 
 
 def body(geometry: str, **options: object) -> Robot:
-    """Return a link with this geometry, which is at the origin if its joint is at 0."""
+    """Return a robot whose only shape has this geometry. The shape is at the origin if the joint is at 0."""
     robot = robot_of({"a": "", "b": shape(geometry)}, joint("slide", "prismatic", "a", "b", STILL))
     return Robot(robot.urdf, collision=CollisionOptions(**options))
 
@@ -53,13 +53,13 @@ def test_box_as_mesh_meets_balls_where_the_formula_says(tmp_path: Path, meshes: 
 
 @pytest.mark.parametrize("convex", [False, True])
 def test_boxes_as_meshes_are_those_of_boxes(tmp_path: Path, convex: bool) -> None:
-    """Link and obstacle are meshes; the reference uses boxes, which another algorithm checks."""
+    """Link and obstacle are meshes of boxes. The reference uses boxes, which another algorithm checks."""
     robot, plain = meshed(tmp_path, *box_mesh(SIZE, 1)), body('<box size="0.3 0.4 0.5"/>')
     vertices, faces = box_mesh((0.2, 0.2, 0.6), 1)
     same = 0
     for pose in random_poses(200, 0.6, np.random.default_rng(1)):
         same += collide(robot, Mesh(pose, vertices, faces, convex)) == collide(plain, Box(pose, (0.2, 0.2, 0.6)))
-    assert same == 200  # for this seed, rounding to single precision changes no result
+    assert same == 200  # with this seed, rounding to single precision changes no result
 
 
 @pytest.mark.parametrize("meshes", ["exact", "hulls"])
@@ -73,7 +73,7 @@ def test_ball_as_mesh_lies_within_the_ball(tmp_path: Path, meshes: str) -> None:
 
 
 def prism(n: int, apex: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return a cylinder with n edges, radius 0.1 and length 0.4 along z, or a cone."""
+    """Return the mesh of a cylinder or cone with n edges, radius 0.1 and length 0.4 along z."""
     angles, i = 2.0 * np.pi * np.arange(n) / n, np.arange(n)
     rim = 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     low = np.column_stack([rim, np.full(n, -0.2)])
@@ -86,7 +86,7 @@ def prism(n: int, apex: bool = False) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("convex", [False, True])
 def test_mesh_of_a_cylinder_with_many_edges_is_the_cylinder(convex: bool) -> None:
-    """A vertex of its caps can have more neighbours than the 255 that coal can store."""
+    """A vertex of the caps can have more than 255 neighbours, which coal cannot store."""
     ball, mesh = body('<sphere radius="0.05"/>'), Mesh(np.eye(4), *prism(1000), convex)
     for distance, height, expected in (
         (0.149, 0.1, True),
@@ -117,7 +117,7 @@ def test_what_is_inside_of_a_mesh_collides_though_nothing_touches(tmp_path: Path
 
 @pytest.mark.parametrize("plane", [0, 1, 2])
 def test_flat_obstacles_are_met(plane: int) -> None:
-    """The obstacles are a sheet and a wall of points in a coordinate plane, which have no volume."""
+    """The obstacles are a sheet and a wall of points. Both lie in a coordinate plane and have no volume."""
     vertices, faces = box_mesh((1.0, 1.0, 1.0), 1)
     in_plane = (vertices[faces][:, :, plane] == 0.5).all(axis=1)
     offset = 0.5 * np.eye(3)[plane]
@@ -134,7 +134,7 @@ def test_flat_obstacles_are_met(plane: int) -> None:
 
 @pytest.mark.parametrize("thickness", [0.0, 1e-9, 1e-4])
 def test_sheet_across_the_axes_is_met(thickness: float) -> None:
-    """The library cannot compute the hull of flat points; an attempt would end the process."""
+    """The library cannot compute the hull of flat points. An attempt would end the process."""
     corners = [[-1.0, -1.0, -1.0], [1.0, -1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.5 + thickness]]
     sheet = Mesh(np.eye(4), corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
     ball = body('<sphere radius="0.1"/>')
@@ -143,7 +143,7 @@ def test_sheet_across_the_axes_is_met(thickness: float) -> None:
 
 
 def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
-    """Coal misses parallel boxes that are deep inside each other unless contacts are requested."""
+    """Coal misses collisions of parallel boxes that overlap deeply, unless contacts are requested."""
     robot = body('<box size="1 1 1"/>')
     model = collision_model(robot)
     for x, y, z in itertools.product(np.linspace(-0.6, 0.6, 7), repeat=3):
@@ -154,7 +154,7 @@ def test_boxes_of_a_grid_collide_where_they_overlap() -> None:
 
 
 def test_arm_reaches_into_a_box_that_is_open_in_front(tmp_path: Path) -> None:
-    """Five walls form an open box, which is hollow although its hull is solid."""
+    """Five walls form an open box. The box is hollow, but its hull is solid."""
     walls = [box_mesh((0.02, 1.0, 1.0)), *(box_mesh((1.0, 0.02, 1.0)) for _ in range(2))]
     walls += [box_mesh((1.0, 1.0, 0.02)) for _ in range(2)]
     offsets = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, -0.5, 0.0), (0.5, 0.0, 0.5), (0.5, 0.0, -0.5)]
@@ -162,7 +162,7 @@ def test_arm_reaches_into_a_box_that_is_open_in_front(tmp_path: Path) -> None:
     faces = np.concatenate([part[1] + 8 * i for i, part in enumerate(walls)])
     robot = body('<sphere radius="0.1"/>')
     shelf, full = (Mesh(np.eye(4), vertices, faces, convex) for convex in (False, True))
-    q = np.array([[0.5], [0.85], [0.895], [0.995], [1.2]])  # the back wall begins at 0.99, and 0.995 is inside of it
+    q = np.array([[0.5], [0.85], [0.895], [0.995], [1.2]])  # the back wall begins at 0.99, so 0.995 is inside the wall
     model = collision_model(robot)
     assert model.scene(False, [shelf]).colliding(q).tolist() == [False, False, True, True, False]
     assert model.scene(False, [full]).colliding(q).tolist() == [True, True, True, True, False]
@@ -248,7 +248,7 @@ def test_clearance_is_kept_from_obstacles_and_from_itself() -> None:
 
 
 def test_bodies_that_are_close_by_design_are_checked_for_touching() -> None:
-    """The first and the last ball are 0.1 m apart in every configuration, so a larger clearance is not checked."""
+    """The first and the last ball are always 0.1 m apart, so a larger clearance is not checked for this pair."""
     links = {f"l{i}": shape('<sphere radius="0.1"/>') for i in range(3)}
     steps = [joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", '<origin xyz="0.15 0 0"/><axis xyz="1 0 0"/>'
                    '<limit lower="-1" upper="1" effort="1" velocity="1"/>') for i in range(2)]  # fmt: skip
@@ -279,12 +279,12 @@ def test_winding_number_counts_how_often_a_surface_encloses_a_point() -> None:
     points = np.random.default_rng(7).uniform(-1.0, 1.0, (200, 3))
     inside = (np.abs(points) < 0.5).all(axis=1)
     for triangles in (vertices[faces], vertices[faces[:, ::-1]]):
-        # for this seed, distances to the surface are above 1e-4, so rounding errors are far below 1e-6
+        # with this seed, points are more than 1e-4 from the surface, so rounding errors are far below 1e-6
         assert np.abs(winding_numbers(points, triangles)) == pytest.approx(inside.astype(float), abs=1e-6)
 
 
 def test_parts_of_a_surface_are_told_apart() -> None:
-    """Three balls are separated, although their triangles are shuffled and have separate vertices."""
+    """Three balls are recognised as parts, although their triangles are shuffled and share no vertices."""
     vertices, faces = sphere_mesh(0.1, 3)
     shuffled = np.random.default_rng(8).permutation(3 * len(faces)).reshape(-1)
     corners = np.concatenate(

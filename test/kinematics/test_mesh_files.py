@@ -1,4 +1,4 @@
-"""Meshes of URDFs are found by each kind of name and read in each format. Errors name the remedy."""
+"""Meshes of a URDF are found by each kind of name and read in each format. Errors name the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def urdf(filename: str, scale: str = "1 1 1") -> str:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a package `share/arm` with a mesh, which no environment variable lists."""
+    """Create a package `share/arm` with a mesh. No environment variable lists the package."""
     for variable in ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH"):
         monkeypatch.delenv(variable, raising=False)
     folder = tmp_path / "share/arm"
@@ -126,7 +126,7 @@ def test_stranger_names_meshes_of_packages_alone(package: Path, monkeypatch: pyt
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(package.parent.parent))
     mesh, outside = package / "meshes/link.stl", write_stl(package.parent.parent / "outside.stl", *CUBE)
     linked = package / "meshes/linked.stl"
-    linked.symlink_to(outside)  # a workspace built with symbolic links has such files
+    linked.symlink_to(outside)  # as in a workspace built with symbolic links
     for name in ("package://arm/meshes/link.stl", str(mesh), f"file://{mesh}"):
         assert find_mesh(name, None, packages_only=True) == mesh
     assert find_mesh(str(linked), None, packages_only=True) == linked

@@ -1,4 +1,4 @@
-"""MJCF files are converted with MuJoCo, and its kinematics are the oracle."""
+"""MJCF files are converted with MuJoCo. MuJoCo's kinematics are the oracle."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def quiet(file: Path, *ends: str, **more: str) -> Robot:
 
 
 def simulated(file: Path, robot: Robot, q: FloatArray) -> FloatArray:
-    """Return MuJoCo's poses (n, 4, 4) of the tip, a body or a site, with the equalities satisfied."""
+    """Return MuJoCo's poses (n, 4, 4) of the tip, which is a body or a site. Equality constraints are satisfied."""
     model = mujoco.MjModel.from_xml_path(str(file))
     data, poses = mujoco.MjData(model), []
     followers = {model.eq_obj1id[i]: i for i in range(model.neq) if model.eq_type[i] == mujoco.mjtEq.mjEQ_JOINT}
@@ -130,7 +130,7 @@ def test_arm_has_the_joints_and_limits_of_mujoco(arm: Path) -> None:
     assert robot.joint_names == JOINTS
     assert robot.continuous.tolist() == [False, False, False, True, False]
     degree = np.deg2rad(1.0)
-    lowest = 30.0 * degree + (0.1 - 40.0 * degree) / 0.5  # there, `follow` is at its upper limit
+    lowest = 30.0 * degree + (0.1 - 40.0 * degree) / 0.5  # at this value, `follow` is at its upper limit
     np.testing.assert_allclose((robot.lower[2], robot.upper[2]), (lowest, 80.0 * degree), atol=1e-12)
     np.testing.assert_allclose(robot.lower[[0, 1, 4]], [-100.0 * degree, -100.0 * degree, -0.1], atol=1e-12)
     np.testing.assert_allclose(robot.upper[[0, 1, 4]], [80.0 * degree, 80.0 * degree, 0.3], atol=1e-12)
@@ -144,7 +144,7 @@ def test_kinematics_are_those_of_mujoco(arm: Path, tip: str) -> None:
 
 
 def test_follower_satisfies_the_equality_of_mujoco(arm: Path) -> None:
-    """MuJoCo's residual of the equality is zero, which also checks the reference positions of both joints."""
+    """MuJoCo's residual of the equality is zero. This also checks the reference positions of both joints."""
     robot = quiet(arm)
     row = robot.links[[link for link in range(len(robot.links) - 1) if robot.links[link, 14] != 1.0]]
     assert len(row) == 1
@@ -176,7 +176,7 @@ def test_solutions_reach_the_pose_in_mujoco(arm: Path) -> None:
     "turned", ['refpos="0.5 0 0" scale="0.1 0.2 0.3"', 'refpos="1 2 3" refquat="1 2 3 4" scale="0.1 0.1 0.1"']
 )
 def test_meshes_lie_where_mujoco_has_them(tmp_path: Path, turned: str) -> None:
-    """MuJoCo moves vertices to the centre of mass and adapts the pose of the geom; this package does neither."""
+    """MuJoCo moves vertices to the centre of mass and adapts the pose of the geom. This package does neither."""
     arm = arm_file(tmp_path, ARM.replace('scale="0.1 0.2 0.3" refpos="0.5 0 0"', turned))
     robot = quiet(arm)
     body, pose, mesh = next(found for found in drawable_shapes(robot, arm) if isinstance(found[2], tuple))
@@ -193,7 +193,7 @@ def test_meshes_lie_where_mujoco_has_them(tmp_path: Path, turned: str) -> None:
     mujoco.mj_kinematics(model, data)
     (geom,) = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)
     expected = model.mesh_vert @ data.geom_xmat[geom].reshape(3, 3).T + data.geom_xpos[geom]
-    for corner in expected:  # MuJoCo may order vertices in another way; it stores them in single precision
+    for corner in expected:  # MuJoCo may change the order of vertices, and stores single precision
         assert np.abs(found - corner).max(axis=1).min() < 1e-6
 
 
@@ -201,7 +201,7 @@ def test_collisions_are_those_of_the_capsules(arm: Path) -> None:
     robot = quiet(arm)
     assert collisions(robot, np.zeros(robot.dof)) == []
     assert robot.urdf.count("<capsule") == 3
-    assert "corner.obj" not in robot.urdf  # this mesh is only visual
+    assert "corner.obj" not in robot.urdf  # the visual mesh is left out
 
 
 def test_what_a_urdf_cannot_express_is_said(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_closed_loop_warns_only_arms_with_its_joints(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Robot(file, "t").dof == 2
-    assert quiet(file).tip_link == "t"  # the tip is not behind a joint of the loop
+    assert quiet(file).tip_link == "t"  # the tip does not depend on a joint of the loop
     with pytest.warns(RobotWarning, match="bodies 'c', 'd' close a loop"):
         Robot(file, "c")
 

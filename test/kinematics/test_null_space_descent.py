@@ -1,4 +1,4 @@
-"""Descent along the self-motion keeps solutions valid, does not raise costs, and ends in a minimum or at a limit."""
+"""Descent along the self-motion keeps solutions valid, never raises costs, and ends at a minimum or a limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from eim_ros.kinematics import Robot, refine, share_path
 
-# The kernel stops at a slope of 3e-5, which it measures with a slightly damped projection.
+# The kernel stops at a slope of 3e-5, but measures it with a slightly damped projection.
 SLOPE = 2e-4
 TASKS = [("panda", False), ("iiwa14", False), ("panda", True), ("ur5", True), ("planar5", True), ("planar10", False)]
 
@@ -19,19 +19,19 @@ TASKS = [("panda", False), ("iiwa14", False), ("panda", True), ("ur5", True), ("
 def descend(
     robot: Robot, solutions: np.ndarray, pose: np.ndarray, preferred: np.ndarray, weights: np.ndarray, **asked: Any
 ) -> np.ndarray:
-    """Return solutions moved along the null space to a local minimum of a cost, by the compiled solver."""
+    """Move solutions along the null space to a local minimum of a cost, with the compiled solver."""
     return robot.chain.descend(robot.task(pose, **asked), solutions, preferred, weights, robot.continuous)
 
 
 def solutions_of(robot: Robot, rng: np.random.Generator, n: int = 40, **task: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return a pose and solutions of it."""
+    """Return a pose and some of its solutions."""
     pose = robot.fk(robot.random(1, rng)[0])
     refined = refine(robot, robot.random(n, rng), pose, **task)
     return pose, refined.positions[refined.converged]
 
 
 def posture(robot: Robot, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return preferred values and weights; some weights are 0, and the largest is 1."""
+    """Return preferred joint values and weights. Some weights are 0, and the largest is 1."""
     weights = rng.uniform(size=robot.dof) * (rng.uniform(size=robot.dof) < 0.7)
     weights[rng.integers(robot.dof)] = 1.0
     return robot.random(1, rng)[0], weights
@@ -43,7 +43,7 @@ def difference(robot: Robot, q: np.ndarray, preferred: np.ndarray) -> np.ndarray
 
 
 def slope_left(robot: Robot, q: np.ndarray, gradient: np.ndarray, position_only: bool) -> float:
-    """Return the length of the gradient without the parts that move the tip or violate limits; 0 at a minimum."""
+    """Return the length of the gradient without components that move the tip or violate limits (0 at a minimum)."""
     jacobian = robot.jacobian(q)[: 3 if position_only else 6]
     inwards = np.eye(robot.dof)[q <= robot.lower + 1e-7], -np.eye(robot.dof)[q >= robot.upper - 1e-7]
     return float(nnls(np.concatenate([jacobian, -jacobian, *inwards]).T, gradient)[1])
@@ -95,13 +95,13 @@ def test_what_is_at_its_minimum_stays() -> None:
 
 def test_arm_without_redundancy_stays() -> None:
     robot = Robot("ur5")
-    pose = robot.fk(np.array([0.3, -1.0, 1.4, -0.7, 1.3, 0.4]))  # elbow and wrist bent
+    pose = robot.fk(np.array([0.3, -1.0, 1.4, -0.7, 1.3, 0.4]))  # elbow and wrist are bent
     refined = refine(robot, robot.random(40, np.random.default_rng(0)), pose)
     known = refined.positions[refined.converged]
     regular = known[np.linalg.svd(robot.jacobian(known), compute_uv=False)[:, -1] > 0.02]
     assert len(regular)
     moved = descend(robot, regular, pose, np.zeros(6), np.ones(6))
-    np.testing.assert_allclose(moved, regular, atol=1e-4)  # amplified tolerance of the pose
+    np.testing.assert_allclose(moved, regular, atol=1e-4)  # the amplified tolerance of the pose
 
 
 def test_narrow_limits_and_fixed_joints_are_kept() -> None:
@@ -134,7 +134,7 @@ def test_differences_are_on_the_circle_where_a_joint_is_continuous() -> None:
 
 
 def test_tolerances_are_used_up_and_kept() -> None:
-    """The tool of a UR5 may turn, and move up or down by 5 cm."""
+    """The tool of a UR5 may turn about its axis and move up or down by 5 cm."""
     robot, rng = Robot("ur5"), np.random.default_rng(2)
     tolerances = np.array([0.0, 0.0, 0.05, 0.0, 0.0, np.inf])
     pose, known = solutions_of(robot, rng, tolerances=tolerances)

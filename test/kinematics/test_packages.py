@@ -1,4 +1,4 @@
-"""The packages of xacro files, meshes and SRDFs are found by the same rule."""
+"""One rule finds the packages of xacro files, meshes and SRDFs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_robot_with_meshes_and_srdf_is_found_by_each_way(workspace: Workspace) -
     options = CollisionOptions(srdf=workspace.srdf)
     robot = Robot(workspace.robot, collision=options, package_paths=workspace.package_paths)
     assert robot.fingerprint == Robot("ur5e").fingerprint
-    collision_model(robot).prepare()  # raises an error if the mesh is missing
+    collision_model(robot).prepare()  # would raise an error if the mesh were missing
     assert srdf_groups(robot, str(robot.collision.srdf)) == {"arm": "tool0"}
     visuals = drawable_shapes(robot, workspace.robot, workspace.package_paths)
     assert sum(isinstance(shape, tuple) for *_, shape in visuals) == 1

@@ -1,4 +1,4 @@
-"""Planning groups of a list or an SRDF get their tips if they match the chain. Errors name mistakes."""
+"""Planning groups from a list or an SRDF get a tip if they match the chain. Errors name mistakes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def robot() -> Robot:
 
 
 def test_groups_of_an_srdf_that_are_the_chain_are_served_by_their_tips(robot: Robot) -> None:
-    """A group must have exactly the joints of the chain; mimic joints and fixed joints do not count."""
+    """A group must have exactly the joints of the chain. Mimic joints and fixed joints do not count."""
     assert srdf_groups(robot, SRDF) == {
         "arm": "flange",
         "with_tool": "tool",

@@ -26,7 +26,7 @@ def random_quaternions(n: int) -> np.ndarray:
 
 def test_quaternions_agree_with_pinocchio_both_ways() -> None:
     half_turns = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0.6, 0.8, 0, 0], [0, 0, 0, 1], [0, 0, 0, -1.0]])
-    # a few units in the last place, because our conversion normalises once more
+    # tolerance of a few units in the last place, because our conversion normalises once more
     for quaternion in np.concatenate([random_quaternions(200), half_turns]):
         pose = pose_from([1, 2, 3], quaternion)
         np.testing.assert_allclose(pose[:3, :3], pin.Quaternion(quaternion).matrix(), rtol=0, atol=4e-15)
@@ -107,7 +107,7 @@ def test_rotation_that_is_off_by_rounding_is_replaced_by_the_nearest(size: float
         pose = check_pose(rough)
         np.testing.assert_allclose(pose[:3, :3].T @ pose[:3, :3], np.eye(3), rtol=0, atol=1e-14)
         np.testing.assert_array_equal(pose[:, 3], exact[:, 3])
-        # no rotation is nearer than the returned one, not even the exact rotation
+        # no rotation is nearer than the returned rotation, not even the exact one
         nearest = np.linalg.norm(pose[:3, :3] - rough[:3, :3])
         assert nearest <= np.linalg.norm(exact[:3, :3] - rough[:3, :3]) + 1e-15
 
@@ -133,7 +133,7 @@ def test_straight_lines_are_those_of_scipy() -> None:
     corners = np.tile(np.eye(4), (4, 1, 1))
     corners[:, :3, :3], corners[:, :3, 3] = Rotation.random(4, rng).as_matrix(), rng.normal(size=(4, 3))
     corners[3] = corners[2]
-    corners[1, :3, 3] = corners[0, :3, 3]  # the positions are equal
+    corners[1, :3, 3] = corners[0, :3, 3]  # this segment only turns
     found = straight_lines(corners, 0.1, 0.2, 1000)
     first = 0
     for start, end in zip(corners[:-1], corners[1:], strict=True):
@@ -141,7 +141,7 @@ def test_straight_lines_are_those_of_scipy() -> None:
         n = max(1, int(np.ceil(max(np.linalg.norm(end[:3, 3] - start[:3, 3]) / 0.1, turn / 0.2))))
         shares, line = np.arange(1, n + 1) / n, found[first : first + n]
         between = Slerp([0.0, 1.0], Rotation.from_matrix([start[:3, :3], end[:3, :3]]))(shares)
-        np.testing.assert_allclose(line[:, :3, :3], between.as_matrix(), atol=1e-7)  # inaccurate near half a turn
+        np.testing.assert_allclose(line[:, :3, :3], between.as_matrix(), atol=1e-7)  # less accurate near half a turn
         np.testing.assert_allclose(line[:, :3, 3], start[:3, 3] + shares[:, None] * (end - start)[:3, 3])
         first += n
     assert first == len(found)

@@ -1,4 +1,4 @@
-"""All forms of a pose give the same transform; a position alone has no orientation."""
+"""All forms of a pose give the same transform. A position alone leaves the orientation free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROBOT = Robot("panda")
 
 
 class Named(SimpleNamespace):
-    """An object with fields, like a ROS message."""
+    """Object with fields, like a ROS message."""
 
 
 def test_rows_of_seven_are_poses() -> None:
@@ -38,8 +38,8 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     samples = Sampler(ROBOT).sample(position, 20, seed=0)
     assert len(samples) == 20
     tips = ROBOT.fk(samples.q)
-    assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance of the distance is 1e-6
-    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # rotations are random
+    assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the distance has a tolerance of 1e-6
+    assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # rotations are very different
     assert ROBOT.verify(samples.q, position)[1].all()
 
 

@@ -1,4 +1,4 @@
-"""For any pose, all forms give the same transform, and converting it there and back changes nothing."""
+"""For any pose, all forms give the same transform, and conversion to another form and back changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eim_ros.core.errors import EimError, PoseError
 from eim_ros.kinematics import context_from_pose, pose_from, pose_from_context, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose, check_poses
 
-ROUNDING = 1e-12  # rounding of a few operations on numbers of at most 10
+ROUNDING = 1e-12  # rounding error of a few operations on numbers up to 10
 number = st.floats(-10.0, 10.0, allow_subnormal=False)
 angle = st.floats(-10.0, 10.0)
 position = st.tuples(number, number, number)
@@ -51,8 +51,8 @@ def test_every_form_of_a_pose_is_the_same_transform(place: tuple[float, ...], qu
         "pinocchio": pinocchio.SE3(expected),
         "message of a pose": SimpleNamespace(position=point(place, "xyz"), orientation=point(quaternion, "xyzw")),
         "message of a transform": SimpleNamespace(translation=point(place, "xyz"), rotation=point(quaternion, "xyzw")),
-        "spatialmath": SimpleNamespace(A=expected),  # like its class SE3
-        "scipy": SimpleNamespace(as_matrix=lambda: expected),  # only new versions of scipy have RigidTransform
+        "spatialmath": SimpleNamespace(A=expected),  # like SE3 of spatialmath
+        "scipy": SimpleNamespace(as_matrix=lambda: expected),  # old versions of scipy lack RigidTransform
         "pose_from": pose_from(place, quaternion),
         "opposite quaternion": pose_from(place, -quaternion),
     }
@@ -74,7 +74,7 @@ def test_conversions_are_undone_by_their_inverses(place: tuple[float, ...], quat
     np.testing.assert_allclose(pose_from_context(context_from_pose(pose, "pose")), pose, rtol=0, atol=ROUNDING)
     back = quaternion_from_matrix(pose)
     assert back[3] >= 0.0
-    # near 0, the square root amplifies rounding
+    # the square root amplifies rounding near 0
     assert min(np.abs(back - quaternion).max(), np.abs(back + quaternion).max()) <= 1e-9
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_pose_is_refused_and_what_is_one_is_rigid(seed: int) -> None:
         assert str(error)
         return
     assert pose.shape == (4, 4) and np.isfinite(pose).all()
-    assert np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max() <= 1e-8  # limit for an exact rotation, see `EXACT`
+    assert np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max() <= 1e-8  # `EXACT` in poses.py
 
 
 @pytest.mark.parametrize("call", [pose_from, quaternion_from_matrix, pose_from_context, check_poses])

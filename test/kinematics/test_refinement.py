@@ -1,4 +1,4 @@
-"""Damped least squares never reports a wrong success, never leaves the limits, and raises no exceptions."""
+"""Damped least squares never reports a false success, stays within the limits, and raises no exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kinematics.robots import every_robot, resized, robot_and_oracle
 
 from eim_ros.kinematics import Refinement, Robot, refine
 
-ROUNDING = 1e-9  # maximum difference between pinocchio's errors and ours
+ROUNDING = 1e-9  # largest difference between pinocchio's errors and ours
 UNREACHABLE = np.block([[np.eye(3), np.full((3, 1), 50.0)], [np.zeros((1, 3)), np.ones((1, 1))]])
 
 
@@ -23,7 +23,7 @@ def check(name: str, result: Refinement, pose: np.ndarray, position_only: bool, 
         if position_only:
             assert result.orientation_error[i] == 0.0
         else:
-            # the oracle's logarithm is only accurate to about 1e-8 near angles of 0 and pi
+            # near angles of 0 and pi, the oracle's logarithm is only accurate to about 1e-8
             assert abs(result.orientation_error[i] - angle) < 1e-7
         reported = (result.position_error[i] <= tolerance) and (result.orientation_error[i] <= tolerance)
         assert result.converged[i] == reported
@@ -55,7 +55,7 @@ def test_a_close_seed_converges_in_a_few_steps(name: str) -> None:
         pose = robot.fk(target)
         result = refine(robot, target + 1e-3 * half * rng.uniform(-1, 1, (20, robot.dof)), pose)
         check(name, result, pose, False)
-        assert result.converged.mean() > 0.8  # near singularities, seeds 1e-3 away may fail
+        assert result.converged.mean() > 0.8  # near singularities, even these close seeds may fail
         assert np.median(result.iterations) <= 4
 
 
@@ -89,7 +89,7 @@ def test_narrower_limits_of_a_call_are_kept(name: str) -> None:
     n_converged = 0
     for _ in range(10):
         pose = robot.fk(rng.uniform(lower, upper))
-        seeds = robot.random(30, rng)  # most are outside of the limits
+        seeds = robot.random(30, rng)  # most seeds are outside of the limits
         result = refine(robot, seeds, pose, lower=lower, upper=upper)
         check(name, result, pose, False)
         assert np.all((result.positions >= lower) & (result.positions <= upper))
@@ -109,12 +109,12 @@ def test_continuous_joints_are_wrapped_and_pass_through_pi() -> None:
     near = np.array([np.pi - 0.05, 0.4])
     result = refine(robot, [near, near + 6 * np.pi, [-np.pi, np.pi]], robot.fk(target))
     assert result.converged[:2].all()
-    assert result.iterations[:2].max() <= 6  # the shorter path leads through pi
+    assert result.iterations[:2].max() <= 6  # the shorter way passes through pi
     np.testing.assert_allclose(result.positions[:2], [target, target], atol=1e-5)
     assert ((result.positions >= -np.pi) & (result.positions < np.pi)).all()
 
     kept = refine(robot, [near], robot.fk(target), lower=[-3.13, -3.13], upper=[3.13, 3.13])
-    assert (np.abs(kept.positions) <= 3.13).all()  # with limits narrower than a revolution, it is a bounded joint
+    assert (np.abs(kept.positions) <= 3.13).all()  # limits below a revolution bound the joint
 
 
 def test_a_joint_locked_by_its_limits_stays() -> None:
@@ -148,7 +148,7 @@ def test_tolerances_are_obeyed() -> None:
 def test_the_error_of_a_straight_angle_is_no_trap() -> None:
     robot = Robot("iiwa14")
     pose = robot.fk(np.zeros(7))
-    turned = pose @ np.diag([1.0, -1.0, -1.0, 1.0])  # half a turn about x: the rotation vector has no unique sign
+    turned = pose @ np.diag([1.0, -1.0, -1.0, 1.0])  # at half a turn, the rotation vector has no unique sign
     result = refine(robot, np.zeros((1, 7)), turned)
     check("iiwa14", result, turned, False)
     assert np.isfinite(result.orientation_error).all()
@@ -182,7 +182,7 @@ def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 40.0])
 def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
-    """The tolerances are scaled too. Steps are weighted by a power of two near the size, so results hardly differ."""
+    """Tolerances are scaled too. Steps are weighted by a power of two near the size, so results nearly agree."""
     converged = []
     for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)
@@ -208,4 +208,4 @@ def test_tolerances_per_axis_are_lengths_for_small_arms_too() -> None:
     tips = robot.fk(refined.positions[refined.converged])
     off = np.abs((tips[:, :3, 3] - pose[:3, 3]) @ pose[:3, :3])
     assert (off <= tolerances[:3] + 1e-9).all()
-    assert off[:, 0].max() > 1e-6  # errors up to the tolerance occur
+    assert off[:, 0].max() > 1e-6  # errors use the tolerance

@@ -1,4 +1,4 @@
-"""Poses of one hand relative to the other, through two branches of a tree, agree with pinocchio."""
+"""Poses of one hand relative to the other hand, through two branches of a tree, agree with pinocchio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HINGE = '<axis xyz="0 0 1"/>' + LIMIT
 
 
 def side(name: str, arm: str, xyz: str) -> str:
-    """Return the links and joints of an arm, with a prefix, fixed to the world."""
+    """Return the links and joints of an arm with a prefix; the arm is fixed to the world."""
     robot = Robot(arm)
     body = re.sub(r'\b(name|link|joint)="', rf'\1="{name}_', robot.urdf)
     mount = f'<parent link="world"/><child link="{name}_{robot.base_link}"/><origin xyz="{xyz}" rpy="0 1.5707963 0.2"/>'

@@ -8,7 +8,7 @@ from kinematics.robots import every_robot, robot_and_oracle
 
 from eim_ros.kinematics import Robot, refine
 
-EXACT = 1e-12  # a chain of 10 joints and 10 m loses about 20 units in the last place
+EXACT = 1e-12  # a chain of 10 joints and 10 m has rounding errors of about 20 units in the last place
 
 
 @every_robot
@@ -34,7 +34,7 @@ def test_jacobian_is_the_derivative_of_forward(name: str) -> None:
         skew = np.einsum("nab,ncb->nac", (ahead - behind)[:, :3, :3] / (2 * step), robot.fk(q)[:, :3, :3])
         angular = np.stack([skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]], axis=1)
         numeric = np.concatenate([linear, angular], axis=1)
-        # central differences: rounding 1e-16 * 10 m / 1e-6 and truncation 1e-12 leave about 1e-8
+        # central differences have errors of about 1e-8: rounding of 1e-16 * 10 m / 1e-6, and truncation of 1e-12
         np.testing.assert_allclose(robot.jacobian(q)[:, :, j], numeric, rtol=0, atol=2e-8)
 
 
@@ -69,7 +69,7 @@ def test_pose_errors_agree_with_pinocchio(name: str) -> None:
     assert orientation_error[0] < EXACT
     for i in range(1, len(q)):
         expected = oracle.errors(q[i], pose)
-        # near pi, the angle of a matrix product is only accurate to the square root of the rounding error
+        # near pi, the error of the angle is the square root of the rounding error
         np.testing.assert_allclose((position_error[i], orientation_error[i]), expected, rtol=0, atol=1e-7)
 
 

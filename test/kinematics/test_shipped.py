@@ -24,7 +24,7 @@ def test_iiwa_is_upright_at_zero_with_the_maker_s_limits() -> None:
     np.testing.assert_allclose(robot.upper, limits, rtol=1e-15)
     np.testing.assert_array_equal(robot.lower, -robot.upper)
     assert robot.tip_link == "tool0"
-    # the elbow axis is -y, so forearm and hand point along -x if the elbow is at a right angle
+    # the elbow axis is -y, so a right angle at the elbow turns forearm and hand to -x
     bent = robot.fk([0, 0, 0, np.pi / 2, 0, 0, 0])
     np.testing.assert_allclose(bent[:3, 3], [-0.526, 0, 0.78], rtol=0, atol=1e-15)
 
@@ -54,7 +54,7 @@ UNIVERSAL = {
     "ur3e": (0.24355, 0.2132, 0.15185, 0.13105, 0.08535, 0.0921),
     "ur5e": (0.425, 0.3922, 0.1625, 0.1333, 0.0997, 0.0996),
     "ur10e": (0.6127, 0.57155, 0.1807, 0.17415, 0.11985, 0.11655),
-}  # -a2, -a3, d1, d4, d5, d6 [m] from the maker's tables
+}  # -a2, -a3, d1, d4, d5, d6 [m] from the manufacturer's tables
 
 
 @pytest.mark.parametrize("name", UNIVERSAL)
@@ -82,7 +82,7 @@ def test_xarm7_is_at_its_zero_position_as_in_the_maker_s_manual() -> None:
     robot = Robot("xarm7")
     pose = robot.fk(np.zeros(7))
     np.testing.assert_allclose(pose[:3, 3], [0.206, 0.0, 0.1205], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # rolled by half a turn
+    np.testing.assert_allclose(pose[:3, :3], np.diag([1.0, -1.0, -1.0]), rtol=0, atol=1e-15)  # half a turn about x
 
 
 def test_sawyer_is_at_its_zero_position() -> None:
@@ -137,13 +137,13 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
     robot = Robot(name)
     model = pin.buildModelFromXML(urdf)
     capsules = pin.buildGeomFromUrdfString(model, urdf, pin.GeometryType.COLLISION)
-    assert capsules.ngeoms % 3 == 0  # each is a cylinder and two spheres
+    assert capsules.ngeoms % 3 == 0  # a capsule is a cylinder and two spheres
     assert capsules.ngeoms >= 3 * robot.dof
     for i, first in enumerate(capsules.geometryObjects):
         for j, second in enumerate(capsules.geometryObjects[:i]):
             if abs(int(first.parentJoint) - int(second.parentJoint)) > 2:
                 capsules.addCollisionPair(pin.CollisionPair(j, i))
-    is_plain = model.nq == robot.dof  # pinocchio represents a continuous joint by cosine and sine
+    is_plain = model.nq == robot.dof  # continuous joints have cosine and sine
     rest = np.clip(np.zeros(robot.dof), robot.lower, robot.upper) if is_plain else pin.neutral(model)
     if name == "panda":
         rest = np.array([0, -np.pi / 4, 0, -3 * np.pi / 4, 0, np.pi / 2, np.pi / 4])
@@ -154,7 +154,7 @@ def test_capsules_load_and_distant_links_are_apart_at_rest(name: str) -> None:
 def test_shipped_files_are_found_where_the_package_is_installed(
     packages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip and colcon install into a prefix, and `pip install --target` installs into one folder."""
+    """pip and colcon install into a prefix; `pip install --target` installs into one folder."""
     module = tmp_path / "prefix" / packages / "eim_ros" / "kinematics" / "shipped.py"
     monkeypatch.setattr(catalogue, "__file__", str(module))
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path / 'overlay'}")
@@ -162,7 +162,7 @@ def test_shipped_files_are_found_where_the_package_is_installed(
         share_path("urdf/iiwa14.urdf")
     with pytest.raises(RobotError, match="not installed"):
         Robot("iiwa14")
-    for prefix in ("overlay", "prefix"):  # files next to the package have priority
+    for prefix in ("overlay", "prefix"):  # files next to the package come first
         installed = tmp_path / prefix / "share" / "eim_ros" / "urdf" / "iiwa14.urdf"
         installed.parent.mkdir(parents=True)
         installed.write_text("")

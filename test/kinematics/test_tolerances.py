@@ -1,4 +1,4 @@
-"""Tolerances per axis refer to the target's frame, are exact for one free axis, and apply to solver and check."""
+"""Tolerances per axis are in the frame of the target, are exact for one free axis, and apply to solver and check."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_continuous_joint_wraps_unless_a_limit_is_narrowed(lower: float, upper: 
 
 
 def turned(*rotation_vectors: list[float]) -> np.ndarray:
-    """Return a transform that rotates by these rotation vectors, the last one first."""
+    """Return a transform that rotates by these rotation vectors; the last rotation is applied first."""
     pose = np.eye(4)
     for vector in rotation_vectors:
         pose[:3, :3] = pose[:3, :3] @ pin.exp3(np.array(vector))
@@ -66,11 +66,11 @@ def test_components_are_those_of_the_target_frame_beyond_their_tolerances() -> N
     errors = difference(tip, target, tolerances)
     expected = [np.linalg.norm([-0.07, 0.05, 0.0]), np.linalg.norm([0.0, -0.3, 0.2])]
     np.testing.assert_allclose(errors, expected, rtol=0, atol=1e-12)
-    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # one axis at a time, while the others are free
+    for i, beyond in enumerate([0.07, 0.05, 0.0]):  # one axis at a time, with all other axes free
         alone = np.where(np.arange(6) == i, tolerances, FREE)
         assert difference(tip, target, alone)[0] == pytest.approx(beyond, abs=1e-12)
-    assert difference(tip, target, [FREE, FREE, FREE, 4.0, 0.1, 5.0])[1] == pytest.approx(0.3, abs=1e-12)  # the swing
-    assert difference(tip, target, [FREE, FREE, FREE, 0.5, 0.45, 0.5])[1] == pytest.approx(0.2, abs=1e-12)  # the twist
+    assert difference(tip, target, [FREE, FREE, FREE, 4.0, 0.1, 5.0])[1] == pytest.approx(0.3, abs=1e-12)  # swing
+    assert difference(tip, target, [FREE, FREE, FREE, 0.5, 0.45, 0.5])[1] == pytest.approx(0.2, abs=1e-12)  # twist
 
 
 def test_half_a_turn_of_an_axis_that_may_not_turn_is_an_error() -> None:
@@ -95,7 +95,7 @@ def test_side_by_side_is_one_by_one(name: str, tolerances: list[float]) -> None:
     robot, _ = robot_and_oracle(name)
     rng = np.random.default_rng(0)
     pose = robot.fk(robot.random(1, rng)[0])
-    # only 15 steps: where limits and tolerances alternate, more steps would magnify the rounding
+    # after more than 15 steps, limits and tolerances that become active in turn would amplify rounding
     asked = {"tolerances": np.array(tolerances, dtype=float), "max_iterations": 15}
     assert_alike(*one_by_one_and_side_by_side(robot, robot.random(35, rng), pose, **asked))
 
@@ -118,7 +118,7 @@ def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, toleran
         offset = np.linalg.inv(pose) @ oracle.forward(q)
         assert (np.abs(offset[:3, 3]) <= task[:3] + 1e-6 + 1e-9).all()
         if task[3:].tolist() == [0, 0, FREE]:
-            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # square root of the rounding
+            assert np.arccos(np.clip(offset[2, 2], -1, 1)) < 1e-4  # square root of rounding
         if task[3:].tolist() == [0, 0, 0]:
             assert np.linalg.norm(pin.log3(offset[:3, :3])) <= 2e-6
     assert robot.within_limits(result.positions).all()

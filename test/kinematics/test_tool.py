@@ -1,4 +1,4 @@
-"""A robot with a tool reaches poses with the tool's tip, and otherwise works like any other robot."""
+"""A robot with a tool reaches poses with the tip of the tool, and works like any other robot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_forward_kinematics_go_on_to_the_tip_of_the_tool(name: str) -> None:
     for turn in turns:
         tool = np.eye(4)
         tool[:3, :3], tool[:3, 3] = turn, rng.normal(size=3)
-        # the tool is stored as roll, pitch and yaw with 17 digits; at a right angle, the pitch loses half of the digits
+        # a tool is stored as roll, pitch and yaw with 17 digits; near a right angle, the pitch loses half of them
         np.testing.assert_allclose(robot.with_tool(tool).fk(q), robot.fk(q) @ tool, atol=1e-7)
 
 

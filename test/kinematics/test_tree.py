@@ -23,8 +23,8 @@ def postures(tree) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def reference(tree, postures):
-    """Return pinocchio's tip poses (n, n_tips, 4, 4) and centres of mass (n, 3), with the neck at its lower limit."""
-    model = pinocchio.buildModelFromXML(humanoid_urdf(), pinocchio.JointModelFreeFlyer())  # gives the pelvis mass
+    """Return pinocchio's tip poses (n, n_tips, 4, 4) and centres of mass (n, 3). The neck is at its lower limit."""
+    model = pinocchio.buildModelFromXML(humanoid_urdf(), pinocchio.JointModelFreeFlyer())  # gives the pelvis a mass
     data = model.createData()
     poses, centres = [], []
     for q in postures.numpy():
@@ -62,7 +62,7 @@ def test_centre_of_mass_is_pinocchios(tree, postures, reference):
 
 
 def test_gradient_by_forces_is_that_of_automatic_differentiation(tree, postures):
-    """The function depends on the centre of mass and on the position of a tip."""
+    """The differentiated function depends on the centre of mass and on the position of a tip."""
     generator = torch.Generator().manual_seed(1)
     on_centre, on_hand = torch.randn(2, len(postures), 3, generator=generator, dtype=torch.float64)
     leaf = postures.clone().requires_grad_(True)

@@ -1,4 +1,4 @@
-"""Sliding joints without real limits: poses near the base and far from it are solved, and no solution is lost."""
+"""With sliding joints without real limits, poses near and far from the base are solved, and no solution is lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def robot_on(base: list[tuple[str, str]], arm: list[tuple[str, str]] = ARM) -> R
 
 
 def poses_of(robot: Robot, distance: float) -> np.ndarray:
-    """Return poses of configurations whose unlimited slides are within a distance [m]."""
+    """Return poses of configurations in which unlimited slides move by at most `distance` [m]."""
     rng = np.random.default_rng(0)
     q = robot.random(N_POSES, rng)
     q[:, robot.unlimited_slides] = rng.uniform(-distance, distance, (N_POSES, len(robot.unlimited_slides)))
@@ -87,7 +87,7 @@ def test_limits_for_a_pose_contain_all_its_solutions(base: str) -> None:
 def test_limits_for_a_pose_are_not_much_wider_than_its_distance() -> None:
     robot = robot_on(BASES["turn_drive"])
     lower, upper = robot.reaching_limits(np.array([[3.0, 0.0, 0.5]]), 0.0, robot.lower, robot.upper)
-    assert upper[1] == -lower[1] < 2.0 * (3.1 + 1.3)  # distance plus length of the arm, and a factor of 2
+    assert upper[1] == -lower[1] < 2.0 * (3.1 + 1.3)  # twice the sum of the distance and the length of the arm
     others = np.arange(robot.dof) != 1
     np.testing.assert_array_equal(lower[others], robot.lower[others])
 
@@ -99,14 +99,14 @@ def test_few_joints_whose_slides_may_cancel_out_keep_their_limits() -> None:
 
 
 def test_closed_form_of_an_arm_with_an_unlimited_slide_finds_what_one_with_wide_limits_finds() -> None:
-    """Limits of 40 m are kept as they are. Poses are within a few metres, so no solution is beyond these limits."""
+    """Limits of 40 m are kept. Poses are only a few metres away, so no solution is beyond these limits."""
     wide, limited = (robot_on([moving("prismatic", X, limit)], ARM[:5]) for limit in (999999.0, 40.0))
     assert (len(wide.unlimited_slides), len(limited.unlimited_slides)) == (1, 0)
     for pose in poses_of(wide, 1.0)[:5]:
         found, expected = (Sampler(robot).solve_all(pose, seed=0) for robot in (wide, limited))
         assert len(found) == len(expected) > 0
         for row in found.q:
-            assert np.abs(expected.q - row).max(axis=1).min() < 1e-5  # tolerance of 1e-6 in the pose
+            assert np.abs(expected.q - row).max(axis=1).min() < 1e-5  # due to the pose tolerance of 1e-6
 
 
 def test_slide_within_the_limits_of_a_request_keeps_them() -> None:

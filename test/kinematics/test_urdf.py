@@ -43,7 +43,7 @@ def test_base_and_tip_default_to_root_and_only_leaf() -> None:
 
 
 def tree_of(*joints: str) -> str:
-    """Return a URDF of joints "parent > child", which are revolute, or "parent - child", which are fixed."""
+    """Return a URDF from joints such as "a > b" (revolute) or "a - b" (fixed), with the parent first."""
     words = [line.split() for line in joints]
     links = dict.fromkeys(link for parent, _, child in words for link in (parent, child))
     parts = [f'<link name="{link}"/>' for link in links]
@@ -60,12 +60,12 @@ def tree_of(*joints: str) -> str:
         (("a > b", "b > c", "c - hand", "hand - hand_tcp", "hand > left_finger", "hand > right_finger"), "hand_tcp"),
         (("a > b", "b > roll", "roll - gripper", "gripper > jaw"), "gripper"),
         (("a > front_wheel", "a > b", "b > c", "c - imu_link", "c - end_effector"), "end_effector"),
-        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # end of the longest chain, without a tool
-        (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # a finger may be the arm
+        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # no tool: end of the longest chain
+        (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # finger joints are the arm
         (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # first arm
         (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
-        (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
-        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any names
+        (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # link of the last joint
+        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # other finger names
         (("a > b", "b > Wrist", "Wrist > Fixed_Jaw", "Fixed_Jaw - Fixed_Jaw_tip"), "Wrist"),
         (("a > b", "b > c", "c - base", "base - thumb_base"), "base"),  # a finger is not the tip of an arm
         (("a > b", "b > link7", "link7 - link7_sc", "link7 - link8"), "link8"),  # link7_sc is a part of link7
@@ -99,7 +99,7 @@ def test_default_tip_avoids_followers_of_another_branch() -> None:
 def test_follower_of_a_follower_moves_as_composed() -> None:
     twice = FOLLOWERS.replace('<mimic joint="lead" multiplier="0.2"', '<mimic joint="shadow" multiplier="0.2"')
     offset = float(twice.partition('multiplier="0.2" offset="')[2].partition('"')[0])
-    # shadow = -lead / 2 + 0.3, so rail = 0.2 * shadow + offset = -lead / 10 + 0.06 + offset
+    # with shadow = -lead / 2 + 0.3, rail = 0.2 * shadow + offset = -lead / 10 + 0.06 + offset
     once = twice.replace(
         f'<mimic joint="shadow" multiplier="0.2" offset="{offset}"',
         f'<mimic joint="lead" multiplier="-0.1" offset="{0.06 + offset}"',
@@ -148,7 +148,7 @@ def test_names_that_pinocchio_reserves_are_fine() -> None:
 
 def test_limits_of_a_follower_narrow_its_leader() -> None:
     robot = Robot(FOLLOWERS.replace('lower="-9" upper="9"', 'lower="-0.2" upper="0.8"'))
-    # shadow = -lead / 2 + 0.3 in [-0.2, 0.8] allows [-1, 1]; rail = lead / 5 - 0.1 allows [-0.5, 4.5]
+    # limits of `lead`: [-1, 1] from shadow = -lead / 2 + 0.3 in [-0.2, 0.8], and [-0.5, 4.5] from rail = lead / 5 - 0.1
     np.testing.assert_allclose((robot.lower[0], robot.upper[0]), (-0.5, 1.0))
     with pytest.raises(RobotError, match="no value of joint 'lead' .* limits and those of its mimic joint 'shadow'"):
         Robot(FOLLOWERS.replace('lower="-9" upper="9"', 'lower="8" upper="9"'))
@@ -313,7 +313,7 @@ def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monke
 
 
 def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real package downloads its files, so a substitute of the same form contains them."""
+    """The real package downloads its files, so the test uses an imitation that contains its file."""
     package = tmp_path / "robot_descriptions"
     package.mkdir()
     (tmp_path / "arm.urdf").write_text(SIMPLE)
@@ -345,7 +345,7 @@ def test_collision_primitives_survive_stripping() -> None:
 
 
 def long_chain(n: int, kind: str = "revolute") -> str:
-    """Return a chain of n joints; only the last one is revolute."""
+    """Return a chain of n joints of one kind, except the last joint, which is revolute."""
     links = "".join(f'<link name="l{i}"/>' for i in range(n + 1))
     joints = "".join(
         f'<joint name="j{i}" type="{kind if i + 1 < n else "revolute"}"><parent link="l{i}"/><child link="l{i + 1}"/>'
@@ -366,7 +366,7 @@ def test_chains_of_up_to_64_movable_joints_are_read() -> None:
 
 
 def test_descriptions_of_up_to_2000_links_are_read() -> None:
-    """Pinocchio also traverses fixed links, so a chain of fixed joints is the most difficult one."""
+    """The parser of pinocchio also recurses into fixed links, so a chain of fixed joints is the worst case."""
     assert Robot(long_chain(1999, "fixed")).dof == 1
     for n in (2000, 5000):
         with pytest.raises(RobotError, match=f"has {n + 1} links, but at most 2000 are supported: keep only the part"):

@@ -14,10 +14,10 @@ from kinematics.oracle import Oracle
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
 
-# limits of 0 or of hundreds of radians cause a warning, which is not an error here
+# ignore warnings about limits of 0 or of hundreds of radians, which random limits may have
 pytestmark = pytest.mark.filterwarnings("ignore::eim_ros.core.errors.RobotWarning")
 
-ROUNDING = 1e-9  # rounding over ten joints of at most 2 m
+ROUNDING = 1e-9  # rounding error of ten joints with links up to 2 m
 length, angle = st.floats(-2.0, 2.0), st.floats(-4.0, 4.0)
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 SNIPPETS = ("", "<", ">", "/>", '"', "'", "&", "&lt;", "nan", "inf", "1e999", "-", " ", "\0", "é", "\U0001f916", "]]>")
@@ -40,7 +40,7 @@ def words(values: tuple[float, ...]) -> str:
 @st.composite
 def chains(draw: st.DrawFn) -> Chain:
     axis = st.tuples(length, length, length).filter(lambda values: np.linalg.norm(values) > 1e-3)
-    joints, independent, leaders = [], [], []  # pinocchio does not support joints that mimic continuous joints
+    joints, independent, leaders = [], [], []  # in pinocchio, no joint can mimic a continuous joint
     for i in range(draw(st.integers(1, 9))):
         kind = draw(st.sampled_from(KINDS)) if i else "revolute"
         xyz, rpy = draw(st.tuples(length, length, length)), draw(st.tuples(angle, angle, angle))
@@ -65,7 +65,7 @@ def test_chain_moves_as_pinocchio_has_it(chain: Chain, seed: int) -> None:
     try:
         robot = Robot(chain.urdf)
     except RobotError as error:
-        assert "no value of joint" in str(error)  # the limits of a joint and of its mimic joint exclude each other
+        assert "no value of joint" in str(error)  # contradictory limits of a mimic joint
         return
     assert robot.dof == chain.n_moving
     oracle = Oracle(chain.urdf, robot)

@@ -1,4 +1,4 @@
-"""A robot whose parts are in three ROS packages: xacro macros, meshes, and the SRDF with the main xacro file."""
+"""Robot from three ROS packages: one with xacro macros, one with meshes, one with the main xacro file and the SRDF."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 
 @dataclass(frozen=True)
 class Workspace:
-    """Name of the robot, and how its packages are found."""
+    """Names of the robot and its SRDF, and the means by which its packages are found."""
 
     robot: str
     srdf: str
@@ -32,9 +32,9 @@ class Workspace:
 
 
 def made_workspace(root: Path, way: str) -> Workspace:
-    """Write the packages so that they can be found in only one way, and return the name of the robot.
+    """Write the packages so that they can be found in only one way.
 
-    Without "neighbours", each package is far from the others.
+    With "neighbours", the packages are in one workspace; otherwise, they are far from each other.
     """
     repositories = {"arm_config": "arm", "arm_macros": "arm", "arm_meshes": "other"}
     forms = {"neighbours": "ws/src/{repository}/{name}", "AMENT_PREFIX_PATH": "{name}/share/{name}"}

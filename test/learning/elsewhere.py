@@ -1,9 +1,9 @@
-"""Simulation of a GPU, to test on a CPU that tensors of two devices never mix.
+"""Simulation of a GPU, for tests on a CPU that tensors of two devices never mix.
 
-`Elsewhere` marks tensors as "on cuda:0". They stay in the memory of the CPU, but report that device. Calls that PyTorch
-would refuse with a GPU are refused. These are calls that mix marked and unmarked tensors, use a generator of the other
-device, or convert a marked tensor to NumPy. A result is marked if an argument is marked or if the call asks for that
-device. Only calls from Python are seen, not the backward passes of autograd.
+`Elsewhere` marks tensors as "on cuda:0". Marked tensors stay in the memory of the CPU, but report that device. Calls
+that PyTorch would refuse with a GPU are refused: calls that mix marked and unmarked tensors, use a generator of the
+other device, or convert a marked tensor to NumPy. A result is marked if an argument is marked or if the call names
+that device. The simulation covers calls from Python, but not the backward passes of autograd.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ORIGINAL, COPY = torch.Generator, torch.nn.Parameter.__deepcopy__
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 TO_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__"}
 SHAPES = {"__len__", "__repr__", "__format__", "dim", "size", "numel"}
-INDEXING = {"__getitem__", "index", "index_select"}  # indices may be on the CPU
-# may mix devices, because modules move their parameters with it
+INDEXING = {"__getitem__", "index", "index_select"}  # accepts indices on the CPU
+# modules move their parameters with this function, so it may mix devices
 FREE = {"_has_compatible_shallow_copy_type"}
 JOINS = {"cat", "stack", "concatenate", "hstack", "vstack", "linear", "addmm", "matmul", "index_add_"}
 
 
 class Generator(ORIGINAL):
-    """A generator on the CPU that reports the device it was made for."""
+    """Generator on the CPU that reports the requested device."""
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         made = ORIGINAL.__new__(cls, "cpu")
@@ -86,7 +86,7 @@ def tensors_in(values: Any) -> list[Tensor]:
 
 
 def copied(parameter: Tensor, memo: Any) -> Tensor:
-    """Copy a parameter of a module and keep its mark, because the mode does not see how PyTorch makes the copy."""
+    """Copy a parameter of a module and its mark, because the mode does not intercept PyTorch's copy."""
     return marked(COPY(parameter, memo)) if is_elsewhere(parameter) else COPY(parameter, memo)
 
 
@@ -95,7 +95,7 @@ class Elsewhere(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reads = 0  # number of values read from the device; with a real GPU, each read would wait for it
+        self.reads = 0  # number of values read from the device, each of which would wait for a real GPU
 
     def __enter__(self) -> Elsewhere:
         torch.Generator, torch.nn.Parameter.__deepcopy__ = Generator, copied  # type: ignore[misc,method-assign]

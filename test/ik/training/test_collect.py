@@ -1,4 +1,4 @@
-"""Data of forward kinematics: correct by pinocchio, within limits, reproducible, and for a known robot."""
+"""Data of forward kinematics agree with pinocchio, are within limits and reproducible, and name their robot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a model agree with closed forms, and unsuitable data are rejected."""
+"""Figures of a model agree with closed forms. Unsuitable data are rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUANTILES = {f"quantile_{q}_position" for q in ("05", "25", "75", "95")}
 
 
 def gantry_model(gating_weight: float = 0.0, sigma: float = SIGMA) -> IKModel:
-    """Return two equal experts for a gantry, whose inverse is linear, with noise. The gating depends on x."""
+    """Return two equal experts for a gantry: its inverse, which is linear, with noise. The gating depends on x."""
     tensors = constant_mixture(np.tile([0.0, 0.0, -0.2], (2, 1)), np.full(3, sigma), 3).tensors()
     tensors["experts.weights"] = torch.eye(3, dtype=torch.float64).repeat(2, 1, 1)
     tensors["gating.weights"] = torch.tensor([[gating_weight, 0.0, 0.0], [-gating_weight, 0.0, 0.0]]).double()
@@ -36,7 +36,7 @@ def gantry_model(gating_weight: float = 0.0, sigma: float = SIGMA) -> IKModel:
 
 
 def test_errors_are_those_of_the_known_noise() -> None:
-    """|noise| is Maxwell distributed: rms sqrt(3) sigma, median 1.5382 sigma; tolerances are five standard errors."""
+    """|noise| has a Maxwell distribution (rms sqrt(3) sigma, median 1.5382 sigma). Tolerances: five standard errors."""
     figures = evaluate(gantry_model(), collect(arm_of("gantry"), N, "position", 0), seed=0)
     assert figures["rmse_position"] == pytest.approx(math.sqrt(3.0) * SIGMA, rel=5.0 / math.sqrt(6.0 * N))
     assert figures["median_position"] == pytest.approx(1.53817 * SIGMA, rel=0.05)
@@ -45,7 +45,7 @@ def test_errors_are_those_of_the_known_noise() -> None:
 
 
 def test_share_in_limits_counts_what_the_noise_pushes_out() -> None:
-    """Noise moves uniform configurations in a range of 2 m out of a side with probability sigma/sqrt(2 pi)/2."""
+    """In a range of 2 m, noise moves a uniform value out of one side with probability sigma/sqrt(2 pi)/2."""
     sigma = 0.05
     figures = evaluate(gantry_model(sigma=sigma), collect(arm_of("gantry"), N, "position", 0), seed=0)
     inside = (1.0 - sigma / math.sqrt(2.0 * math.pi)) ** 3
@@ -60,14 +60,14 @@ def test_mean_log_prob_is_exact() -> None:
 
 @pytest.mark.parametrize(("gating_weight", "conditional"), [(0.0, 1.0), (1e4, 0.0)])
 def test_entropies_of_gates_that_know_nothing_or_all(gating_weight: float, conditional: float) -> None:
-    """Both entropies are 1 if the gating ignores the context. If it splits the contexts in halves, H(z|y) is 0."""
+    """Both entropies are 1 if the gating ignores contexts. H(z|y) is 0 if the gating splits the contexts in half."""
     figures = evaluate(gantry_model(gating_weight), collect(arm_of("gantry"), N, "position", 0))
     assert figures["entropy_marginal"] == pytest.approx(1.0, abs=2e-3)
     assert figures["entropy_conditional"] == pytest.approx(conditional, abs=2e-3)
 
 
 def test_orientation_of_a_pose_model() -> None:
-    """The hinge is always at 0.3 rad, so the error is the angle between this and the target."""
+    """The model always returns 0.3 rad for the hinge, so the error is the difference between 0.3 rad and the target."""
     robot = arm_of("one_joint")
     model = IKModel(constant_mixture(np.array([[0.3]]), np.array([1e-9]), 9), robot, "pose")
     data_set = collect(robot, 501, "pose", 0)

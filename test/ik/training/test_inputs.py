@@ -1,4 +1,4 @@
-"""Inputs of the density ratio of an arm: gradients, the known density, limits, annealed smoothing."""
+"""Inputs of the density ratio of an arm: gradients, known density, limits, and decreasing smoothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eim_ros.planar.arm import planar_urdf
 def inputs_and_pairs(
     name: str, kind: str, n: int = 6, beyond: float = 0.0, **settings: Any
 ) -> tuple[KinematicInputs, Tensor, Tensor]:
-    """Return inputs from 200 pairs, and n contexts with configurations near those that reach them."""
+    """Return inputs from 200 pairs, and n contexts with configurations that nearly reach these contexts."""
     robot = arm_of(name)
     data_set = collect(robot, 200, kind, 0)
     context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
@@ -50,7 +50,7 @@ def test_columns_are_as_many_as_announced(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["position", "pose"])
 def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> None:
-    """Within limits it is the log of N(y; FK(q), smoothing^2), up to a constant."""
+    """Within limits, the known density is N(y; FK(q), smoothing^2) up to a constant factor."""
     inputs, context, _ = inputs_and_pairs("panda", kind)
     robot = arm_of("panda")
     sample = robot.random(6, np.random.default_rng(3))
@@ -65,7 +65,7 @@ def test_known_density_is_the_smoothing_around_what_is_reached(kind: str) -> Non
 
 def test_known_density_falls_softly_beyond_the_limits() -> None:
     robot = arm_of("gantry")
-    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # share of a range of 2 m
+    inputs, _, _ = inputs_and_pairs("gantry", "position", limit_softness=0.05)  # fraction of the range of 2 m
     upper = torch.tensor(robot.upper)
     sample = torch.stack(
         [
@@ -140,7 +140,7 @@ def test_violated_limits_are_shown() -> None:
 
 
 def test_context_that_never_changes_is_no_division_by_zero() -> None:
-    inputs, context, sample = inputs_and_pairs("one_joint", "position")  # its height is constant
+    inputs, context, sample = inputs_and_pairs("one_joint", "position")  # the height of the tip is constant
     assert torch.isfinite(inputs(context, sample, 0)).all()
     assert (inputs.scale > 0.0).all()
 

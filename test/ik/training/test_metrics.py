@@ -1,4 +1,4 @@
-"""Components and coverage of solution sets for which they are known."""
+"""Components and coverage agree with known values for solution sets of simple arms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_coverage_weighs_families_equally() -> None:
 def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of_its_elbow() -> None:
     robot, rng = arm_of("planar3"), np.random.default_rng(2)
     pose = robot.fk(np.array([0.3, 0.8, -0.4]))
-    truth = exact_solutions(robot, pose, 300, rng)  # three joints and a full planar pose: elbow up and elbow down
+    truth = exact_solutions(robot, pose, 300, rng)  # a complete planar pose has two solutions: elbow up and elbow down
     assert truth.n_components == 2
     found = [
         (truth.coverage(some), truth.share_of_components(some)) for some in (truth.positions[:n] for n in (0, 1, 300))

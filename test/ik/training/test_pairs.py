@@ -1,4 +1,4 @@
-"""Pairs collected from joint states: which joint states are used or skipped, and that training reads the pairs."""
+"""Pairs are collected from suitable joint states, other joint states are skipped, and training reads the pairs."""
 
 from __future__ import annotations
 

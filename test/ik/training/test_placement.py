@@ -1,4 +1,4 @@
-"""Models of arms are trained on the given device, tested without a GPU: see `learning.elsewhere`."""
+"""Models of arms are trained on the given device. `learning.elsewhere` simulates the GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact densities of models with few binary causes, by enumeration of all their states."""
+"""Exact densities of models with few binary causes, from an enumeration of all states."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def all_states(n_causes: int) -> Tensor:
 
 
 def exact_log_prob(model: MultipleCauseModel, sample: Tensor) -> Tensor:
-    """Return log p(y) [nat] as a tensor (n,) for samples (n, n_dims)."""
+    """Return log p(y) [nat], (n,), for samples (n, n_dims)."""
     return model.log_joint(sample, all_states(len(model.prior)).expand(len(sample), -1, -1)).logsumexp(-1)

@@ -1,4 +1,4 @@
-"""EM for exponential families gives textbook values, fits custom families, and recovers known mixtures."""
+"""EM for exponential families agrees with textbook values, fits custom families, and recovers known mixtures."""
 
 import math
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ def test_known_mixture_is_recovered(mixture):
     )
     assert result.status is Status.CONVERGED
     found = result.state.model
-    # the fit is at least as likely as the true model
+    # the data are at least as likely under the fit as under the true model
     assert float(found.log_prob(sample).mean()) > float(mixture.log_prob(sample).mean()) - 1e-5
     order, expected = means_of(found)[:, 0].argsort(), means_of(mixture)[:, 0].argsort()
     torch.testing.assert_close(means_of(found)[order], means_of(mixture)[expected], rtol=0.05, atol=0.1)
@@ -142,7 +142,7 @@ def test_truncation_bounds_the_likelihood_from_below():
 
 
 def test_prior_is_the_average_of_the_data():
-    """If the prior outweighs the data, all components equal the average of the data."""
+    """If the prior outweighs the data, the means of all components equal the average of the data."""
     sample = POISSON.sample(200, generator_of(4))
     config = ExponentialEMConfig(n_components=3, prior_count=1e9, n_iterations=3)
     model = ExponentialEM(PoissonFamily(), config).fit(sample).state.model
@@ -200,7 +200,7 @@ def test_pairs_are_refused():
             "are NaN",
         ),
         (PoissonFamily(), [[3.0, 1.0]], mixture_of(PoissonFamily(), [1.0], [[0.0, 1.0]]), "zero density"),
-        (  # the number of statistics is right, but the variables differ
+        (  # same number of statistics, but of different variables
             CategoricalFamily((2, 3)),
             [[0.0, 1.0], [1.0, 2.0]],
             mixture_of(CategoricalFamily((3, 2)), [1.0], [[0.2, 0.3, 0.5, 0.5, 0.5]]),

@@ -1,4 +1,4 @@
-"""Truncated EM for binary causes is exact without truncation, never lowers its bound, and finds bars."""
+"""Truncated EM for binary causes is exact without truncation, never lowers its bound, and recovers bars."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def config(**settings) -> MultipleCauseEMConfig:
 
 
 def test_belief_network_equals_exact_em_and_learns_from_truncated_states():
-    """Enumerate all 16 states of a small network first, then keep C' = 4 states per point."""
+    """A small network is fitted with all 16 states, and again with C' = 4 states per point."""
     generator = generator_of(0)
     weights = 4.0 * torch.tensor(
         [[1.0, 0, 0, -1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]]
@@ -84,7 +84,7 @@ def test_free_energy_falls_in_neither_half_step(kind, n_states):
     after_m = [free_energy(state.model, state.states) for state in seen]
     np.testing.assert_allclose(result.history.column("free_energy"), after_e, rtol=0.0, atol=1e-10)
     alternating = np.array([value for pair in zip(after_e, after_m, strict=True) for value in pair])
-    assert np.diff(alternating).min() > -1e-10  # rounding error of means over 200 numbers of order 10
+    assert np.diff(alternating).min() > -1e-10  # rounding error of means over 200 numbers of about 10
     assert alternating[-1] > alternating[0] + 0.1
     final = result.state.model
     assert alternating[-1] <= float(exact_log_prob(final, sample).mean()) + 1e-10
@@ -93,7 +93,7 @@ def test_free_energy_falls_in_neither_half_step(kind, n_states):
 @KINDS
 def test_states_are_all_different_and_soon_the_most_probable(kind):
     sample, true, _ = problem(kind)
-    # with little noise, good states may differ in three causes, but variations change two at most
+    # with little noise, good states may differ in three causes, but variations change at most two
     if kind is BinarySparseCoding:
         true = dataclasses.replace(true, deviation=5.0 * true.deviation)
     states = torch.zeros(200, 1, 6, dtype=torch.bool)
@@ -124,7 +124,7 @@ def test_selection_of_all_causes_finds_the_most_probable_states(kind):
 
 @pytest.mark.parametrize(("n_selected", "sparsity", "n_states"), [(4, 2, 1 + 4 + 6), (3, 5, 8), (1, 1, 2)])
 def test_selected_states_are_all_sparse_combinations_of_the_relevant_causes(n_selected, sparsity, n_states):
-    """Compare with equation 41, evaluated for one point at a time."""
+    """The reference evaluates equation 41 for one point at a time."""
     sample, model, _ = problem(NoisyOr, n=20)
     single = torch.eye(6, dtype=torch.bool).expand(20, -1, -1)
     relevant = model.log_joint(sample, single).topk(n_selected, -1).indices
@@ -171,7 +171,7 @@ def test_bars_are_found_and_the_free_energy_never_falls(kind):
     values = result.history.column("free_energy")
     assert np.diff(values).min() > -1e-10
     reached = MultipleCauseEM(MultipleCauseEMConfig(n_states=15)).fit(sample, true).history.column("free_energy")[-1]
-    # a fit from the true parameters ends equally high, except for small differences of the sets K(n)
+    # a fit from the true parameters reaches the same value, except for small differences of the sets K(n)
     assert values[-1] == pytest.approx(reached, abs=0.02)
 
 

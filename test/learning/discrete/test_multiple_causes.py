@@ -48,7 +48,7 @@ def expected_log_joint(model, sample, states, shares) -> float:
 
 
 def posterior_problem(model, n: int = 60, n_states: int = 5):
-    """Return samples, some states for each of them, and a posterior over these that differs from the model's."""
+    """Return samples, some states for each sample, and weights of these states that differ from the posterior."""
     generator = generator_of(2)
     sample = model.sample(n, generator)
     states = all_states(len(model.prior))[torch.stack([torch.randperm(8, generator=generator) for _ in range(n)])]
@@ -95,7 +95,7 @@ def test_joint_of_a_belief_network_is_prior_times_logistic_probabilities():
 @MODELS
 def test_samples_have_the_moments_of_the_model(model):
     sample, states = model.sample_with_states(20000, generator_of(4))
-    # five standard errors of a mean of bits, whose standard deviation is at most 0.5
+    # five standard errors of a mean of bits, which have standard deviations of at most 0.5
     error = 5 * 0.5 / math.sqrt(20000)
     torch.testing.assert_close(states.double().mean(0), model.prior, rtol=0.0, atol=error)
     combinations = all_states(3).double()
@@ -172,7 +172,7 @@ def test_cause_that_never_occurs_leaves_the_m_step_finite(model):
     states[..., 1] = False
     improved = model.improved(sample, states, shares)
     assert all(bool(torch.isfinite(value).all()) for value in improved.tensors().values())
-    torch.testing.assert_close(improved.weights[:, 1], model.weights[:, 1])  # the data say nothing about this cause
+    torch.testing.assert_close(improved.weights[:, 1], model.weights[:, 1])  # no data about this cause
     assert expected_log_joint(improved, sample, states, shares) > expected_log_joint(model, sample, states, shares)
 
 

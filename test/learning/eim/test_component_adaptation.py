@@ -1,4 +1,4 @@
-"""Components are added where the target exceeds the model, and deleted after being useless for many iterations."""
+"""Components are added where the target exceeds the model, and deleted if they are useless for many iterations."""
 
 import math
 
@@ -42,14 +42,14 @@ def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(surroga
     grown = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     fixed = EIM(EIMConfig.known_density(n_iterations=150), target=target).fit(start=start, generator=generator_of(0))
     assert grown.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
-    assert fixed.history.column("elbo")[-1] < -0.9  # only one mode is covered, so the ELBO is the log of its weight
+    assert fixed.history.column("elbo")[-1] < -0.9  # with one covered mode, the ELBO is the log of its weight
     own = (target.means.unsqueeze(1) - grown.model.means).norm(dim=-1).argmin(0)
     shares = torch.zeros(4).double().index_add_(0, own, grown.model.weights)
     torch.testing.assert_close(shares, target.weights, rtol=0.0, atol=0.02)
 
 
 def test_samples_that_are_given_are_looked_at():
-    """A narrow start draws no samples near the other modes, so only the data show these modes."""
+    """A narrow start draws no samples near the other modes, so only the data reveal these modes."""
     target, start = modes(), normal_mixture([0.0, 0.0])
     sample = target.sample(500, generator_of(1))
     learner = EIM(EIMConfig.known_density(n_iterations=100, **GROWTH), target=target)
@@ -70,7 +70,7 @@ def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_on
 
 
 def test_delta_decides_between_far_away_and_likely():
-    """The model misses two places. The farther one has the lower target, and only a large delta chooses it."""
+    """The model misses two places. The farther place has a lower target, and only a large delta chooses it."""
     model = MixtureOfExperts.from_mixture(normal_mixture([0.0, 0.0]))
     places = torch.tensor([[0.0, 0.0], [30.0, 0.0], [60.0, 0.0]]).double()
     chosen = {
@@ -101,11 +101,11 @@ def test_nothing_is_added_where_the_demand_is_too_low():
     ("rewards", "weights", "useless"),
     [
         ([0.0, 0.0, 0.0], [1e-9, 1e-9, 1e-9], True),
-        ([0.0, 0.0, 0.0], [1e-9, 1e-3, 1e-9], False),  # the component had weight in one iteration
+        ([0.0, 0.0, 0.0], [1e-9, 1e-3, 1e-9], False),  # the weight was high enough in one iteration
         ([0.0, 7.0, 14.0], [1e-9, 1e-9, 1e-9], False),  # its reward catches up
-        ([0.0, 2.0, 4.0], [1e-9, 1e-9, 1e-9], True),  # its reward catches up too slowly
-        ([0.0, 7.0, 14.0], [1e-9, 1e-12, 1e-15], True),  # its reward rises only because its weight falls
-        ([math.nan, 0.0, 0.0], [math.nan, 1e-9, 1e-9], False),  # the component is too young
+        ([0.0, 2.0, 4.0], [1e-9, 1e-9, 1e-9], True),  # the reward rises too slowly
+        ([0.0, 7.0, 14.0], [1e-9, 1e-12, 1e-15], True),  # the reward rises only because the weight falls
+        ([math.nan, 0.0, 0.0], [math.nan, 1e-9, 1e-9], False),  # too few iterations of the component
     ],
 )
 def test_component_is_useless_if_it_has_neither_weight_nor_gain(rewards, weights, useless):
@@ -113,10 +113,10 @@ def test_component_is_useless_if_it_has_neither_weight_nor_gain(rewards, weights
     rule = Adaptation(AdaptationConfig(delete_after=3))
     assert rule.useless(history).tolist() == [False, useless]
     young = ComponentHistory.blank(history.rewards[0], 4).followed(history.rewards[0], history.log_weights[0])
-    assert not rule.useless(young).any()  # the run is too young
+    assert not rule.useless(young).any()  # too few iterations of the run
     assert not rule.useless(ComponentHistory.blank(history.rewards[0], 0)).any()
     everything = Adaptation(AdaptationConfig(delete_after=3, least_weight=1.0))
-    # the heaviest component stays, whatever weight counts as negligible
+    # the heaviest component is kept even if every weight counts as negligible
     assert not everything.useless(history).tolist()[0]
 
 
@@ -146,7 +146,7 @@ def test_samples_of_all_times_are_equally_likely_to_be_remembered():
         state = state.remembered(Pairs(value[:, :0], value), generator)
     counts = torch.bincount(state.drawn.sample[:, 0].long(), minlength=5)
     assert state.n_batches == 5
-    assert ((counts - 2000).abs() < 200).all()  # more than five standard deviations
+    assert ((counts - 2000).abs() < 200).all()  # at least five standard deviations
 
 
 def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
@@ -168,7 +168,7 @@ def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
 
 
 def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
-    """A start that equals the target does not change. Without additions, the run would end after three iterations."""
+    """A start that equals the target does not change, so the run would end early if it did not add components."""
     start = modes(1)
     config = EIMConfig.known_density(
         n_iterations=30, plateau_window=0, **{"adaptation.add_every": 20, "exact.tolerance": 1e-9}

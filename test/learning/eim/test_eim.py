@@ -1,4 +1,4 @@
-"""EIM from samples covers one mode where EM averages, and keeps the model if its classifier has learnt nothing."""
+"""EIM from samples covers one mode where EM averages over modes. A useless classifier does not change the model."""
 
 import math
 from dataclasses import dataclass, field
@@ -39,14 +39,14 @@ BRANCH_LEARNERS = {
     ),
     "plug-in density": (
         {"ratio.estimator": "plug-in", "ratio.reference.iterations": 40, "n_iterations": 80},
-        one_expert(1.0, 2.0),  # as wide as EM's expert, which covers both branches
+        one_expert(1.0, 2.0),  # as wide as EM's expert for both branches
     ),
 }
 
 
 @pytest.mark.parametrize(("settings", "start"), BRANCH_LEARNERS.values(), ids=BRANCH_LEARNERS.keys())
 def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start):
-    """For x = +-2 + y/2, EM's best expert lies between the branches and EIM's on one of them (thesis figure 1.1)."""
+    """For x = +-2 + y/2, EM's best expert is between the branches, and EIM's is on one branch (thesis figure 1.1)."""
     data = bimodal_pairs(2000)
     averaged = EM(EMConfig(n_components=1, n_iterations=10, tolerance=1e-6)).fit(data, start).model.experts
     assert abs(float(averaged.biases)) < 0.2
@@ -66,7 +66,7 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
 
 @pytest.mark.parametrize("ratio", ["plug-in", "residual"])
 def test_data_that_come_later_continue_the_fit(ratio):
-    """A fit that starts from the last model keeps it if new data confirm it, and follows the data otherwise."""
+    """A fit that starts from the last model keeps this model if new data confirm it, and otherwise follows the data."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
     config = EIMConfig.from_mapping(
         {
@@ -152,7 +152,7 @@ def test_plateau_counts_only_while_the_smoothing_of_the_contexts_is_constant():
 
     assert iteration_of_stop() == 6
     assert iteration_of_stop(smoothing=0.1) == 6
-    # the noise falls in iterations 0 to 5 and is the same from iteration 6 on
+    # the noise falls until iteration 6 and then stays constant
     assert iteration_of_stop(smoothing=0.1, decay=0.5, floor=0.5**6) == 12
 
 
@@ -160,7 +160,7 @@ def test_collapsed_classifier_skips_the_update_and_says_so():
     start = one_expert(0.5, 1.0)
     config = small_eim_config(
         n_components=1, n_iterations=2, **{"ratio.learning_rate": 0.0}
-    )  # the network stays at phi = 0
+    )  # without learning, phi stays 0
     result = EIM(config).fit(bimodal_pairs(200), start, generator=generator_of(3))
     assert result.history.column("skipped") == [1.0, 1.0]
     assert result.history.column("expert_kl") == []
@@ -207,7 +207,7 @@ class KnownInputs(StandardisedInputs):
 
 @dataclass(frozen=True)
 class WatchedInputs(StandardisedInputs):
-    """Inputs that blur contexts, less in each iteration, and record the arguments of every call."""
+    """Inputs that record the arguments of every call, and add noise to contexts that halves in each iteration."""
 
     seen: list[tuple[int, torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
@@ -223,7 +223,7 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
     context, sample = bimodal_pairs(2000)
     plain = StandardisedInputs.from_data(context, sample)
     inputs = WatchedInputs(plain.center, plain.scale)
-    order = torch.randperm(2000, generator=generator_of(18))  # a fit with a start first draws this order
+    order = torch.randperm(2000, generator=generator_of(18))  # a fit with a start begins by drawing this order
     EIM(small_eim_config(n_iterations=3), inputs).fit(
         (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator=generator_of(18)
     )
@@ -252,7 +252,7 @@ def test_contexts_are_drawn_as_the_gating_weighs_them():
 
 
 def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_weights():
-    """The number e^-2000 is zero in double precision, but ratios of such probabilities are not."""
+    """In double precision, e^-2000 is zero, but ratios of such probabilities are not."""
     gating = SoftmaxGating(torch.tensor([[0.0], [1.0]]).double(), torch.tensor([0.0, -2000.0]).double())
     model = MixtureOfExperts(gating, random_mixture_of_experts(14, 2, 1, 1).experts)
     context = torch.tensor([[0.0], [math.log(3.0)]]).double()
@@ -262,7 +262,7 @@ def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_wei
 
 @pytest.mark.parametrize(("kl_bound", "status"), [(0.3, Status.CONVERGED), (1e-3, Status.MAX_ITERATIONS)])
 def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, status):
-    """If the bound lets the model reach the data, it has converged. Otherwise, it can still improve."""
+    """With the wide bound, the model reaches the data and converges. With the narrow bound, it can still improve."""
     generator = generator_of(0)
     sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
     config = small_eim_config(
@@ -274,7 +274,7 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
 
 
 def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_from_them():
-    """The data come from one Gaussian in six dimensions. The start is EM's fit to them, so nothing is left to learn."""
+    """The data come from one Gaussian in six dimensions. The start is EM's fit to the data, so nothing is to be learnt."""
     sample = normal(generator_of(0), 1000, 6) @ normal(generator_of(1), 6, 6)
     start = EM(EMConfig(n_components=1)).fit(sample).model
     drifted = {}
@@ -287,7 +287,7 @@ def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_f
         model = EIM(config).fit(sample, start, generator=generator_of(2)).model
         drifted[held_out] = float((model.means - start.means).abs().max())
     assert drifted[0.1] == 0.0
-    # without held-out data, every network is used; the standard deviations of the data are about 2
+    # without held-out data, even useless networks are used (standard deviations of the data are about 2)
     assert drifted[0.0] > 0.01
 
 
@@ -316,7 +316,7 @@ def test_each_variant_comes_closer_to_the_target(settings):
 @pytest.mark.parametrize("growth", [{}, {"adaptation.add_every": 4, "adaptation.n_candidates": 200}])
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
 def test_restricted_covariances_recover_a_known_density_of_their_family(covariance, growth):
-    """The start has full covariances. Added components get restricted covariances too."""
+    """The start has full covariances. Components that are added also get restricted covariances."""
     generator = generator_of(0)
     factors = torch.tensor([[[1.0, 0.0], [0.0, 0.5]], [[0.4, 0.0], [0.0, 1.5]]]).double()
     if covariance == "tied":

@@ -1,4 +1,4 @@
-"""EIM from samples finds the number of components: it adds them where density is missing and deletes useless ones."""
+"""EIM from samples adds components where density is missing, and deletes useless components."""
 
 import math
 
@@ -37,9 +37,9 @@ def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(ratio):
         data, start, generator=generator_of(1)
     )
     assert shares_of_modes(fixed.model).max() > 0.99
-    # a network found the shares to within 0.06, and a fitted density to within 0.02
+    # measured errors of the shares were 0.06 with a network and 0.02 with a fitted density
     assert (shares_of_modes(grown.model) - modes().weights).abs().max() < (0.1 if ratio == "network" else 0.04)
-    # no component is added when none is missing, although max_components would allow a thousand
+    # once no component is missing, none is added, although max_components allows a thousand
     sizes = grown.history.column("n_components")
     assert sizes[2] == 2.0
     assert 4.0 <= sizes[-1] <= 6.0
@@ -67,13 +67,13 @@ def test_experts_are_added_on_a_branch_that_has_none():
     )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(0))
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.02)
-    # two runs gave 0.02 and 0.13 nat, because a network that is still learning finds 0.2 to 0.4 for a deviation of 0.3
+    # two runs gave 0.02 and 0.13 nat, because unfinished networks lead to deviations of 0.2 to 0.4 instead of 0.3
     assert kl_between(result.mixture_of_experts, target) < 0.25
     assert result.history.column("n_components")[-1] == 2.0
 
 
 def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
-    """With twelve times the number of initial components, the reference could not represent all sixteen modes."""
+    """A reference with twelve times the initial number of components could not represent all sixteen modes."""
     side = torch.arange(4).double() * 20.0
     means = torch.cartesian_prod(side, side)
     target = GaussianMixture(torch.full((16,), -math.log(16.0)).double(), means, torch.eye(2).double().expand(16, 2, 2))
@@ -96,7 +96,7 @@ def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
 
 
 def test_demand_of_far_places_is_the_same_whatever_a_ratio_says_there():
-    """Above log n, a ratio is not informative, because the greatest ratio is that of the farthest outlier."""
+    """Ratios above log n carry no information, because the farthest outlier has the greatest ratio."""
 
     class Ratio:
         def log_ratio(self, context, sample, component=None):
@@ -113,7 +113,7 @@ def test_demand_of_far_places_is_the_same_whatever_a_ratio_says_there():
 
 
 def test_nothing_is_added_to_a_model_that_lacks_little():
-    """The gating is wrong by half a nat, which can be corrected without new experts."""
+    """The gating is wrong by half a nat. This can be corrected without new experts."""
     target = random_mixture_of_experts(0, 3, 2, 1)
     shifted = SoftmaxGating(target.gating.weights, target.gating.biases + torch.tensor([0.5, 0.0, 0.0]).double())
     context = normal(generator_of(6), 1000, 1)

@@ -1,4 +1,4 @@
-"""Inference with a known density reaches closed-form answers, accepts any kind of target, and stays finite."""
+"""Inference with a known density reaches results in closed form, accepts any kind of target, and stays finite."""
 
 import math
 
@@ -23,7 +23,7 @@ UNBOUNDED = {
 
 
 def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
-    """Estimate KL(model || target) as the mean of r - 1 - log r, r = target/model; its noise vanishes with the KL."""
+    """Estimate KL(model || target) as the mean of r - 1 - log r with r = target/model. Its noise vanishes with the KL."""
     sample = model.sample(n_samples, generator_of(99))
     log_ratio = target.log_prob(sample) - model.log_prob(sample)
     return float((torch.expm1(log_ratio) - log_ratio).mean())
@@ -38,7 +38,7 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
     )
     context = normal(generator_of(1), 500, n_context)
     model = EIM(config, target=target).fit((context, None), start, generator=generator_of(0)).model
-    # the remaining error comes from the ridge of the surrogate's regression
+    # the ridge of the surrogate's regression causes the remaining error
     for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
 
@@ -64,7 +64,7 @@ def test_ten_components_in_ten_dimensions_are_found():
 
 
 def separated_experts() -> MixtureOfExperts:
-    """Return two separate experts in two dimensions, with a gating that gives both of them weight everywhere."""
+    """Return two separate experts in two dimensions. The gating gives both experts weight everywhere."""
     experts = random_mixture_of_experts(2, 2, 2, 1).experts
     biases = torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double()
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
@@ -75,8 +75,8 @@ def separated_experts() -> MixtureOfExperts:
 def test_experts_are_found_from_their_density(given):
     """Fit to samples without a start, and to contexts with a start.
 
-    A fit to samples starts from EM. The target function of the other fit is differentiated automatically and is known
-    only up to a constant.
+    A fit to samples starts from EM. The other fit gets the target as a function, which is only known up to a constant
+    and is differentiated automatically.
     """
     target = separated_experts()
     context, sample = pairs_from(target, 1500)
@@ -94,7 +94,7 @@ def test_experts_are_found_from_their_density(given):
         },
     )
     result = EIM(config, target=known).fit(data, start, generator=generator_of(3))
-    assert kl_between(result.model, target) < 1e-5  # the remaining error comes from the regression of the gating
+    assert kl_between(result.model, target) < 1e-5  # due to the regression of the gating
 
 
 def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
@@ -125,7 +125,7 @@ def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
     assert isinstance(model.experts, NeuralExperts)
     grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
     found = model.experts(grid)
-    # half a standard deviation; the straight line is off by 0.4
+    # half a standard deviation; a straight line has an error of 0.4
     assert (found.mean[:, 0] - torch.sin(3.0 * grid)).abs().mean() < 0.1
     assert (found.scale_tril[:, 0, 0] / (0.2 + 0.1 * grid)).log().abs().mean() < 0.3
 
@@ -149,7 +149,7 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
     assert len(shares) == 30
     assert 0.0 < shares[0] < 0.9
     first, last = result.history.records[0], result.history.records[-1]
-    assert "elbo" not in first  # the ELBO is minus infinity, which a history does not store
+    assert "elbo" not in first  # the ELBO is minus infinity, and histories store only finite values
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
     assert last.get("elbo_inside", last.get("elbo")) > first["elbo_inside"] - 0.5
     assert result.model.covariance.diagonal().max() < 3.0
@@ -157,10 +157,10 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
 
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
-    """The target is exp(-|x|^2/2) where the first coordinate is positive, and zero elsewhere, so log Z = log pi.
+    """The target is exp(-|x|^2/2) where the first coordinate is positive, and zero elsewhere. Thus log Z = log pi.
 
-    A learner that ignored samples outside the support reported CONVERGED and an ELBO of log 2 pi, although half of the
-    samples were outside.
+    An earlier learner ignored samples outside of the support. It reported CONVERGED and an ELBO of log 2 pi, although
+    half of the samples were outside.
     """
 
     def target(sample):
@@ -186,7 +186,7 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
 
 
 def test_objective_rises_from_step_to_step():
-    """No estimate is lower than the one before by more than four standard errors."""
+    """No estimate is more than four standard errors lower than the previous estimate."""
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
     config = EIMConfig.known_density(
@@ -207,7 +207,7 @@ def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
     assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
     assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
-    # for small steps, half the variance of the log ratio is the KL
+    # for small steps, the KL is half the variance of the log ratio
     assert record["change"] == pytest.approx(moved, rel=0.5)
     assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
     assert record["evaluations"] == config.m_step.n_samples
@@ -253,7 +253,7 @@ def test_bad_data_are_refused_with_the_reason(data, start, error, reason):
 
 @pytest.mark.parametrize("n_found", range(1, 11))
 def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
-    """A model of m out of 10 equal, distant modes has the objective -log(10/m): -2.303 for one mode and 0 for all."""
+    """For a model of m out of 10 equal, distant modes, the objective is -log(10/m): -2.303 for one mode, 0 for all."""
     means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
     target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
     start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
@@ -326,7 +326,7 @@ def test_two_experts_in_two_dimensions_reach_their_target(surrogate):
     start = displaced(target)
     result = fit_to_samples(target, start, 60, **settings, **bounds)
     assert kl_between(start, target) > 0.5
-    # the remaining error comes from the penalty of 1e-6 in the regression of the gating
+    # the penalty of 1e-6 in the regression of the gating causes the remaining error
     assert kl_between(result.mixture_of_experts, target) < 1e-6
 
 
@@ -346,5 +346,5 @@ def test_recorded_updates_obey_their_bounds():
     for before, after in zip(models, models[1:], strict=False):
         change = (after.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()
                   - before.experts.scale_trils.diagonal(dim1=-2, dim2=-1).log()).sum(-1)  # fmt: skip
-        # up to a constant, the entropy of an expert is the sum of the logs of its factor's diagonal
+        # up to a constant, the entropy of an expert is the log determinant of its factor
         assert change.min() >= -0.01 - 1e-9

@@ -1,4 +1,4 @@
-"""M-steps of experts and gating satisfy bounds, follow exact ratios, and ignore ratios that are not finite."""
+"""M-steps of experts and gating satisfy their bounds, follow exact ratios, and ignore ratios that are not finite."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_bounds_hold_for_the_new_parameters(kl_bound, entropy_loss_bound):
     weights = model.gating(context).exp()
     kl = (weights * new.kl(old)).sum(0) / weights.sum(0)
     loss = (weights * (old.entropy() - new.entropy())).sum(0) / weights.sum(0)
-    # the bounds hold at the 200 contexts that were drawn, while this test checks all 1000 with their weights
+    # the bounds hold for 200 drawn contexts, but this test checks all 1000 contexts with their weights
     assert (kl < 1.3 * kl_bound).all()
     assert (loss < entropy_loss_bound + 0.3 * max(entropy_loss_bound, 0.02)).all()
     assert 0.0 < record["expert_kl"] <= kl_bound
@@ -93,7 +93,7 @@ def test_bounds_hold_for_the_new_parameters(kl_bound, entropy_loss_bound):
 
 
 def test_exact_ratio_leads_to_a_nonlinear_target():
-    """A straight line cannot follow sin(3 y) with a growing deviation, but the KL of a network falls to almost zero."""
+    """A straight line cannot follow a nonlinear target, but the KL of a network falls to almost zero."""
     context = uniform_contexts(3)
     target = single(random_neural_experts(4, 1, 1, 1))
     start = LinearExperts(torch.zeros(1, 1, 1).double(), torch.zeros(1, 1).double(), torch.ones(1, 1, 1).double())
@@ -112,7 +112,7 @@ def test_exact_ratio_leads_to_a_nonlinear_target():
 
 
 def test_ratio_of_one_changes_nothing():
-    """The samples have exactly the moments of their experts, so the refit starts at its optimum."""
+    """The samples have exactly the moments of their experts, so the refit starts at the optimum."""
     model, context = random_neural_mixture_of_experts(7, 2, 2, 1), uniform_contexts(8)
     updated, _ = update_experts(SMALL, model, Constant(0.0), context, generator_of(9), networks=networks(0.0))
     before, after = model.experts(context), updated.experts(context)
@@ -208,7 +208,7 @@ UNLIMITED = MStepConfig().replace(**{"gating.n_contexts": N_CONTEXTS, "gating.kl
 
 
 class LinearReward:
-    """Log ratio that depends only on the context and the expert, with one expert that is bad everywhere."""
+    """Log ratio that depends only on the context and the expert. One expert is bad everywhere."""
 
     def __init__(self) -> None:
         generator = generator_of(1)
@@ -244,8 +244,8 @@ def test_sampled_rewards_lead_to_the_gating_of_all_rewards(n_context):
         assert evaluations < 10 * 8 * N_CONTEXTS
         assert probabilities[:, BAD].mean() < 0.1 / N_EXPERTS
         distances.append(0.5 * (probabilities - expected).abs().sum(-1).mean())
-    # The distances are total variations. Before the updates, the distance exceeds 0.15. Thirty runs ended at 0.03 on
-    # average, with a standard deviation of 0.013, so a mean of ten runs above 0.055 is six standard errors too large.
+    # Total variation distances. They exceed 0.15 before the updates. Thirty runs ended at 0.03 on average, with a
+    # standard deviation of 0.013. The bound for a mean of ten runs is six standard errors larger.
     assert torch.stack(distances).mean() < 0.055
 
 

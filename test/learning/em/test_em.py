@@ -1,4 +1,4 @@
-"""EM never lowers the likelihood, recovers a known mixture, is least squares for one expert, and refuses bad data."""
+"""EM never lowers the likelihood, recovers known mixtures, equals least squares for one expert, and refuses bad data."""
 
 import numpy as np
 import pytest
@@ -41,12 +41,12 @@ def test_objective_never_falls(size, hard, covariance_floor, gating_iterations):
         n_components=size[0], hard=hard, covariance_floor=covariance_floor, gating_iterations=gating_iterations
     )
     values = objective(EM(settings).fit(data, generator=generator_of(1)).history, hard)
-    assert np.diff(values).min() > -1e-11  # rounding error of means over 200 numbers of order 10
+    assert np.diff(values).min() > -1e-11  # rounding error of means over 200 numbers of about 10
     assert values[-1] > values[0]
 
 
 def separated_model() -> MixtureOfExperts:
-    """Return two crossing lines, each preferred on one side of the context space."""
+    """Return a model of two crossing lines. The gating prefers one line for positive contexts, the other for negative."""
     experts = LinearExperts(
         torch.tensor([[[2.0]], [[-1.0]]]).double(),
         torch.tensor([[3.0], [-3.0]]).double(),
@@ -60,7 +60,7 @@ def test_known_mixture_is_recovered():
     fitted = EM(config(n_components=2, n_iterations=100, tolerance=1e-7)).fit(pairs_from(true, 4000)).model
     if fitted.experts.biases[0] < fitted.experts.biases[1]:
         fitted = MixtureOfExperts.from_tensors({name: value.flip(0) for name, value in fitted.tensors().items()})
-    # each expert has about 2000 points: the tolerance is five standard errors of at most 0.5/sqrt(2000)
+    # each expert has about 2000 points, so the tolerance is five standard errors of at most 0.5/sqrt(2000)
     for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(fitted.experts, name), getattr(true.experts, name), rtol=0.0, atol=0.06)
     slope = fitted.gating.weights[0] - fitted.gating.weights[1]
@@ -94,7 +94,7 @@ def test_degenerate_data_give_a_finite_model(name, n_components):
     assert torch.isfinite(drawn).all()
 
 
-# Five points and two components, worked out by hand.
+# Five points for two components. The expected values are computed by hand.
 POINTS = torch.tensor([[-2.0], [-1.0], [1.0], [2.0], [3.0]], dtype=torch.float64)
 
 
