@@ -1,4 +1,4 @@
-"""Two known densities, samples of both, their exact log ratio, and every estimator that should find it."""
+"""Two known densities, samples of both, their exact log ratio, and every estimator of this ratio."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def drawn_at(data: Pairs, model: MixtureOfExperts = MODEL) -> Pairs:
 
 @dataclass(frozen=True)
 class Shifted:
-    """A density that is known up to a constant factor, exp(shift)."""
+    """Density that is known up to the constant factor exp(shift)."""
 
     model: MixtureOfExperts
     shift: float
@@ -72,7 +72,7 @@ class Shifted:
 
 
 def config(**settings: Any) -> RatioConfig:
-    """Return settings of a fit that takes about a second; each may be overridden."""
+    """Return settings of a fit that takes about a second. Each setting can be overridden."""
     defaults = {
         "hidden_layers": (32,),
         "dropout": 0.0,

@@ -1,4 +1,4 @@
-"""A fit that is interrupted and resumed from a checkpoint equals an uninterrupted fit bit by bit."""
+"""A fit that resumes from a checkpoint equals an uninterrupted fit bit by bit."""
 
 import dataclasses
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ INFERENCE = {
     "adaptation.delete_after": 4,
     "n_samples": 15,
 }
-FITS = {  # fits of other learners, and fits with other settings
+FITS = {  # fits of all learners, and fits with special settings
     **{name: partial(learner.fit, DATA) for name, learner in LEARNERS.items()},
     "EM, three starts": partial(EM(EMConfig(n_components=3, n_iterations=8, n_starts=3, tolerance=0.0)).fit, DATA),
     "EM, validation data": partial(EM(n_components=6, tolerance=0.0, patience=4).fit, DATA, validation_data=DATA),
@@ -124,7 +124,7 @@ def assert_same(found, expected):
     assert found.status == expected.status
     assert without_times(found.history) == without_times(expected.history)
     for name, value in expected.state.tensors().items():
-        # rewards of the youngest components are NaN
+        # NaN: rewards of the youngest components
         torch.testing.assert_close(found.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True, msg=name)
 
 
@@ -149,7 +149,7 @@ def test_resumed_fit_equals_an_uninterrupted_one(tmp_path, name, n_iterations):
 
 
 def test_resumed_fit_of_large_matrices_equals_an_uninterrupted_one(tmp_path):
-    """Products of large matrices are rounded differently if the axes have another order in memory."""
+    """If the order of axes in memory changes, products of large matrices are rounded differently."""
     learner = EM(EMConfig(n_components=20, n_iterations=6, tolerance=0.0))
     data, saved = pairs_from(random_mixture_of_experts(0, 10, 7, 3), 3000), RunOptions(checkpoint=tmp_path / "run")
     straight = learner.fit(data, generator=generator_of(1))
@@ -178,7 +178,7 @@ def test_fit_killed_without_notice_goes_on_from_its_last_checkpoint(tmp_path, le
 
 @dataclass(frozen=True)
 class InterruptedInputs(StandardisedInputs):
-    """Inputs that act like Ctrl-C while the classifier is trained in one of the iterations."""
+    """Inputs that raise KeyboardInterrupt during the training of the classifier in one iteration."""
 
     calls: list[int] = dataclasses.field(default_factory=list)
     at_iteration: int = -1
@@ -186,7 +186,7 @@ class InterruptedInputs(StandardisedInputs):
     def __call__(self, context, sample, iteration):
         if iteration == self.at_iteration:
             self.calls.append(iteration)
-            # the classifier is trained already, so its weights, optimiser and generator have changed
+            # at the third call, training has changed the weights, the optimiser and the generator
             if len(self.calls) == 3:
                 raise KeyboardInterrupt
         return super().__call__(context, sample, iteration)
@@ -194,7 +194,7 @@ class InterruptedInputs(StandardisedInputs):
 
 def test_interruption_within_an_iteration_repeats_that_iteration(tmp_path):
     plain = StandardisedInputs.from_data(*DATA)
-    # without held-out pairs, the network is used in each iteration, and not only if these pairs confirm it
+    # without held-out pairs, each iteration uses the network, even if it is useless
     config = small_eim_config(n_iterations=6, **{"ratio.dropout": 0.2, "ratio.validation_share": 0.0})
     saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=100)
     broken = EIM(config, InterruptedInputs(plain.center, plain.scale, at_iteration=4))

@@ -1,4 +1,4 @@
-"""Learners give the same results whatever torch's default dtype is."""
+"""Results of learners do not depend on torch's default dtype."""
 
 import pytest
 import torch

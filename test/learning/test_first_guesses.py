@@ -1,6 +1,6 @@
-"""First guesses run: code as users of scikit-learn, torch.distributions and gmmvi would write it.
+"""First guesses of users of scikit-learn, torch.distributions and gmmvi run.
 
-A guess that has no meaning here raises an error that names the right spelling.
+A guess that means nothing in this package raises an error that names the correct spelling.
 """
 
 import copy
@@ -23,7 +23,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def two_groups(n: int = 200) -> np.ndarray:
-    """Return points around (0, 0) and (6, 6), (n, 2), with unequal variances of the coordinates."""
+    """Return points (n, 2) around (0, 0) and (6, 6). The two coordinates have different variances."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, 2)) * [1.0, 0.5] + 6.0 * (np.arange(n) < n // 3)[:, None]
 
@@ -32,7 +32,7 @@ def example_mixture():
     return GaussianMixture.from_covariances([0.3, 0.7], [[0.0, 0.0], [4.0, 0.0]], [np.eye(2), [[1.0, 0.5], [0.5, 2.0]]])
 
 
-# Guesses of users of scikit-learn
+# Guesses by users of scikit-learn.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,7 +141,7 @@ GUESSES = [
 
 
 class Unnamed:
-    """A target with the interface that gmmvi uses."""
+    """Target with the interface of gmmvi."""
 
     def log_density(self, x):
         return -0.5 * x.square().sum(-1)
@@ -164,7 +164,7 @@ def test_guess_runs_or_is_refused_with_the_remedy(guess, hint):
             eval(guess, globals() | names)
 
 
-# Guesses of users of torch.distributions
+# Guesses by users of torch.distributions.
 
 
 def test_models_are_distributions_of_torch():
@@ -187,7 +187,7 @@ def test_sample_takes_a_shape_as_in_torch():
 def test_entropy_is_estimated_by_monte_carlo():
     narrow = GaussianMixture([0.0, 0.0], [[-50.0], [50.0]], [[[1.0]], [[1.0]]])
     exact = Gaussian([0.0], [[1.0]]).entropy() + np.log(2.0)
-    # the standard deviation of log q is 0.7, so 10000 samples have a standard error of 0.007
+    # log q has a standard deviation of 0.7, so the standard error for 10000 samples is 0.007
     assert float(narrow.entropy(n_samples=10_000, generator=seeded())) == pytest.approx(float(exact), abs=0.03)
     assert narrow.expand((3,)).entropy().shape == (3,)
 
@@ -238,7 +238,7 @@ def test_arrays_are_evaluated_by_a_fitted_model():
         mixture.log_prob(data)
 
 
-# Guesses of users of gmmvi
+# Guesses by users of gmmvi.
 
 
 @pytest.mark.parametrize(

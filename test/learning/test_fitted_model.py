@@ -1,4 +1,4 @@
-"""A fitted model has the methods of scikit-learn's mixtures, with the same results if both fit the same mixture."""
+"""A fitted model has the methods of scikit-learn's mixtures, which give the same results for the same mixture."""
 
 import numpy as np
 import pytest

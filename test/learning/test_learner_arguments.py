@@ -52,7 +52,7 @@ def test_seed_is_that_of_the_generator(learner, kind):
         learner(config).fit(sample, generator=generator_of(5)).means,
         learner(config).fit(sample).means,
     )
-    if kind is not TruncatedEMConfig:  # TruncatedEM draws the seed of a second generator from the given one
+    if kind is not TruncatedEMConfig:  # TruncatedEM draws a seed of another generator
         assert torch.equal(by_seed, by_generator)
     assert torch.equal(by_seed, learner(seed=5, **QUICK[kind]).fit(sample).means)
     assert not torch.equal(by_seed, other)

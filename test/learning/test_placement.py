@@ -1,6 +1,6 @@
-"""Learners run on the device of the generator and do not mix tensors of the CPU with its own. No GPU is needed.
+"""Learners run on the device of the generator, and do not mix its tensors with tensors of the CPU. No GPU is needed.
 
-`elsewhere` simulates a GPU. It sees only the calls of torch from Python, so it does not replace a run on a real GPU.
+`elsewhere` simulates a GPU. It covers only calls of torch from Python, so it does not replace a run on a real GPU.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from eim_ros.learning import (
 from eim_ros.learning.discrete import NoisyOr, PoissonFamily
 
 SIZES = (1, 10, 100)
-Fit = Callable[..., FitResult[Any]]  # takes the number of components, the generator, and the options of the run
+Fit = Callable[..., FitResult[Any]]  # arguments: number of components, generator, and options of the run
 NEURAL = {"expert_kind": "neural", "gating_kind": "neural", "networks.layers": (4,), "networks.iterations": 2}
 PLUG_IN, NETWORK = {"ratio.estimator": "plug-in"}, {"ratio.estimator": "network"}
-SHORT = {  # each part of the fit runs once
+SHORT = {  # minimum for one run of each step of a fit
     "ratio.initial_epochs": 2,
     "ratio.n_epochs": 1,
     "ratio.hidden_layers": (4,),

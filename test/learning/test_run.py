@@ -1,4 +1,4 @@
-"""The loop of all learners: how it ends, what it records, what it returns."""
+"""The loop of all learners: how it ends, what it records, and what it returns."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from eim_ros.learning.run import run_loop as run
 
 @dataclass(frozen=True)
 class Value:
-    """Stand-in for a model. The loop only asks it for its tensors."""
+    """Imitation of a model, from which the loop needs only tensors."""
 
     value: float
 
@@ -37,7 +37,7 @@ class CountingState:
 
 
 class Counting:
-    """Algorithm that adds one to its value in each iteration."""
+    """Algorithm that adds 1 to a value in each iteration."""
 
     def __init__(self, *, end=math.inf, interrupt_at=None, bad_at=None):
         self.end, self.interrupt_at, self.bad_at = end, interrupt_at, bad_at
@@ -111,7 +111,7 @@ def test_checkpoint_is_written_every_so_many_iterations_and_at_the_end(tmp_path)
     saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=2)
     seen = []
 
-    def look(state, record):  # called before the iteration's own checkpoint
+    def look(state, record):  # called before the checkpoint of the same iteration
         seen.append(Checkpoint(saved.checkpoint).load()[2] if saved.checkpoint.exists() else None)
 
     run(Counting(), start(), 5, replace(saved, callbacks=[look]))

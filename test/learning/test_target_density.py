@@ -1,4 +1,4 @@
-"""Targets of inference with a known density: densities, objects and functions, with a gradient or without."""
+"""Targets of inference with a known density may be densities, objects or functions, with or without a gradient."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def points(n_dims: int = 2, n_context: int = 0) -> tuple[torch.Tensor, torch.Ten
 
 
 def test_every_kind_of_target_has_the_density_and_the_gradient_of_its_model():
-    """The target is the same mixture as a model, as an object without a score, and as a function."""
+    """One mixture is the target as a model, as an object without a score, and as a function."""
     mixture = random_mixture(0, 3, 2)
     context, sample = points()
 
@@ -81,7 +81,7 @@ def test_gradient_is_nan_where_the_target_is_not_finite():
 def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
     mean = torch.tensor([1.0, -1.0]).double()
 
-    def target(sample):  # returns values without a gradient, as a simulator would
+    def target(sample):  # like a simulator, it returns values without a gradient
         return torch.as_tensor(-0.5 * ((sample.detach().numpy() - mean.numpy()) ** 2).sum(1))
 
     start, config = (
@@ -112,7 +112,7 @@ def test_bad_target_is_refused_with_the_reason(target, reason):
 
 
 class Quadratic:
-    """A custom density with a score that records when it is used."""
+    """Custom density that counts the calls of its score."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -137,7 +137,7 @@ def test_objects_with_a_density_are_targets_and_their_score_is_used():
 
 
 def test_annealed_target_is_asked_for_each_iteration():
-    """A Gaussian that moves by one each iteration; the model follows it, one iteration behind."""
+    """The target is a Gaussian that moves by 1 in each iteration. The model follows one iteration later."""
     asked: list[int] = []
 
     class Moving:
@@ -151,5 +151,5 @@ def test_annealed_target_is_asked_for_each_iteration():
     )
     fit = EIM(config, target=Moving()).fit(start=start)
     assert sorted(set(asked)) == [0, 1, 2, 3]
-    # the trust region is large enough for the last update to reach the last target
+    # the trust region is large enough to reach the last target in one update
     torch.testing.assert_close(fit.model.means, torch.full((1, 2), 3.0).double(), rtol=0.0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Which data and starts the learners accept."""
+"""Learners accept valid data and starts, and refuse others."""
 
 import math
 

@@ -28,14 +28,14 @@ __all__ = [
 
 
 def pairs_from(model: MixtureOfExperts, n_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Return standard normal contexts, and one sample of the model for each of them."""
+    """Return standard normal contexts, and one sample of the model for each context."""
     generator = generator_of(seed)
     context = normal(generator, n_samples, model.n_context)
     return context, model.sample(context, generator)
 
 
 def bimodal_pairs(n_samples: int, distance: float = 2.0, deviation: float = 0.3) -> tuple[Tensor, Tensor]:
-    """Return pairs x = +- distance + 0.5 y. One expert can cover one branch or average over both."""
+    """Return pairs x = +- distance + 0.5 y. One expert can cover one branch or average over both branches."""
     generator = generator_of(0)
     context = normal(generator, n_samples, 1)
     sign = 2.0 * torch.randint(2, (n_samples, 1), generator=generator).double() - 1.0
@@ -43,7 +43,7 @@ def bimodal_pairs(n_samples: int, distance: float = 2.0, deviation: float = 0.3)
 
 
 def normal_mixture(mean: list[float], variance: float = 1.0) -> GaussianMixture:
-    """Return one normal component with the covariance variance x I, without contexts."""
+    """Return a mixture of one component with this mean and the covariance `variance` I."""
     means = torch.tensor([mean]).double()
     return GaussianMixture(torch.zeros(1).double(), means, variance**0.5 * torch.eye(len(mean)).double().unsqueeze(0))
 
@@ -52,7 +52,7 @@ MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).dou
 
 
 def modes(n_modes: int = 4) -> GaussianMixture:
-    """Return distant modes in the plane with unequal weights."""
+    """Return distant modes in the plane, with unequal weights."""
     weights = torch.log_softmax(torch.tensor([0.0, 0.5, -0.5, 0.2]).double()[:n_modes], -1)
     return GaussianMixture(weights, MODES[:n_modes], torch.eye(2).double().expand(n_modes, 2, 2))
 
@@ -73,14 +73,14 @@ DEGENERATE = {
 
 
 def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int = 5000) -> float:
-    """Estimate E_p(y) KL(model || target) [nat] from samples, without bias and as exactly zero for equal models."""
+    """Estimate E_p(y) KL(model || target) [nat] from samples. It has no bias, and is exactly zero for equal models."""
     context, sample = pairs_from(model, n_samples, seed=99)
     return float((model.log_prob(context, sample) - target.log_prob(context, sample)).mean())
 
 
 @dataclass(frozen=True)
 class KnownInputs:
-    """Inputs that know the density of the target, so that phi is exact without a network."""
+    """Inputs that know the density of the target, so phi is exact without a network."""
 
     target: MixtureOfExperts
 
@@ -99,12 +99,12 @@ class KnownInputs:
 
 
 def known_ratio_config(**settings: Any) -> EIMConfig:
-    """Return settings without a network."""
+    """Return settings of an EIM without a network."""
     return EIMConfig.from_mapping({"ratio.estimator": "plug-in", **settings})
 
 
 def small_eim_config(**settings: Any) -> EIMConfig:
-    """Return settings of a fit that takes about a second; each may be overridden."""
+    """Return settings of a fit that takes about a second. Each setting can be overridden."""
     defaults = {
         "ratio.hidden_layers": (16, 16),
         "ratio.dropout": 0.0,

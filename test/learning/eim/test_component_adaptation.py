@@ -102,7 +102,7 @@ def test_nothing_is_added_where_the_demand_is_too_low():
     [
         ([0.0, 0.0, 0.0], [1e-9, 1e-9, 1e-9], True),
         ([0.0, 0.0, 0.0], [1e-9, 1e-3, 1e-9], False),  # the weight was high enough in one iteration
-        ([0.0, 7.0, 14.0], [1e-9, 1e-9, 1e-9], False),  # its reward catches up
+        ([0.0, 7.0, 14.0], [1e-9, 1e-9, 1e-9], False),  # the reward rises fast enough
         ([0.0, 2.0, 4.0], [1e-9, 1e-9, 1e-9], True),  # the reward rises too slowly
         ([0.0, 7.0, 14.0], [1e-9, 1e-12, 1e-15], True),  # the reward rises only because the weight falls
         ([math.nan, 0.0, 0.0], [math.nan, 1e-9, 1e-9], False),  # too few iterations of the component

@@ -274,7 +274,7 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
 
 
 def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_from_them():
-    """The data come from one Gaussian in six dimensions. The start is EM's fit to the data, so nothing is to be learnt."""
+    """The data come from one Gaussian in six dimensions. The start is EM's fit to these data, so it needs no change."""
     sample = normal(generator_of(0), 1000, 6) @ normal(generator_of(1), 6, 6)
     start = EM(EMConfig(n_components=1)).fit(sample).model
     drifted = {}

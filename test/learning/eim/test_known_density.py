@@ -23,7 +23,7 @@ UNBOUNDED = {
 
 
 def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
-    """Estimate KL(model || target) as the mean of r - 1 - log r with r = target/model. Its noise vanishes with the KL."""
+    """Estimate KL(model || target) as the mean of r - 1 - log r, r = target/model. Its noise vanishes with the KL."""
     sample = model.sample(n_samples, generator_of(99))
     log_ratio = target.log_prob(sample) - model.log_prob(sample)
     return float((torch.expm1(log_ratio) - log_ratio).mean())

@@ -1,4 +1,4 @@
-"""EM never lowers the likelihood, recovers known mixtures, equals least squares for one expert, and refuses bad data."""
+"""EM never lowers the likelihood, recovers known mixtures, equals least squares for one expert, refuses bad data."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_objective_never_falls(size, hard, covariance_floor, gating_iterations):
 
 
 def separated_model() -> MixtureOfExperts:
-    """Return a model of two crossing lines. The gating prefers one line for positive contexts, the other for negative."""
+    """Return a model of two crossing lines. The gating prefers one line for each sign of the context."""
     experts = LinearExperts(
         torch.tensor([[[2.0]], [[-1.0]]]).double(),
         torch.tensor([[3.0], [-3.0]]).double(),
@@ -146,12 +146,12 @@ def test_more_starts_end_higher_and_the_result_is_that_of_the_best():
     one = EM(config(**settings)).fit(data, generator=generator_of(5))
     more = EM(config(**settings, n_starts=4)).fit(data, generator=generator_of(5))
     values = objective(more.history)
-    assert values[-1] > objective(one.history)[-1] + 1e-3  # the starts differ, and the first one is not the best
+    assert values[-1] > objective(one.history)[-1] + 1e-3  # the first start is not the best
     assert np.diff(values).min() > -1e-11
     assert len(values) <= 40
     assert len({record["start"] for record in more.history.records}) == 1
     final = float(more.model.log_prob(*data).mean())
-    assert values[-1] - 1e-11 <= final <= values[-1] + 0.05  # the model is one step further than the last record
+    assert values[-1] - 1e-11 <= final <= values[-1] + 0.05  # the model is one step ahead of the last record
     assert (more.status is Status.CONVERGED) == (values[-1] - values[-2] < 1e-5)
 
 
@@ -195,7 +195,7 @@ def test_floor_is_obeyed_in_every_direction():
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("n_dims", [1, 2])
 def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
-    """Whatever one of the 401 rows contains, the clusters at 0 and 5 are fitted as if this row were absent."""
+    """One row of 401 is wrong. The clusters at 0 and 5 are fitted as if this row were absent."""
     sample = 0.1 * normal(generator_of(18), 400, n_dims)
     sample[200:, 0] += 5.0
     clusters = sample[:200], sample[200:]
@@ -203,7 +203,7 @@ def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
     model = EM(config(n_starts=3, hard=hard)).fit(torch.cat([sample, glitch])).model
     order = model.means[:, 0].abs().argsort()[: len(clusters)]
     for index, cluster in zip(order.tolist(), clusters, strict=True):
-        # the clusters do not overlap, so each component describes one of them; the floor is 1e-3 of a deviation of 2.5
+        # the clusters do not overlap, so each component describes one cluster; the floor is 1e-3 of a deviation of 2.5
         torch.testing.assert_close(model.means[index], cluster.mean(0), rtol=0.0, atol=1e-6)
         deviation = (model.scale_trils[index] @ model.scale_trils[index].mT).diagonal().sqrt()
         torch.testing.assert_close(deviation, cluster.std(0, correction=0), rtol=0.0, atol=1e-6)
@@ -245,7 +245,7 @@ def pairs(n: int = 120) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("singular", [False, True])
 def test_compact_iteration_equals_the_complete_one(weights, kind, singular):
     sample = pairs()[1]
-    if singular:  # the data lie in a plane, and the floor raises the variance across it
+    if singular:  # the data lie in a plane, and the floor raises the variance across this plane
         sample = torch.cat([sample, sample.sum(-1, keepdim=True)], -1)
     data = weighted(sample, np.ones(120) if weights is None else weights)
     config = EM(n_components=3, covariance=kind).config
@@ -256,7 +256,7 @@ def test_compact_iteration_equals_the_complete_one(weights, kind, singular):
     standard = fitting.units.standard(model)
     expectation = expect(standard, fitting.joint, weight=data.weight)
     complete, offset = maximised(config, fitting.units, fitting.joint, standard, expectation, data.weight)
-    # whitening across the plane multiplies rounding errors by 1000, the inverse root of the floor
+    # whitening multiplies rounding errors across the plane by 1000, the inverse root of the floor
     assert log_likelihood == pytest.approx(expectation.log_likelihood - offset, abs=1e-9 if singular else 1e-12)
     for name, value in complete.tensors().items():
         torch.testing.assert_close(quick.tensors()[name], value, atol=1e-9, rtol=1e-7 if singular else 1e-9)
@@ -285,7 +285,7 @@ def test_weights_count_like_repeated_pairs():
     learner = EM(tolerance=0.0, n_iterations=30, gating_iterations=50)
     one = learner.fit((context, sample), start, sample_weight=counts)
     other = learner.fit((context.repeat_interleave(counts, 0), sample.repeat_interleave(counts, 0)), start)
-    # the iterations of the two gatings end at different distances from the optimum
+    # both fits of the gating end near the optimum, at different distances
     assert one.score((context, sample)) == pytest.approx(other.score((context, sample)), abs=1e-5)
 
 
@@ -315,7 +315,7 @@ def test_start_is_the_likeliest_candidate():
 
 
 def test_single_steps_of_the_gating_reach_the_likelihood_of_complete_fits():
-    """Without the curvature of earlier steps, 60 iterations would end about 0.02 nat lower."""
+    """Without the curvature from earlier steps, 60 iterations would end about 0.02 nat lower."""
     data = pairs_from(random_mixture_of_experts(3, 12, 2, 3), 3000, 3)
     start = initial_mixture_of_experts(*data, 12, generator_of(3))
     single, complete = (

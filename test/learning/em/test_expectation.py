@@ -1,4 +1,4 @@
-"""The E-step in chunks has the same sums as an E-step with all responsibilities, and its memory is limited."""
+"""An E-step in chunks has the same sums as an E-step with all responsibilities, and its memory is limited."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ def test_most_probable_states_are_the_best_of_all_subsets(n_states):
     values = log_joint[:, subsets].logsumexp(-1)
     best = found.states
     assert all(len(set(states)) == n_states for states in best.tolist())
-    # compare values instead of states, because states that add less than the rounding error are interchangeable
+    # values are compared, because states that add less than the rounding error are interchangeable
     torch.testing.assert_close(log_joint.gather(1, best).logsumexp(-1), values.amax(-1), rtol=0.0, atol=1e-14)
     assert found.free_energy == pytest.approx(float(values.amax(-1).mean()), abs=1e-12)
     assert found.log_likelihood == pytest.approx(float(log_joint.logsumexp(-1).mean()), abs=1e-12)

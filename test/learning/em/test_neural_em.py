@@ -1,4 +1,4 @@
-"""EM with neural parts fits curves and contexts that a linear model cannot follow, and the likelihood rises."""
+"""EM with neural experts or gating fits data that a linear model cannot follow, and the likelihood rises."""
 
 import math
 
@@ -57,7 +57,7 @@ def test_likelihood_rises_for_every_family(family):
     )
     result = EM(config).fit((context, sample), generator=generator_of(2))
     values = result.history.column("log_likelihood")
-    # the ridge of linear experts and the penalty of networks may lower the likelihood, but by less than this
+    # the ridge of linear experts and the penalty of networks may lower the likelihood slightly
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
     assert values[-1] > values[0] + 0.01
     expected = SoftmaxGating if "gating_kind" not in family else NeuralGating

@@ -1,4 +1,4 @@
-"""Truncated EM is exact without truncation, never lowers its bound, and reaches EM's optimum with few densities."""
+"""Truncated EM is exact without truncation, never lowers its bound, and needs few densities to reach EM's optimum."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_free_energy_falls_in_neither_half_step(n_context, search, n_states):
     after_m_step = [mean_log_prob(state.model, data, state.states) for state in seen]
     np.testing.assert_allclose(result.history.column("free_energy"), after_e_step, rtol=0.0, atol=1e-11)
     alternating = np.array([value for pair in zip(after_e_step, after_m_step, strict=True) for value in pair])
-    assert np.diff(alternating).min() > -1e-11  # rounding error of means over 400 numbers of order 10
+    assert np.diff(alternating).min() > -1e-11  # rounding error of means over 400 numbers of about 10
     assert alternating[-1] > alternating[0] + 0.01
 
 
@@ -140,8 +140,7 @@ def test_few_joints_reach_the_likelihood_of_em(candidates):
     assert float(found.model.log_prob(sample).mean()) > float(expected) - 0.05
     shares = found.history.column("joint_evaluations")
     assert shares[0] == 1.0
-    # a step evaluates few of the 40 components: at most 3 lists of 6 and a random one, or 3 states, 8 selected and a
-    # random one
+    # of 40 components, a step evaluates at most 3 lists of 6 and a random one, or 3 states, 8 selected and a random one
     assert max(shares[1:]) < 0.45
 
 
@@ -179,7 +178,7 @@ def test_narrow_components_are_searched_as_well():
     sample = random_mixture(9, 12, 2).sample(300, generator_of(10))
     sample[:40] = sample[:1] + 1e-7 * sample[:40]
     result = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20)).fit(sample)
-    # rounding error: 1e-16 divided by the squared width, averaged over 300 points
+    # rounding error of 1e-16 divided by the squared width, averaged over 300 points
     assert np.diff(result.history.column("free_energy")).min() > -1e-7
     full = TruncatedEM(config(covariance_floor=1e-18, n_iterations=20, search="full")).fit(sample)
     assert result.history.column("free_energy")[-1] > full.history.column("free_energy")[-1] - 0.3

@@ -36,7 +36,7 @@ def three_modes() -> GaussianMixture:
 
 
 def wide_start(n_components: int, n_dims: int = 2, scale: float = 2.0, seed: int = 3) -> GaussianMixture:
-    """Return components at random places, with equal weights and the covariance scale^2 I."""
+    """Return components with random means, equal weights and the covariance scale^2 I."""
     means = scale * normal(generator_of(seed), n_components, n_dims)
     factors = scale * torch.eye(n_dims).double().expand(n_components, n_dims, n_dims)
     return GaussianMixture(torch.zeros(n_components).double(), means, factors)
@@ -53,7 +53,7 @@ def components_of(kind: str, n_components: int, n_dims: int, seed: int = 0) -> C
 
 
 def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
-    """Return a symmetric matrix A and a vector b of the function -1/2 x'Ax + b'x."""
+    """Return the symmetric matrix A and the vector b of a function -1/2 x'Ax + b'x."""
     matrix = normal(generator_of(seed), n_dims, n_dims)
     return matrix @ matrix.T + 0.5 * torch.eye(n_dims).double(), normal(generator_of(seed + 1), n_dims)
 
@@ -61,7 +61,7 @@ def quadratic(n_dims: int, seed: int = 5) -> tuple[Tensor, Tensor]:
 def ratio_at(
     components: Components, log_weights: Tensor, n_samples: int, matrix: Tensor, vector: Tensor, **options: bool
 ) -> tuple[LogRatio, Selection]:
-    """Return R = -1/2 x'Ax + b'x - log q at the given number of samples of each component."""
+    """Return R = -1/2 x'Ax + b'x - log q at `n_samples` samples of each component."""
     counts = torch.full((components.n_components,), n_samples)
     sample, component = components.sample(counts, generator_of(11))
     value = -0.5 * ((sample @ matrix) * sample).sum(-1) + sample @ vector

@@ -43,7 +43,7 @@ def test_climbed_samples_come_as_high_as_those_of_scipy():
             method="L-BFGS-B",
             options={"maxiter": N_ROUNDS},
         )
-        assert reached > -other.fun - 0.05  # [nat], for values of up to 900; one sample takes more than 40 evaluations
+        assert reached > -other.fun - 0.05  # [nat], for values up to 900
 
 
 def test_climbed_samples_stay_in_the_support():
@@ -69,12 +69,12 @@ def test_climbed_samples_of_an_unbounded_density_stay_finite():
 def test_log_mass_of_a_normal_density_is_that_of_its_integral():
     generator = generator_of(3)
     means = 5.0 * torch.randn(4, 5, generator=generator, dtype=DTYPE)
-    scales = torch.logspace(-6, 2, 4, dtype=DTYPE)  # narrow to wide components
+    scales = torch.logspace(-6, 2, 4, dtype=DTYPE)  # from narrow to wide components
     for mean, scale in zip(means, scales, strict=True):
         factor = scale * (torch.randn(5, 5, generator=generator, dtype=DTYPE).tril(-1) + torch.eye(5, dtype=DTYPE))
         normal = torch.distributions.MultivariateNormal(mean, scale_tril=factor)
         target = target_density(lambda x, normal=normal: normal.log_prob(x) + 3.0, conditional=False)
-        places = torch.stack([mean, mean + 10.0 * factor[:, 0]])  # the maximum, and a point ten deviations away
+        places = torch.stack([mean, mean + 10.0 * factor[:, 0]])  # the maximum and a point ten deviations away
         log_mass, n_evaluations = log_masses(target, places[:, :0], places)
         assert float(log_mass[0]) == pytest.approx(3.0, abs=1e-3)
         assert float(log_mass[1]) == -math.inf
@@ -82,7 +82,7 @@ def test_log_mass_of_a_normal_density_is_that_of_its_integral():
 
 
 def test_maxima_are_distinct_and_have_mass():
-    """Two modes are found at their maxima. A third one has the highest density, but a mass of only 1e-8."""
+    """Two modes are found at their maxima. A third mode has the highest density, but a mass of only 1e-8."""
     means = torch.tensor([[-8.0, 0.0], [8.0, 0.0], [0.0, 8.0]], dtype=DTYPE)
     scales = torch.tensor([1.0, 1.0, 1e-5], dtype=DTYPE)
     log_weights = torch.tensor([0.5, 0.5, 1e-8], dtype=DTYPE).log()
@@ -115,7 +115,7 @@ def far_modes() -> GaussianMixture:
 @pytest.mark.parametrize("n_climbing", [20, 0])
 def test_six_additions_find_all_far_modes_only_if_candidates_climb(n_climbing):
     settings = {"adaptation.n_climbing": n_climbing, "adaptation.add_every": 10, "adaptation.delete_after": 30}
-    settings["adaptation.n_refined"] = 0  # without splits, which alone would find all modes
+    settings["adaptation.n_refined"] = 0  # splits alone would find all modes
     config = GMMVIConfig(n_iterations=70, n_samples=60).replace(**settings)
     result = GMMVI(far_modes(), config, seed=0).fit(start=random_start(10, 1, scale=20.0))
     distance = torch.cdist(far_modes().means, result.model.means[result.model.log_weights.exp() > 0.01])
@@ -139,12 +139,12 @@ def test_plateau_ends_a_run_only_after_early_additions():
     ):
         algorithm = GMMVI(far_modes(), config).prepare(None, random_start(10, 2), generator_of(0)).algorithm
         assert algorithm.finished(flat) == ends
-        assert algorithm.finished(flat.with_record(flat.records[-1]))  # 300 iterations include 15 additions
+        assert algorithm.finished(flat.with_record(flat.records[-1]))  # 300 iterations contain 15 additions
 
 
 @pytest.mark.parametrize("n_prior", [0, 5])
 def test_components_are_added_to_a_distribution_of_torch(n_prior):
-    """Such a distribution refuses to evaluate an empty batch of samples."""
+    """Distributions of torch refuse to evaluate an empty batch of samples."""
     modes = torch.distributions.MultivariateNormal(
         torch.tensor([[3.0, 0.0], [-3.0, 0.0]], dtype=DTYPE), torch.eye(2, dtype=DTYPE)
     )

@@ -35,7 +35,7 @@ def in_own_coordinates(components, hessian, gradient, number):
 
 @pytest.mark.parametrize(("kind", "n_components"), [("full", 3), ("full", 9), ("diagonal", 3)])
 def test_densities_and_their_scores_are_those_of_the_normals(kind, n_components):
-    """Three components are evaluated by residuals, and nine components by quadratic forms."""
+    """Densities of three components are computed from residuals, and those of nine from quadratic forms."""
     components = components_of(kind, n_components, 4)
     sample, share = normal(generator_of(1), 7, 4), normal(generator_of(4), 7, n_components).abs()
     densities = components.densities()
@@ -51,7 +51,7 @@ def test_densities_and_their_scores_are_those_of_the_normals(kind, n_components)
 @pytest.mark.parametrize("self_normalised", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
-    """Compare with g = sum w grad R and H = sym(P sum w (x - mu) grad R').
+    """The reference is g = sum w grad R and H = sym(P sum w (x - mu) grad R').
 
     The weights are w = N(x|o)/z(x) with the background z = sum (n_c/N) N(x|c).
     """
@@ -86,7 +86,7 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_zero_order_estimate_is_that_of_a_loop(kind):
-    """Compare with a weighted ridge regression on [y_i y_j, y, 1] for each component, with no ridge on the constant."""
+    """The reference is a weighted ridge regression on [y_i y_j, y, 1] per component; the constant has no ridge."""
     components, log_weights, ridge = components_of(kind, 3, 2), log_weights_of(3), 0.01
     ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
     found = More()(components, ratio, torch.full((3,), ridge).double())
@@ -112,7 +112,7 @@ def test_zero_order_estimate_is_that_of_a_loop(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_regression_on_gradients_is_that_of_a_loop(kind):
-    """Compare with weighted least squares of L' grad R on [y, 1], for each coordinate if covariances are diagonal."""
+    """The reference fits L' grad R to [y, 1] by weighted least squares, per coordinate if covariances are diagonal."""
     components, log_weights = components_of(kind, 3, 2), log_weights_of(3)
     ratio, _ = ratio_at(components, log_weights, 20, *quadratic(2))
     found = Regression()(components, ratio, RIDGE)
@@ -136,9 +136,9 @@ def test_regression_on_gradients_is_that_of_a_loop(kind):
 
 @pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.05), (More(), 1e-6), (Regression(), 1e-10)])
 def test_all_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
-    """For one component, R = log p~ - log q is quadratic with E[hessian] = P - A and E[gradient] = b - A mu.
+    """For one component, R = log p~ - log q is quadratic, E[hessian] = P - A, and E[gradient] = b - A mu.
 
-    The regressions are exact except for a ridge, and Stein's estimate has the noise of 30000 samples.
+    The regressions are exact except for a ridge. Stein's estimate has the noise of 30000 samples.
     """
     components, (matrix, vector) = components_of("full", 1, 3), quadratic(3)
     ratio, _ = ratio_at(components, torch.zeros(1).double(), 30_000, matrix, vector)
@@ -162,7 +162,7 @@ def test_own_samples_have_weight_one_and_others_none():
 
 
 def test_component_far_from_all_samples_is_weighed_in_logs():
-    """All weights of the component are below the smallest representable number, but their ratios still matter."""
+    """All weights of the component are below the smallest representable number, but their ratios remain correct."""
     components = components_of("full", 3, 2)
     components.means[2] += 60.0 * components.scale_trils[2].diagonal().sum()
     counts = torch.tensor([15, 15, 0])

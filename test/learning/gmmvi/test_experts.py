@@ -1,4 +1,4 @@
-"""Variational inference with mixtures of experts follows the rules for mixtures, extended to contexts."""
+"""Variational inference with mixtures of experts extends the rules for mixtures to contexts."""
 
 import itertools
 import math
@@ -52,7 +52,7 @@ def quadratic_ratio(components, n_samples, seed=3):
 
 
 def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
-    """With one context, each combination draws the same samples and gives the same model, except for rounding."""
+    """With one context, each combination draws the same samples as for a mixture and gives the same model."""
     target, place = three_modes(), torch.tensor([[0.7, -2.0]]).double()
     for number, word in enumerate(["SAMTRON", "LAMTRUX", "ZAMTROG", "SEPIFUX", "ZEMYDON", "SAPYRUN", "ZEPTDOX"]):
         settings = {
@@ -116,15 +116,15 @@ def test_one_expert_finds_a_quadratic_target(word):
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=200, **first)
     context = normal(generator_of(1), 100, 2)
     model = GMMVI(log_density, config).fit(context, wide_start(1), generator=generator_of(0)).model
-    # Stein's estimate has the noise of 200 samples
+    # 0.02 allows for the noise of Stein's estimate with 200 samples
     assert kl_between(model, target) < (1e-9 if word[0] in "LZ" else 0.02)
 
 
 @pytest.mark.parametrize("n_components", [3, 9])
 def test_densities_and_scores_are_those_of_the_joint_relative_to_the_contexts(n_components):
-    """Compare with log q(o|y)/q(o) + log N(x|o, y).
+    """The reference is log q(o|y)/q(o) + log N(x|o, y).
 
-    Three experts are evaluated by residuals, nine by quadratic forms.
+    Densities of three experts are computed from residuals, and those of nine from quadratic forms.
     """
     components = components_at(n_components)
     model, rows = components.model(components.gate.log_mass), normal(generator_of(2), 6, 4)
@@ -155,7 +155,7 @@ def test_gate_weighs_its_contexts_and_whitens_their_features():
         features = gate.features(gate.context.expand(3, -1, -1))[number]
         extended = torch.cat([torch.ones(40, 1).double(), features], -1)
         moment = extended.T @ (share.unsqueeze(-1) * extended)
-        torch.testing.assert_close(moment, torch.eye(3).double(), rtol=0.0, atol=1e-4)  # the ridge is 1e-6
+        torch.testing.assert_close(moment, torch.eye(3).double(), rtol=0.0, atol=1e-4)  # the ridge of 1e-6
         coefficients = normal(generator_of(8), 3, 3)
         torch.testing.assert_close(gate.values(coefficients)[:, number], extended @ coefficients[number])
     drawn = gate.sample(20_000, generator_of(5))
@@ -164,7 +164,7 @@ def test_gate_weighs_its_contexts_and_whitens_their_features():
 
 @pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.06), (More(), 1e-6), (Regression(), 1e-7)])
 def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, tolerance):
-    """For one expert, G = A - P and E[grad R|y] = (B - A W + ...) y, because its score is zero at its mean."""
+    """For one expert, G = A - P and E[grad R|y] = (B - A W + ...) y, because its score is zero at the mean."""
     components = components_at(1, n_contexts=4000)
     ratio, matrix, slope = quadratic_ratio(components, 30_000)
     found = estimator(components, ratio, torch.full((1,), 1e-12).double())
@@ -179,9 +179,9 @@ def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, t
 
 
 def test_estimates_of_weighted_samples_are_those_of_a_loop():
-    """Compare both estimates with loops: Stein's with means, and the regression with least squares.
+    """The references are loops over components.
 
-    The means are taken of v grad'L and f grad'L. The least squares fit L'grad R by [v, u, 1].
+    For Stein's estimate, a loop averages v grad'L and f grad'L. For the regression, it fits L'grad R to [v, u, 1].
     """
     components = components_at(3)
     ratio, _, _ = quadratic_ratio(components, 60)
@@ -204,10 +204,9 @@ def test_estimates_of_weighted_samples_are_those_of_a_loop():
 
 
 def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
-    """Compare with d of (F + damping) d = E_o[n f_o], computed by a loop, for quadratic rewards.
+    """The reference solves (F + damping) d = E_o[n f_o] by loops over components, contexts and features.
 
-    The loop runs over components, contexts and features. A reward that is the same function for all components moves
-    the gating less than a twentieth as far as its linear fits would.
+    If all components have the same reward, the gating moves less than a twentieth of what the linear fits would cause.
     """
     gate = components_at(3).gate
     context, probabilities = gate.context, gate.log_probs.exp()
@@ -247,7 +246,7 @@ def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
 
 
 def test_gating_follows_linear_rewards_by_its_natural_gradient():
-    """For R_o = rho_o [y, 1], F rho is the gradient of E sum_o q(o|y) R_o(y); F is the Fisher matrix of all logits."""
+    """For R_o = rho_o [y, 1] and the Fisher matrix F of all logits, F rho is the gradient of E sum_o q(o|y) R_o(y)."""
     components = components_at(3)
     gate = components.gate
     rows, component = components.sample(torch.full((3,), 500), generator_of(0))
@@ -267,7 +266,7 @@ def test_gating_follows_linear_rewards_by_its_natural_gradient():
     weights = OwnWeights(torch.full((3,), 500), 1500, rows)
     found = components.reward_at_contexts(components.reward(rows, value, weights))
     lead, expected = (values - (probabilities * values).sum(-1, keepdim=True) for values in (found, design @ linear.T))
-    assert float((lead - expected).std()) < 0.1 * float(expected.std())  # the ridge is 0.018 and the damping 0.016
+    assert float((lead - expected).std()) < 0.1 * float(expected.std())  # ridge 0.018, damping 0.016
 
 
 def test_deleted_and_added_components_leave_the_odds_of_the_others():
@@ -300,7 +299,7 @@ def test_no_component_falls_below_the_least_weight():
 
 @pytest.mark.parametrize("word", ["LEMTRUX", "LAPTRUX"])
 def test_mixture_of_experts_is_found_to_rounding(word):
-    """Fit from a mixture, and continue from the experts that this fit returns."""
+    """The first fit starts from a mixture, and the second fit continues from the experts of the first."""
     experts = LinearExperts(
         torch.tensor([[[1.0], [0.5]], [[-0.5], [0.3]]]).double(),
         torch.tensor([[2.0, 0.0], [-2.0, 1.0]]).double(),

@@ -1,4 +1,4 @@
-"""Variational inference with Gaussian mixtures: every combination runs, answers are right, bad input is refused."""
+"""Variational inference with Gaussian mixtures: all combinations run, results are correct, bad input is refused."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ WORDS = ["".join(letters) for letters in itertools.product(*(options for _, opti
 
 
 class Bounded:
-    """N(0, I) where the first coordinate is positive, and zero elsewhere; log Z is log pi in two dimensions."""
+    """Target exp(-|x|^2/2) in two dimensions if the first coordinate is positive, and zero otherwise. log Z = log pi."""
 
     n_dims = 2
     log_normaliser = math.log(math.pi)
@@ -53,7 +53,7 @@ def test_there_are_432_combinations_and_names_are_theirs():
 def test_combinations_run_twelve_iterations_without_nan(first):
     """Adaptive algorithms add four components.
 
-    Without climbing, they also delete some. With refinement, some split components.
+    With refinement, some of the algorithms split components.
     """
     target = three_modes()
     for number, word in enumerate(word for word in words(1) if word.startswith(first)):
@@ -106,13 +106,13 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
     torch.testing.assert_close(model.means, target.means, rtol=0.0, atol=0.1)
     fitted, true = (MultivariateNormal(one.means[0], scale_tril=one.scale_trils[0]) for one in (model, target))
     lost = -0.830365603 + float(kl_divergence(fitted, true))
-    # the exact optimum is 0; with eight seeds, the noise of the steps cost 0.0001 to 0.0185 nat
+    # the exact optimum is 0; for eight seeds, noisy steps cost 0.0001 to 0.0185 nat
     assert -1e-9 < lost < 0.02
 
 
 @pytest.mark.parametrize("word", ["SEMTRUX", "ZEMTRUX", "SEMIRUX", "SEMYRUX", "SEPTRON", "SAMTRON"])
 def test_temperature_two_gives_twice_the_covariance(word):
-    """For p = N(0, I), the objective E[log p] + T H(q) is greatest at N(0, T I), so 2 is not an artefact of noise."""
+    """For p = N(0, I), the objective E[log p] + T H(q) is greatest at N(0, T I)."""
     settings = {} if word[3] == "T" else {"component_step.first": 0.1}
     config = GMMVIConfig.named(
         word, temperature=2.0, n_iterations=120, n_samples=400, **settings, **{"adaptation.add_every": 0}
@@ -130,9 +130,9 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     result = GMMVI(target, config).fit(start=wide_start(5, scale=1.0), generator=generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert 0.3 < first["outside"] < 0.7
-    # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to 0.020 outside.
+    # A penalty keeps components inside, but steps are noisy: twelve runs ended with shares of 0 to 0.020 outside.
     assert last.get("outside", 0.0) < 0.02
-    assert "elbo" not in first  # the ELBO is minus infinity, which a history does not store
+    assert "elbo" not in first  # minus infinity is not stored
     for record in result.history.records:
         bound = target.log_normaliser + 3.0 * record["elbo_standard_error"]
         assert record.get("elbo", -math.inf) < bound
@@ -143,7 +143,7 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
 
 
 def test_components_outside_a_bounded_support_return():
-    """Some components start outside of (0, 1). If the target were constant there, they would grow without bound."""
+    """Some components start outside of (0, 1). If the target were constant outside, they would grow without bound."""
     result = GMMVI(Beta(2.0, 3.0), n_iterations=200, seed=0).fit()
     assert float(result.model.mean) == pytest.approx(0.4, abs=0.02)
     assert result.history.records[-1].get("outside", 0.0) < 0.02
@@ -151,9 +151,9 @@ def test_components_outside_a_bounded_support_return():
 
 
 def test_run_on_a_bounded_target_ends_on_a_plateau():
-    """The run ends by the objective inside the support, because it is minus infinity outside. Its maximum is log 1 = 0.
+    """The criterion is the objective inside the support, whose maximum is log 1 = 0. Outside, it is minus infinity.
 
-    Runs with other seeds and other kernels of torch ended after 300 to 517 iterations, within 0.005 nat of the maximum.
+    With other seeds and kernels of torch, runs ended after 300 to 517 iterations, within 0.005 nat of the maximum.
     """
     result = GMMVI(Beta(2.0, 3.0), n_iterations=1500, n_samples=20, plateau_window=20, seed=0).fit()
     assert result.state.iteration < 1500
@@ -162,7 +162,7 @@ def test_run_on_a_bounded_target_ends_on_a_plateau():
 
 
 def test_components_leave_values_that_are_too_large_for_multipliers():
-    """Decay factors above 1 make the 100 predictions explode, so log densities at the start fall to -1e190."""
+    """Decay factors above 1 make the 100 predictions explode, so log densities of the start are as low as -1e190."""
     powers = torch.arange(100, dtype=torch.float64)
 
     class Decay:
@@ -198,14 +198,14 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
         {"n_samples": 30, "max_evaluations": 1000, "adaptation.add_every": 2, "reuse_ratio": reuse_ratio}
     )
     result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
-    check = 200 + 1  # evaluations of the start, before the first iteration
+    check = 200 + 1  # evaluations before the first iteration
     assert sum(calls) - check == sum(result.history.column("evaluations")) == result.state.evaluations
     assert 800 < result.state.evaluations <= 1000 + exceeded
     assert result.status is Status.MAX_ITERATIONS
 
 
 def test_modes_beyond_a_guessed_start_are_found():
-    """The start is a guess, N(0, 2 I). Its samples climb only to the nearest mode, and distant samples climb to all."""
+    """The start, N(0, 2 I), is a guess. Its samples climb to the nearest mode, and distant samples to all modes."""
     means = torch.tensor([[-15.0, 0.0], [0.0, 0.0], [15.0, 0.0], [0.0, 20.0]]).double()
     density = GaussianMixture(torch.zeros(4).double(), means, torch.eye(2).double().expand(4, 2, 2))
 
@@ -289,7 +289,7 @@ def test_improper_target_never_converges_and_stays_finite():
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
-    """With fixed steps that are too long, rounding at samples of narrow, distant components gave an ELBO of 7e19."""
+    """With too long fixed steps, rounding errors at narrow, distant components once gave an ELBO of 7e19."""
     word = GMMVIConfig.named(
         "SEPYFUX", covariance=covariance, n_samples=8, n_iterations=300, **{"component_step.first": 0.5}
     )
@@ -321,7 +321,7 @@ def test_bad_target_is_refused_with_cause_and_cure(target, message):
 
 
 def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_runs_out():
-    """The 45451 coefficients would need about six matrices of 16.5 GB each at the same time."""
+    """A fit of the 45451 coefficients would need about six matrices of 16.5 GB at the same time."""
     start = wide_start(1, n_dims=300)
     with pytest.raises(ConfigurationError, match="300 dimensions has 45451 coefficients.*99 GB.*'stein'.*'diagonal'"):
         GMMVI(lambda sample: -sample.square().sum(-1), GMMVIConfig.named("ZEMTRUX", n_samples=5)).fit(start=start)

@@ -58,10 +58,10 @@ def test_without_reuse_each_component_or_the_mixture_draws_what_is_desired():
 
 
 def test_reused_samples_count_by_their_effective_number_and_keep_their_background():
-    """Compare counts = max(1, n - ESS_o) and z = sum (n_c/N) N(x|c), over old and new components, with a loop."""
+    """Loops compute counts = max(1, n - ESS_o), and z = sum (n_c/N) N(x|c) over old and new components."""
     old, new = components_of("full", 3, 2), components_of("full", 3, 2)
     new.means[0] += 0.1
-    new.means[2] += 9.0  # no old sample is useful for this component
+    new.means[2] += 9.0  # old samples are useless for this component
     log_weights, rule = torch.zeros(3).double() - math.log(3.0), ComponentSamples(20, reuse_ratio=2.0)
     database = SampleDatabase.empty(old, 0, with_gradient=True)
     first = rule(old, log_weights, database, evaluated, generator_of(0))
@@ -98,7 +98,7 @@ def test_database_forgets_what_is_older_than_may_be_used_and_the_components_it_i
 
 
 def test_reservoir_keeps_each_sample_with_equal_probability():
-    """The chi-squared value of 10 groups of samples is below 27.9 for 99.9 % of all seeds (9 degrees of freedom)."""
+    """For 99.9 % of all seeds, chi-squared of 10 groups of samples (9 degrees of freedom) is below 27.9."""
     reservoir = Reservoir(torch.zeros(500, 1).double(), torch.zeros(500).double())
     for start in range(0, 10_000, 137):
         number = torch.arange(start, min(start + 137, 10_000)).double()
@@ -131,7 +131,7 @@ def test_component_is_added_where_the_rule_says():
 
 
 def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
-    """This also holds without other candidates. Samples of the start are requested only when an addition is due."""
+    """The only other candidates may be missing. Samples of the start are requested only when an addition is due."""
     mixture = mixture_of(components_of("full", 2, 2), torch.zeros(2).double())
     rule = replace(ADAPTIVE, config=replace(SETTINGS, add_every=3, n_prior_candidates=20))
     assert [rule.n_prior(2, iteration) for iteration in (1, 2, 3, 4, 6)] == [0, 0, 20, 0, 20]
@@ -145,7 +145,7 @@ def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
 
 
 def test_new_component_is_as_wide_as_those_of_weight_not_as_those_just_added():
-    """A new component is as wide as the only component with weight, not as wide as forty components without weight."""
+    """A new component is as wide as the only component with weight, and not as the forty components without weight."""
     factors = torch.cat([torch.ones(1), torch.full((40,), 1000.0)]).double()[:, None, None] * torch.eye(2).double()
     components = FullComponents(normal(generator_of(1), 41, 2), factors)
     log_weights = torch.log_softmax(torch.cat([torch.zeros(1), torch.full((40,), math.log(1e-29))]).double(), -1)
@@ -171,10 +171,10 @@ def test_nothing_is_added_in_between_at_the_bound_or_without_candidates():
 
 
 def test_components_are_deleted_by_age_weight_and_relative_gain():
-    """Decide which of six components to delete.
+    """Of six components, only the light one that stagnates is deleted.
 
-    They are the best one, a light one that stagnates, one that catches up, a heavy one, one that deserves weight, and a
-    young one.
+    The components are the best, a light one that stagnates, a light one that catches up, a heavy one, a light one
+    whose reward deserves weight, and a young one.
     """
     window = ADAPTIVE.window
     time = torch.linspace(0.0, 1.0, window).double()

@@ -1,4 +1,4 @@
-"""Splits keep the mean and covariance of a component, choose components that fit worst, and raise the ELBO."""
+"""Splits keep mean and covariance of a component, are made where the fit is worst, and raise the ELBO."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ def mixture_of(kind: str) -> Mixture:
 
 
 def refined(mixture: Mixture, size: list[float], iteration: int = 3, **settings: float) -> Mixture:
-    """Apply the rule to components whose misfits have these sizes, all along the second axis."""
+    """Apply the rule to components with misfits of these sizes along the second axis."""
     config = ComponentAdaptationConfig(add_every=3, delete_after=0, n_climbing=0, **settings)
     rule = AdaptiveComponents(config, temperature=1.0, first_step=0.1, first_ridge=1e-12)
     nothing = Reservoir(torch.zeros(0, 3).double(), torch.zeros(0).double())
@@ -53,7 +53,7 @@ def test_halves_have_mean_and_covariance_of_the_whole_and_lie_along_the_axis(kin
 
 
 def test_split_experts_keep_their_slopes_and_their_gate():
-    """A split changes neither the moments given a context nor the sum of the weights."""
+    """A split changes neither the moments for a given context nor the sum of the weights."""
     model, context = random_mixture_of_experts(0, 3, 2, 2), normal(generator_of(1), 40, 2)
     log_weights, components = iteration.components_of(model, context, "full")
     axis = torch.tensor([[0.6, 0.8]]).double()
@@ -66,7 +66,7 @@ def test_split_experts_keep_their_slopes_and_their_gate():
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
 def test_components_of_greatest_gain_are_split_and_their_halves_have_unknown_rewards(kind):
-    """The gains are half the weights times the sizes, which gives 0.02, 0.1, 0.15 and 0."""
+    """A gain is half the weight times the size of the misfit: 0.02, 0.1, 0.15 and 0."""
     found = refined(mixture_of(kind), [0.1, 10.0, 1.0, 0.0], n_refined=2)
     torch.testing.assert_close(found.log_weights.exp(), torch.tensor([0.4, 0.28, 0.15, 0.01, 0.15, 0.01]).double())
     assert torch.equal(found.components.means[:2], mixture_of(kind).components.means[[0, 3]])
@@ -85,7 +85,7 @@ def test_nothing_is_split_between_additions_or_for_less_than_the_least_gain_or_b
     assert number(n_refined=0) == 4
     assert number(least_refinement=0.12) == 7  # the gains are 0.2, 0.01, 0.15 and 0.14
     assert number(least_refinement=0.145) == 6
-    assert number(max_components=6) == 5  # one place stays free for the addition that follows
+    assert number(max_components=6) == 5  # one component is left for the next addition
 
 
 @pytest.mark.parametrize("word", ["SAMTRON", "LAPTRON"])
@@ -104,7 +104,7 @@ def test_splits_make_one_component_many_and_follow_a_bent_target(word, covarianc
 
 
 def ratio_of(components, own_gradient, n_samples: int = 4000) -> LogRatio:
-    """Return R at samples of the only component, with a gradient that is given in whitened coordinates."""
+    """Return R at samples of the only component. `own_gradient` gives its gradient in whitened coordinates."""
     counts = torch.tensor([n_samples])
     sample, _ = components.sample(counts, generator_of(3))
     own = components.whiten(sample.unsqueeze(0))[0]

@@ -1,4 +1,4 @@
-"""The rules for components, weights and step sizes agree with their formulas, written for one component."""
+"""The rules for components, weights and step sizes agree with their formulas for a single component."""
 
 import math
 
@@ -33,7 +33,7 @@ def steps(size):
 
 
 def natural_gradient(components, kind, strength=1.0, seed=9):
-    """Return random gradients in whitened coordinates, and the same as G = -E[hessian] and g = E[gradient]."""
+    """Return random gradients in whitened coordinates, and these gradients as G = -E[hessian] and g = E[gradient]."""
     generator = generator_of(seed)
     matrix = strength * normal(generator, N, 3, 3)
     curvature, slope = 0.5 * (matrix + matrix.mT), strength * normal(generator, N, 3)
@@ -129,9 +129,7 @@ def test_trust_region_update_uses_its_bound_and_is_a_natural_gradient_step(kind,
 
 
 def test_trust_region_goes_to_the_maximum_and_no_further_where_the_bound_allows_for_it():
-    """For a quadratic target, one step reaches N(m, S).
-
-    A larger bound does not go further, because eta is at least 1.
+    """For a quadratic target, one step reaches N(m, S). A larger bound has no effect, because eta is at least 1.
     """
     components = components_of("full", N, 3)
     target = components_of("full", 1, 3, seed=8)

@@ -1,7 +1,7 @@
-"""Densities that share one set of tests: add a new class to `DENSITIES` to run `test_density_contract.py` for it.
+"""Densities that share one set of tests. Add a new class to `DENSITIES` to run `test_density_contract.py` for it.
 
-Each entry describes a class as one density of x: how to evaluate it, how to draw from it, and the same density as a
-mixture for SciPy. `parameters` and `rebuild` are used for the gradient with respect to the parameters.
+Each entry describes how to evaluate one density of x, how to draw from it, and a mixture with the same density for
+SciPy. `parameters` are the arguments for the gradient with respect to the parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Density:
     draw : callable
         (generator, n_samples) -> (n_samples, n_dims).
     reference : GaussianMixture
-        The same density as weights, means and factors, for SciPy to evaluate.
+        The same density as weights, means and factors, from which SciPy evaluates the reference.
     """
 
     name: str

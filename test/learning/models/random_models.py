@@ -75,7 +75,7 @@ def random_mixture_of_experts(seed: int, n_components: int, n_dims: int, n_conte
 
 
 def random_network(seed: int, n_networks: int, n_inputs: int, n_outputs: int) -> BatchedNetwork:
-    """Return networks with two hidden layers and outputs of order 0.3."""
+    """Return networks with two hidden layers and outputs of about 0.3."""
     generator = generator_of(seed)
     fresh = BatchedNetwork.random(2.0 + 3.0 * normal(generator, 20, n_inputs), n_networks, (3, 2), n_outputs, generator)
     return BatchedNetwork(
@@ -105,5 +105,5 @@ def random_neural_mixture_of_experts(
 
 
 def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor, states: Tensor) -> Tensor:
-    """Return the log of the summed joint densities (n,) of each sample with its components `states` (n, n_states)."""
+    """Return log sum_z q(x, z|y) (n,) over the components `states` (n, n_states) of each sample."""
     return model.log_joint(context, sample).gather(1, states).logsumexp(-1)

@@ -1,4 +1,4 @@
-"""EM and EIM fit experts of custom families within bounds, and refuse what they cannot do."""
+"""EM and EIM fit experts of custom families within bounds, and refuse settings that such families cannot satisfy."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_expert_without_weight_keeps_its_parameters():
 
 
 def test_eim_by_gradients_finds_the_i_projection_of_a_correlated_density():
-    """The best diagonal covariance has the conditional variances 1 - 0.8^2; the tolerances allow for noisy steps."""
+    """The best diagonal covariance has the conditional variances 1 - 0.8^2. The tolerances allow for noisy steps."""
     target = GaussianMixture.from_covariances([1.0], [[1.0, -1.0]], [[[1.0, 0.8], [0.8, 1.0]]])
     result = EIM(target=target, n_iterations=40, update="unstructured", seed=0).fit(start=model(1, 2, 0))
     assert isinstance(result.mixture_of_experts.experts.family, Diagonal)

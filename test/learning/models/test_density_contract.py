@@ -19,7 +19,7 @@ def evaluate(density: Density, sample: torch.Tensor) -> torch.Tensor:
 
 @small_densities
 def test_integrates_to_one(density):
-    # the trapezoidal rule converges exponentially on a smooth function that decays; its error is 1e-9 at this spacing
+    # for smooth functions that decay, the trapezoidal rule converges exponentially; its error is 1e-9 at this spacing
     axis = torch.linspace(-12.0, 12.0, 401, dtype=torch.float64)
     grid = torch.cartesian_prod(*[axis] * density.n_dims).reshape(-1, density.n_dims)
     cell = float(axis[1] - axis[0]) ** density.n_dims
@@ -58,12 +58,11 @@ def test_samples_have_the_moments_of_the_density(density):
     within = density.reference.scale_trils @ density.reference.scale_trils.mT
     covariance = torch.einsum("k,kij->ij", weights, within + centered.unsqueeze(-1) * centered.unsqueeze(-2))
     error = (sample.mean(0) - mean) / (torch.diagonal(covariance) / n).sqrt()
-    # 4.5 standard errors, because the test runs for 21 densities with up to 3 coordinates
+    # 4.5 standard errors allow for 21 densities with up to 3 coordinates
     assert error.abs().max() < 4.5
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), (sample - mean).T, upper=False)
     moment = whitened @ whitened.T / n
-    # an entry of the moment has a standard deviation of at most sqrt(2/n) for a Gaussian, and about twice that for a
-    # mixture
+    # entries of the moment have standard deviations up to sqrt(2/n) for a Gaussian, and about twice that for a mixture
     assert (moment - torch.eye(density.n_dims)).abs().max() < 5.0 * 2.0 * (2.0 / n) ** 0.5
 
 

@@ -1,4 +1,4 @@
-"""Gaussian: entropy and KL equal torch's; marginals, conditionals, products and tilts equal the textbook's formulas."""
+"""Entropy and KL of a Gaussian equal torch's. Marginals, conditionals, products and tilts equal textbook formulas."""
 
 import numpy as np
 import pytest
@@ -136,7 +136,7 @@ def test_product_of_gaussians_multiplies_densities():
 
 
 def test_product_with_a_nearly_singular_gaussian_keeps_its_digits():
-    """One factor has deviations of 1e-8. A formula that adds covariances would lose all digits of it."""
+    """One factor has deviations of 1e-8. A formula that adds covariances would lose all digits of this factor."""
     sharp = Gaussian(torch.tensor([0.3, -0.2]).double(), 1e-8 * torch.eye(2).double())
     product, _ = random_gaussian(18, n_dims=2).product(sharp)
     torch.testing.assert_close(product.mean, sharp.mean, rtol=0.0, atol=1e-14)

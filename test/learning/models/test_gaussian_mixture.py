@@ -1,4 +1,4 @@
-"""Gaussian mixture: weights are normalised, components are interchangeable, responsibilities follow Bayes' rule."""
+"""Weights of a Gaussian mixture are normalised, its components may be reordered, and Bayes' rule holds."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_absent_component_is_never_drawn_and_has_no_responsibility():
 
 
 def batch_of_mixtures() -> GaussianMixture:
-    """Return five mixtures of 3 components in 2 dimensions that share their factors, as a conditioned model does."""
+    """Return five mixtures of 3 components in 2 dimensions. They share factors, like a model at several contexts."""
     generator = generator_of(10)
     return GaussianMixture(normal(generator, 5, 3), normal(generator, 5, 3, 2), random_scale_trils(generator, 3, 2))
 

@@ -32,7 +32,7 @@ def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
 
 
 def test_far_contexts_do_not_cost_the_residual_its_digits():
-    """If x - W y - w is small and W y is large, the error is only the rounding error of the summands."""
+    """If x - W y - w is small and W y is large, only the rounding errors of the terms remain."""
     experts = random_experts(13, 3, 2, 2)
     context = 1e4 * normal(generator_of(14), 5, 2)
     sample = experts.means(context)[:, 1] + 0.1

@@ -1,4 +1,4 @@
-"""Arrays equal the parameters of the mixture, come back bit by bit, and are refused if no mixture could have them."""
+"""Arrays of parameters are those of the mixture, are restored bit by bit, and are refused if they are invalid."""
 
 from __future__ import annotations
 

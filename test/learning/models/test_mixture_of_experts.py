@@ -1,4 +1,4 @@
-"""Mixture of experts: conditioning gives a mixture, the score is the gradient, entropies span 0 to 1."""
+"""A mixture of experts gives a mixture for each context, its score is the gradient, and entropies are 0 to 1."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Monte Carlo estimates are right within their standard errors for every kind of model, and are reproducible."""
+"""Monte Carlo estimates are correct within their standard errors for every kind of model, and reproducible."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_spread_of_repeated_estimates_is_the_standard_error():
     estimates = [kl_divergence(mixture, other, 500, generator) for _ in range(200)]
     spread = float(torch.tensor([estimate.value for estimate in estimates]).std())
     claimed = sum(estimate.standard_error for estimate in estimates) / 200
-    # four standard errors of a standard deviation from 200 estimates
+    # four standard errors of a standard deviation that is estimated from 200 values
     assert spread / claimed == pytest.approx(1.0, abs=0.2)
 
 

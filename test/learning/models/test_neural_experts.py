@@ -1,4 +1,4 @@
-"""Neural experts: a fresh network changes nothing, each network sees its own contexts, far contexts stay finite."""
+"""Neural experts: new networks change nothing, each network gets its own contexts, far contexts give finite values."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
 
 
 def test_contexts_far_from_the_data_give_finite_distributions():
-    """Hidden units and outputs are bounded, so far from the data only the linear expert changes."""
+    """Hidden units and outputs are bounded. Therefore only the linear expert changes far from the data."""
     experts = random_neural_experts(13, 3, 2, 1)
     near, far = experts(torch.tensor([[1e3], [1e6]]).double()).scale_tril
     torch.testing.assert_close(near, far, rtol=1e-12, atol=0.0)

@@ -1,4 +1,4 @@
-"""Prepared mixtures have the model's densities and scores; truncated ones give bounds with a known error."""
+"""Prepared mixtures have the densities and scores of the model. Truncated mixtures give bounds with a known error."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Log densities computed as quadratic forms equal those from whitened residuals, for narrow experts too."""
+"""Log densities from quadratic forms equal log densities from whitened residuals, also for narrow experts."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def test_values_are_log_joints_up_to_the_gatings_normaliser(size):
 
 
 def narrowed(experts: LinearExperts, factor: float) -> LinearExperts:
-    """Return the experts with every second one shrunk by the factor."""
+    """Return a copy of the experts in which every second expert is narrower by a factor."""
     shrink = torch.where(torch.arange(experts.n_components) % 2 == 0, factor, 1.0)
     return LinearExperts(experts.weights, experts.biases, shrink[:, None, None] * experts.scale_trils)
 
@@ -39,8 +39,7 @@ def test_narrow_experts_keep_their_digits(factor):
     assert (len(forms.narrow) == 0) == (factor == 1e-3)
     found, expected = forms(joint, products_of_coordinates(joint)), experts.log_prob(context, sample)
     own = torch.arange(120), torch.arange(120) % 6
-    # compare each expert at its own samples; the error of residuals is the sample's rounding error over the expert's
-    # width
+    # each expert at its own samples: residuals have the rounding error of a sample, divided by the width of the expert
     torch.testing.assert_close(found[own], expected[own], rtol=0.0, atol=1e-7 + 1e-14 / factor)
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7 + 1e-14 / factor)
 

@@ -35,7 +35,7 @@ def test_one_loader_reads_every_kind(tmp_path, model):
     if not isinstance(model, GaussianMixture):
         assert type(loaded.gating) is type(model.gating)
         assert type(loaded.experts) is type(model.experts)
-    for name, value in model.tensors().items():  # loading normalises the weights of a mixture again
+    for name, value in model.tensors().items():  # loading normalises weights again
         torch.testing.assert_close(loaded.tensors()[name], value, rtol=1e-15, atol=1e-15)
 
 

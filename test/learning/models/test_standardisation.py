@@ -1,4 +1,4 @@
-"""A change of units changes densities only by the volume, can be inverted exactly, and works for unusual data."""
+"""Standardisation changes densities only by the volume, can be inverted exactly, and works for unusual data."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_there_and_back_is_the_same_model(size):
     model, context, sample = problem(size)
     units = Standardisation.from_data(context, sample)
     for name, value in units.original(units.standard(model)).tensors().items():
-        if name == "gating.biases":  # the biases are determined only up to a constant
+        if name == "gating.biases":  # biases are only defined up to a constant
             value, other = value - value.mean(), model.tensors()[name] - model.tensors()[name].mean()
             torch.testing.assert_close(value, other, rtol=0.0, atol=1e-13)
         else:
@@ -89,7 +89,7 @@ def test_scale_ignores_the_outliers_of_a_column():
     for glitches in ([1e3], [1e6, -1e6], [1e50]):
         column[: len(glitches)] = torch.tensor(glitches, dtype=torch.float64)
         units, plain = units_with_and_without_outliers(column)
-        assert 0.8 * spread < float(units.sample_scale[0]) < spread  # the two lowest and two highest rows are ignored
+        assert 0.8 * spread < float(units.sample_scale[0]) < spread  # the scale ignores two rows at each end
         assert abs(float(units.sample_center[0])) < spread
         assert float(units.sample_scale[1]) == float(plain.sample_scale[1])
 
@@ -99,7 +99,7 @@ def test_scale_of_data_without_outliers_is_the_standard_deviation(name):
     noise, n = normal(generator_of(6), 1000, 1)[:, 0], torch.arange(1000)
     column = {
         "normal": noise,
-        "clusters": torch.where(n < 20, 50.0, 0.01 * noise),  # 2 % of the rows form a cluster and are not outliers
+        "clusters": torch.where(n < 20, 50.0, 0.01 * noise),  # 2 % of the rows are a cluster, not outliers
         "tails": noise.sign() * noise.abs() ** 3,
         "rare event": torch.where(n < 3, 1.0, 0.0).double(),  # most of the column is constant
         "counts": noise.abs().floor(),

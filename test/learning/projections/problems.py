@@ -1,7 +1,7 @@
-"""Trust-region problems of linear experts, and their solution in the natural parameters that the thesis uses.
+"""Trust-region problems of linear experts, and their solution in the natural parameters of the thesis.
 
-Nothing here shares a formula with `eim_ros.learning.projections.gaussian`. Everything is computed in the coordinates of
-x, for one context and one expert at a time (thesis A.4, equations A.16 to A.18).
+This module and `eim_ros.learning.projections.gaussian` share no formula. All values are computed in the coordinates
+of x, for one context and one expert at a time (thesis A.4, equations A.16 to A.18).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ExpertProblem", "Problem", "bounds_of", "random_problem", "sampled_r
 
 @dataclass(frozen=True)
 class Problem:
-    """Old experts, surrogates in their whitened residuals, and the contexts (n_components, n_samples, n_context)."""
+    """Old experts, surrogates in terms of whitened residuals, and contexts (n_components, n_samples, n_context)."""
 
     experts: LinearExperts
     surrogate: QuadraticSurrogate
@@ -53,7 +53,7 @@ class Problem:
         )
 
     def primal(self, update: GaussianUpdate) -> tuple[Tensor, Tensor, Tensor]:
-        """Return E[phi] - KL, KL, and the change of entropy (n_components,), computed context by context."""
+        """Return E[phi] - KL, KL, and the change of entropy, each (n_components,), from sums over contexts."""
         old, new = self.experts, update.experts
         old_mean = self.context @ old.weights.mT + old.biases.unsqueeze(1)
         new_mean = self.context @ new.weights.mT + new.biases.unsqueeze(1)
@@ -92,13 +92,13 @@ class ExpertProblem:
         return old, (curvature, curvature @ self.weights + slope, curvature @ self.bias + intercept)
 
     def updated(self, eta: float, omega: float) -> tuple[np.ndarray, ...]:
-        """Return (Q, L, l) of equation A.18."""
+        """Return (Q, L, l) from equation A.18."""
         old, reward = self.natural()
         return tuple(((eta + 1.0) * q + r) / (eta + 1.0 + omega) for q, r in zip(old, reward, strict=True))
 
 
 def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) -> Problem:
-    """Return a problem with indefinite curvatures that differ in size by up to four orders of magnitude."""
+    """Return a problem whose indefinite curvatures differ by up to four orders of magnitude."""
     generator = generator_of(seed)
     experts = random_experts(seed, n_components, n_dims, n_context)
     size = 10.0 ** (4.0 * torch.rand(n_components, generator=generator, dtype=torch.float64) - 2.0)
@@ -109,7 +109,7 @@ def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) ->
 
 
 def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
-    """Return phi and log q_old (k, 8, 40) of samples from k normal experts of different scales at eight contexts."""
+    """Return phi and log q_old, each (k, 8, 40), at samples of k experts with different scales for eight contexts."""
     generator = generator_of(seed)
     residual, shift = normal(generator, k, 8, 40), normal(generator, k, 8, 1)
     scale = torch.tensor([0.5, 1.0, 2.0])[:k, None, None].double()
@@ -117,5 +117,5 @@ def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
 
 
 def bounds_of(seed: int) -> tuple[float, float]:
-    """Return bounds of the KL and of the loss of entropy, each of them active for some experts."""
+    """Return bounds of the KL and of the entropy loss. Each bound is active for some experts."""
     return [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (10.0, 0.3)][seed % 5]

@@ -1,4 +1,4 @@
-"""The projection of categorical distributions equals a numerical search, and handles limiting cases."""
+"""The projection of categorical distributions agrees with a numerical search, and handles limiting cases."""
 
 import math
 
@@ -15,7 +15,7 @@ BOUNDS = [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (math.inf, 0
 
 
 def problem(seed: int, n_contexts: int, n_components: int, size: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return old log probabilities, and rewards of the given size [nat]."""
+    """Return old log probabilities and rewards of about this size [nat]."""
     generator = generator_of(seed)
     old = torch.log_softmax(normal(generator, n_contexts, n_components), -1)
     return old, size * normal(generator, n_contexts, n_components)
@@ -35,7 +35,7 @@ def objective(new: torch.Tensor, old: torch.Tensor, reward: torch.Tensor) -> flo
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_optimum_equals_a_search_over_the_probabilities(bounds):
-    """Compare with SciPy's constrained optimiser on the primal problem with 2 contexts and 3 components."""
+    """The reference is SciPy's constrained optimiser on the primal problem with 2 contexts and 3 components."""
     old, reward = problem(4, 2, 3, 3.0)
     update = project_categorical(old, reward, *bounds)
 
@@ -70,7 +70,7 @@ def test_uniform_reward_leaves_probabilities_unchanged(bounds):
 @pytest.mark.parametrize("kl_weight", [0.1, 2.0, 30.0])
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_weight_of_the_kl_is_the_unit_of_the_reward(bounds, kl_weight):
-    """Because E[r] - tau KL = tau (E[r/tau] - KL), the step is the same."""
+    """E[r] - tau KL = tau (E[r/tau] - KL), so the step is the same."""
     old, reward = problem(16, 30, 5)
     found = project_categorical(old, reward, *bounds, kl_weight=kl_weight)
     expected = project_categorical(old, reward / kl_weight, *bounds)
@@ -123,8 +123,7 @@ def test_component_that_is_out_stays_out():
 def test_uniform_distribution_that_may_lose_no_entropy_stays():
     old = torch.full((4, 3), -math.log(3.0), dtype=torch.float64)
     update = project_categorical(old, problem(11, 4, 3)[1], 0.1, 0.0)
-    # because H = log k - |p - 1/k|^2 k/2 + ..., a loss within rounding allows deviations of the order of its square
-    # root
+    # H = log k - |p - 1/k|^2 k/2 + ..., so p may deviate by the square root of rounding
     torch.testing.assert_close(update.log_probs, old, rtol=0.0, atol=1e-7)
 
 
@@ -166,9 +165,9 @@ def start_of(*shape: int) -> torch.Tensor:
 
 
 def test_roots_of_fifty_orders_of_magnitude_are_found():
-    roots = torch.logspace(-10, 40, 101, dtype=torch.float64)  # excess of the roots over the start
+    roots = torch.logspace(-10, 40, 101, dtype=torch.float64)  # distance of the roots from the start
     bracket = decreasing_root(lambda a: roots - (a - 1.0), start_of(101))
-    # near the start, the argument itself is only resolved to the rounding error of 1
+    # near the start at 1, the argument has the rounding error of 1
     torch.testing.assert_close(bracket.upper - 1.0, roots, rtol=1e-9, atol=3e-16)
     assert bracket.found.all()
 
@@ -186,7 +185,7 @@ def test_upper_end_is_feasible_and_lower_end_is_not():
 
 
 @pytest.mark.parametrize(
-    ("function", "excess"),  # excess of the root over the start at 1; None if there is no root
+    ("function", "excess"),  # distance of the root from the start at 1; None without a root
     [
         (lambda a: -a, 0.0),
         (lambda a: 1.0 - a, 0.0),

@@ -1,4 +1,4 @@
-"""Trust-region I-projection of a gating within its own family."""
+"""Trust-region I-projections of a gating keep its family and satisfy both bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from eim_ros.learning.models import NeuralGating, SoftmaxGating
 from eim_ros.learning.projections import GatingUpdate, project_categorical, project_gating
 
-WIDE = 1e6  # a bound that never binds
+WIDE = 1e6  # a bound that is never active
 
 
 def contexts(n_samples: int = 400, n_context: int = 2) -> torch.Tensor:
@@ -50,7 +50,7 @@ def test_bounds_hold_for_the_gating_that_is_returned(gating, scale, refit):
     kl = float((log_new.exp() * (log_new - log_old)).sum(-1).mean())
     entropy_change = float((log_old.exp() * log_old - log_new.exp() * log_new).sum(-1).mean())
     assert update.feasible
-    assert kl == pytest.approx(update.kl, abs=1e-9)  # raw and standardised parameters differ by rounding
+    assert kl == pytest.approx(update.kl, abs=1e-9)  # up to rounding of standardised parameters
     assert entropy_change == pytest.approx(update.entropy_change, abs=1e-9)
     assert 0.0 < kl <= 0.02 * (1.0 + 1e-9)
     assert entropy_change >= -0.03 - 1e-9
@@ -82,12 +82,12 @@ def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bound
     )
     assert refitted.kl <= bounds[0]
     assert refitted.entropy_change >= -bounds[1]
-    assert refitted.kl == pytest.approx(direct.kl, rel=0.05)  # L-BFGS ends slightly outside, so the step is shortened
+    assert refitted.kl == pytest.approx(direct.kl, rel=0.05)  # L-BFGS ends slightly outside of the bound
     torch.testing.assert_close(refitted.gating(context).exp(), direct.gating(context).exp(), rtol=0.0, atol=2e-3)
 
 
 def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best():
-    """With the plain gradient, which vanishes with the weight, the component would not recover."""
+    """The plain gradient vanishes with the weight, so the component would not recover with it."""
     context, old = contexts(), linear_gating()
     gating = SoftmaxGating(old.weights, old.biases - 20.0 * torch.tensor([1.0, 0.0, 0.0, 0.0]).double())
     noise = generator_of(3)
@@ -97,14 +97,14 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
         update = project_gating(gating, context, reward, 0.05, WIDE, update="natural")
         assert update.kl <= 0.05
         gating = update.gating
-    expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # this maximises E[r] + H
+    expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # the maximum of E[r] + H
     torch.testing.assert_close(gating(context).exp().mean(0), expected, rtol=0.0, atol=0.05)
 
 
 def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
-    """Rewards do not move it, because its gradient is zero.
+    """Rewards do not move a component without weight, because its gradient is zero.
 
-    The entropy bound flattens all logits, including its own.
+    The entropy bound flattens all logits, including those of this component.
     """
     context, noise = contexts(), generator_of(3)
     gating = SoftmaxGating(linear_gating().weights, torch.tensor([-60.0, 0.0, 0.0, 0.0]).double())
@@ -118,7 +118,7 @@ def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
 
 
 def test_few_contexts_give_a_weightless_component_no_large_step():
-    """Noise makes its reward high at one context. It must not take over where its reward was not measured."""
+    """By noise, the component has a high reward at one context. It must not take over at unmeasured contexts."""
     many = contexts(5000, 9)
     gating = linear_gating(n_components=300, n_context=9)
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())
@@ -129,7 +129,7 @@ def test_few_contexts_give_a_weightless_component_no_large_step():
 
 
 def test_noise_of_the_rewards_averages_out():
-    """Rewards from one noisy sample each, with a deviation of 20, move the gating in the same way as their means."""
+    """Single noisy rewards with a deviation of 20 move the gating in the same way as their means."""
     context, gating = contexts(4000), linear_gating()
     mean = context @ torch.tensor([[2.0, -2.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]).double()
     noisy = mean + 20.0 * normal(generator_of(5), *mean.shape)
@@ -165,7 +165,7 @@ def test_bound_of_zero_changes_nothing():
 
 
 def test_neural_gating_that_may_lose_no_entropy_stays_as_it_is():
-    """In this case, L-BFGS extrapolates to weights that are not finite."""
+    """With an entropy bound of 0, L-BFGS extrapolates to weights that are not finite."""
     context = normal(generator_of(81), 30, 1)
     old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # this gating already has the greatest entropy
     update = project_gating(old, context, 3.0 * normal(generator_of(90), 30, 2), kl_bound=0.1, entropy_loss_bound=0.0)
@@ -173,12 +173,12 @@ def test_neural_gating_that_may_lose_no_entropy_stays_as_it_is():
     assert torch.equal(update.gating(context), old(context))
 
 
-LEAST_SHARE = 0.99  # least share of the gain that SLSQP finds
+LEAST_SHARE = 0.99  # minimum share of SLSQP's gain
 
 
 @dataclasses.dataclass(frozen=True)
 class GatingProblem:
-    """Old parameters (k, dy + 1), inputs [y, 1] (n, dy + 1), rewards (n, k) and bounds; all in NumPy."""
+    """Old parameters (k, dy + 1), inputs [y, 1] (n, dy + 1), rewards (n, k) and bounds, in NumPy."""
 
     old: np.ndarray
     inputs: np.ndarray
@@ -191,8 +191,8 @@ class GatingProblem:
     def random(cls, seed: int, kl_weight: float = 1.0) -> GatingProblem:
         """Return a random problem with one context or many.
 
-        A single context has no coordinates, and many contexts have up to three. The rewards are 0.1 to 10 nat, and part
-        of them is noise.
+        A single context has no coordinates, and many contexts have up to three. The rewards are 0.1 to 10 nat, partly
+        noise.
         """
         rng = np.random.default_rng(seed)
         k, d = int(rng.integers(2, 9)), int(rng.integers(0, 4))
@@ -211,9 +211,9 @@ class GatingProblem:
         return logits - np.log(np.exp(logits).sum(1, keepdims=True))
 
     def mean(self, parameters: np.ndarray, slope) -> tuple[float, np.ndarray]:
-        """Return E_q of a function of log q and its gradient.
+        """Return the expectation under q of a function of log q, and its gradient.
 
-        The derivative of the function by log q must have mean zero.
+        The derivative of the function with respect to log q must have mean zero.
         """
         log_probs = self.log_probs(parameters)
         probabilities, value = np.exp(log_probs), slope(log_probs)

@@ -1,4 +1,4 @@
-"""The projection of experts equals the update of the thesis, and reports if there is no solution."""
+"""The projection of experts equals the update of the thesis, and reports missing solutions."""
 
 import math
 
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from eim_ros.learning.models import LinearExperts
 from eim_ros.learning.projections import QuadraticSurrogate, project_experts, restrict_covariances, solve_multipliers
 
-every_problem = pytest.mark.parametrize("seed", range(5))  # 5 x 40 = 200 random indefinite curvatures
+every_problem = pytest.mark.parametrize("seed", range(5))  # 5 x 40 random indefinite curvatures
 
 
 def solved(seed, n_context=2):
@@ -30,7 +30,7 @@ def test_update_equals_the_natural_parameter_form_of_the_thesis(seed, n_context)
         precision, slope, intercept = problem.expert(index).updated(eta, omega)
         factor = experts.scale_trils[index].numpy()
         covariance = np.linalg.inv(precision)
-        # errors are relative to the largest entry; the inverse multiplies them by its condition number, up to 1e5 here
+        # the inverse multiplies rounding, relative to the largest entry, by condition numbers up to 1e5
         for found, expected in (
             (factor @ factor.T, covariance),
             (experts.weights[index].numpy(), covariance @ slope),
@@ -66,7 +66,7 @@ def test_zero_kl_bound_admits_no_step():
 
 
 def test_without_a_kl_bound_a_concave_problem_only_is_solved():
-    """With eigenvalues of -1 or less, the objective grows without bound, so it has no maximum."""
+    """With eigenvalues of -1 or less, the objective grows without bound and has no maximum."""
     rho = torch.tensor([[0.5, -0.9], [0.5, -1.0], [0.5, -3.0]], dtype=torch.float64)
     solution = solve_multipliers(rho, torch.ones_like(rho), math.inf, 0.1)
     assert solution.feasible.tolist() == [True, False, False]
@@ -76,14 +76,14 @@ def test_without_a_kl_bound_a_concave_problem_only_is_solved():
 @pytest.mark.parametrize("kl_weight", [0.1, 30.0])
 @every_problem
 def test_weight_of_the_kl_is_the_unit_of_phi(seed, kl_weight):
-    """Because E[phi] - tau KL = tau (E[phi/tau] - KL), the step is the same and multipliers are tau times as large."""
+    """E[phi] - tau KL = tau (E[phi/tau] - KL), so the step is the same and the multipliers are tau times as large."""
     problem = random_problem(seed, 10, 3, 2)
     surrogate = problem.surrogate
     scaled = QuadraticSurrogate(surrogate.curvature / kl_weight, surrogate.linear / kl_weight, surrogate.context_moment)
     found = project_experts(problem.experts, surrogate, *bounds_of(seed), kl_weight=kl_weight)
     expected = project_experts(problem.experts, scaled, *bounds_of(seed))
     for name in ("weights", "biases", "scale_trils"):
-        # the bracket of a multiplier is closed to 1e-9 of itself
+        # multipliers are bracketed with a relative width of 1e-9
         torch.testing.assert_close(
             getattr(found.experts, name),
             getattr(expected.experts, name),
@@ -102,7 +102,7 @@ def test_without_the_kl_term_the_step_is_the_limit_of_small_weights(seed):
     for name in ("weights", "biases", "scale_trils"):
         torch.testing.assert_close(getattr(found.experts, name), getattr(limit.experts, name), rtol=1e-5, atol=1e-6)
     value, kl, _ = problem.primal(found)
-    reward = value + kl  # the objective is E[phi] alone, so no other weight reaches a greater E[phi]
+    reward = value + kl  # the objective is E[phi], so no other weight of the KL gives a greater E[phi]
     for weight in (0.1, 1.0, 10.0):
         other, cost, _ = problem.primal(
             project_experts(problem.experts, problem.surrogate, *bounds_of(seed), kl_weight=weight)
@@ -146,7 +146,7 @@ BOUNDS = pytest.mark.parametrize("bounds", [(0.05, 1.0), (0.05, 0.01), (math.inf
 
 
 def problem(seed: int, covariance: str, shift: float = 0.0):
-    """Return two experts with contexts; the curvatures are indefinite unless they are shifted."""
+    """Return two experts with contexts. The curvatures are indefinite unless `shift` makes them definite."""
     generator = generator_of(seed)
     experts = restrict_covariances(random_experts(seed, 2, 2, 1), covariance, WEIGHTS)
     root = normal(generator, 2, 2, 2)
@@ -161,7 +161,7 @@ def problem(seed: int, covariance: str, shift: float = 0.0):
 
 
 def value_and_bounds(slope, factor, surrogate, extended):
-    """Return E[phi], KL and the KL due to the mean, (2,) each, in whitened coordinates, computed context by context."""
+    """Return E[phi], KL and the KL of the mean, each (2,), from sums over contexts in whitened coordinates."""
     mean = extended @ slope.mT
     second = mean.unsqueeze(-1) * mean.unsqueeze(-2) + (factor @ factor.mT).unsqueeze(1)
     phi = -0.5 * (second * surrogate.curvature.unsqueeze(1)).sum((-2, -1))
@@ -174,14 +174,14 @@ def value_and_bounds(slope, factor, surrogate, extended):
 
 
 def whitened(experts: LinearExperts, update: LinearExperts):
-    """Return the update's slope (2, 2, 2) and factor (2, 2, 2) in the whitened coordinates of the old experts."""
+    """Return slope (2, 2, 2) and factor (2, 2, 2) of the update in whitened coordinates of the old experts."""
     inverse = torch.linalg.inv(experts.scale_trils)
     step = torch.cat([update.weights - experts.weights, (update.biases - experts.biases).unsqueeze(-1)], -1)
     return inverse @ step, inverse @ update.scale_trils
 
 
 def best_of_solver(surrogate, extended, covariance, bounds):
-    """Return the largest objective that SLSQP finds from four starts, added up over experts if they are diagonal."""
+    """Return the largest objective that SLSQP finds from four starts. Objectives of diagonal experts are added."""
     kl_bound, loss_bound = bounds
     n_shape = 4 if covariance == "diagonal" else 3
     share = torch.ones(2).double() if covariance == "diagonal" else WEIGHTS
@@ -248,7 +248,7 @@ def test_update_is_the_optimum_of_a_general_solver(covariance, bounds, seed):
     change = torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
     assert (change >= -bounds[1] - 1e-9).all()
     best = best_of_solver(surrogate, extended, covariance, bounds)
-    # SLSQP may exceed a bound by 1e-8, which multipliers of up to about 100 turn into an error of 1e-6
+    # SLSQP may exceed a bound by 1e-8, which causes errors of 1e-6 with multipliers up to about 100
     assert float(share @ (phi - kl)) == pytest.approx(best, rel=1e-5, abs=1e-6)
 
 
@@ -260,7 +260,7 @@ def test_single_expert_in_one_dimension_has_no_other_update_than_a_full_covarian
     )
     full, restricted = (project_experts(experts, surrogate, 0.1, 0.05, covariance=c) for c in ("full", covariance))
     for name in ("weights", "biases", "scale_trils"):
-        # in the tied case, both means share a bound, which is not active here
+        # for tied covariances, the common bound of the means is not active here
         torch.testing.assert_close(getattr(restricted.experts, name), getattr(full.experts, name), rtol=1e-8, atol=0.0)
 
 
@@ -270,7 +270,7 @@ def test_component_of_small_weight_moves_no_further_than_its_bound():
     weights = torch.tensor([1.0 - 1e-9, 1e-9]).double()
     update = project_experts(experts, steep, 0.05, 1.0, covariance="tied", weights=weights)
     assert update.multipliers.feasible.all()
-    assert float(update.multipliers.kl[1]) <= 0.1  # the mean and the common covariance use at most 0.05 each
+    assert float(update.multipliers.kl[1]) <= 0.1  # at most 0.05 each for the mean and the common covariance
 
 
 def test_surrogate_that_is_not_finite_leaves_only_the_mean_of_its_tied_expert():
@@ -285,7 +285,7 @@ def test_surrogate_that_is_not_finite_leaves_only_the_mean_of_its_tied_expert():
 
 @FAMILIES
 def test_restriction_has_the_least_kl_of_its_family(covariance):
-    """Other members of the family, near the restriction, are farther from the given experts."""
+    """Nearby members of the family are farther from the given experts than the restriction."""
     given = random_experts(3, 2, 2, 0)
     best = restrict_covariances(given, covariance, WEIGHTS)
 

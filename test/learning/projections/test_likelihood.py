@@ -1,4 +1,4 @@
-"""Maximum likelihood is least squares for experts and softmax regression for the gating, and is always finite."""
+"""Maximum likelihood equals least squares for experts and softmax regression for the gating, and is always finite."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_floor_raises_small_eigenvalues_only():
     context, ones = torch.zeros(400, 0).double(), torch.ones(400, 1).double()
     plain = covariance_of(fit_experts(context, sample, ones))
     floored = covariance_of(fit_experts(context, sample, ones, covariance_floor=1e-2))
-    unit = plain.diagonal().sqrt()  # the floor is relative to the samples' variances
+    unit = plain.diagonal().sqrt()  # the floor is relative to the variances of samples
     values, vectors = torch.linalg.eigh(plain / unit / unit.unsqueeze(-1))
     assert values[0] < 1e-2 < values[1]
     values[0] = 1e-2
@@ -87,14 +87,14 @@ def test_fewer_points_than_coefficients_give_a_finite_expert_through_them(n):
     assert all(torch.isfinite(value).all() for value in parameters_of(experts))
     spread = (sample - sample.mean(0)).norm(dim=-1).max()
     distance = (experts.means(context)[:, 0] - sample).norm(dim=-1).max()
-    # a ridge that weighs as much as 1e-3 observations keeps the expert slightly away from the points
+    # a ridge with the weight of 1e-3 observations keeps the expert slightly away from the points
     assert distance <= 0.05 * spread + 1e-9
 
 
 def test_duplicated_points_have_the_floor_for_covariance():
     context, sample = (part.expand(50, -1) for part in pairs(12, 1))
     experts = fit_experts(context, sample, torch.ones(50, 1).double(), covariance_floor=1e-6)
-    # the columns are constant, so their unit is their magnitude
+    # the columns are constant, so their magnitude is their unit
     expected = 1e-3 * torch.diag(sample[0].abs())
     torch.testing.assert_close(experts.scale_trils[0], expected, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(experts.means(context)[:, 0], sample, rtol=1e-12, atol=1e-12)
@@ -137,7 +137,7 @@ def test_improved_experts_are_never_worse(floor, n_context):
     for seed in range(10):
         generator = generator_of(seed)
         context, sample = normal(generator, 12, n_context), normal(generator, 12, 3)
-        # few points per expert: the ridge matters, and covariances are at their floor
+        # with few points per expert, the ridge matters and covariances are at their floor
         weights = torch.softmax(3.0 * normal(generator, 12, 4), -1)
         covariance = 0.3 * torch.eye(3).double() + 0.1
         previous = LinearExperts(
@@ -263,7 +263,7 @@ def test_few_iterations_suffice_for_many_components_of_unequal_weight():
     start = SoftmaxGating(true.weights + 0.5, true.biases + 0.5 * normal(generator_of(29), 100))
     gap = cross_entropy(start, context, targets) - cross_entropy(true, context, targets)
     fitted = fit_gating(start, context, targets, max_iterations=5)
-    # steps in plain coordinates would leave a third of the gap
+    # without standardised coordinates, a third of the gap would remain
     assert cross_entropy(fitted, context, targets) - cross_entropy(true, context, targets) < 0.03 * gap
 
 

@@ -1,4 +1,4 @@
-"""Surrogate and projection together make one M-step of the experts, with phi known exactly."""
+"""Surrogate and projection together are an M-step of the experts, tested with an exact phi."""
 
 import math
 
@@ -13,7 +13,7 @@ FITS = pytest.mark.parametrize("fit", [fit_to_gradients, fit_to_values])
 
 
 def m_step(experts, phi, fit, kl_bound, entropy_loss_bound, *, residual, context) -> GaussianUpdate:
-    """Return one update of every expert for phi(context (n, dy), sample (n, dx)) -> (n,)."""
+    """Update every expert for phi(context (n, dy), sample (n, dx)) -> (n,)."""
     mean = context @ experts.weights.mT + experts.biases.unsqueeze(1)
     sample = (mean + residual @ experts.scale_trils.mT).flatten(0, 1).requires_grad_(True)
     value = phi(context.flatten(0, 1), sample)
@@ -51,7 +51,7 @@ def test_exact_phi_without_bounds_returns_the_target_in_one_step(fit, n_context,
     model, target = random_experts(seed, 1, 3, n_context), random_experts(seed + 100, 1, 3, n_context)
     update = m_step(model, log_ratio(target, model), fit, math.inf, math.inf, **draws(seed, model))
     assert update.multipliers.feasible.all()
-    # the error is the ridge of 1e-10 in the regression, times the size of phi's coefficients (up to 1e2) and features
+    # error: the ridge of 1e-10 in the regression, times coefficients of phi (up to 1e2) and features
     assert_same(update.experts, target, atol=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_constant_phi_leaves_experts_unchanged(fit, constant):
 
 @FITS
 def test_phi_plus_a_function_of_the_context_gives_the_same_step_on_average(fit):
-    """This is exact for gradients, and for values that are quadratic in y."""
+    """The steps are equal for fits to gradients, and for fits to values if these are quadratic in y."""
     experts = random_experts(5, 4, 2, 1)
     drawn = draws(6, experts)
     first = m_step(experts, wave, fit, 0.05, 0.02, **drawn)
@@ -88,7 +88,7 @@ def wave(context, sample):
 
 
 def test_step_is_equivariant_to_affine_maps_of_samples_and_contexts():
-    """Map x' = T x + t and y' = S y + u, with T lower triangular so that whitened residuals stay the same."""
+    """The maps are x' = T x + t and y' = S y + u. T is lower triangular, so whitened residuals stay the same."""
     experts = random_experts(7, 5, 3, 2)
     drawn = draws(8, experts)
     generator = generator_of(9)
@@ -123,7 +123,7 @@ def test_steps_of_bounded_size_descend_to_the_target():
         distances.append(distance(model, target, context))
     assert all(after <= before + 1e-12 for before, after in zip(distances, distances[1:], strict=False))
     assert distances[-1] < 1e-12
-    assert distances[5] > 1.0  # the bounds were active, so it took many steps
+    assert distances[5] > 1.0  # active bounds require many steps
 
 
 def distance(model, target, context):

@@ -1,4 +1,4 @@
-"""Multipliers of each projection obey the KKT conditions, and updates report the KL and entropy of their result."""
+"""Multipliers of each projection satisfy the KKT conditions, and updates report KL and entropy of their result."""
 
 import itertools
 import math
@@ -12,18 +12,18 @@ from learning.projections.problems import bounds_of, random_problem, sampled_rat
 from eim_ros.learning.projections import project_categorical, project_experts, weigh_samples
 
 INDEFINITE = [bounds_of(seed) for seed in range(5)]
-BOUNDED = [*INDEFINITE, (math.inf, 0.1), (math.inf, math.inf)]  # probabilities need no bound on the KL
+BOUNDED = [*INDEFINITE, (math.inf, 0.1), (math.inf, math.inf)]  # categorical distributions need no bound on the KL
 
 
 def experts(bounds, n_components=40, n_dims=4, n_context=2):
-    """Project experts with random indefinite curvatures, and recompute KL and entropy context by context."""
+    """Project experts with random indefinite curvatures, and recompute KL and entropy from sums over contexts."""
     problem = random_problem(INDEFINITE.index(bounds), n_components, n_dims, n_context)
     update = project_experts(problem.experts, problem.surrogate, *bounds)
     return update.multipliers, *problem.primal(update)[1:]
 
 
 def probabilities(bounds, seed=0):
-    """Project probabilities, from even to extreme, at one to seven contexts with rewards of 0.01 to 100 nat."""
+    """Project even to extreme probabilities at one to seven contexts, with rewards of 0.01 to 100 nat."""
     generator, shape = generator_of(seed), (1 + seed % 7, 2 + seed % 11)
     old = torch.log_softmax(10.0 ** (seed % 3 - 1) * normal(generator, *shape), -1)
     reward = 10.0 ** (seed % 5 - 2) * normal(generator, *shape)
@@ -47,14 +47,14 @@ def samples(bounds):
     return update, (weights * log_ratio).sum(-1).mean(-1), change.mean(-1)
 
 
-# Two tolerances of active bounds: of the KL, relative to its bound, and of the entropy [nat]
+# Tolerances of active bounds: relative to the bound for the KL, and in nat for the entropy.
 PROJECTIONS = {
-    # the bracket of eta has a relative width of 1e-9, which determines the KL about as precisely
+    # the bracket of eta has a relative width of 1e-9, so the KL has a similar precision
     "experts": ([experts], INDEFINITE, 1e-6, 1e-9),
     "experts in one dimension": ([partial(experts, n_components=20, n_dims=1, n_context=1)], INDEFINITE, 1e-6, 1e-9),
-    # a multiplier is bracketed to 1e-4 of itself
+    # the bracket of a multiplier has a relative width of 1e-4
     "probabilities": ([partial(probabilities, seed=seed) for seed in range(40)], BOUNDED, 2e-3, 2e-4),
-    "weights of samples": ([samples], BOUNDED, 1e-3, 1e-3),  # limited by the TOLERANCE of the root
+    "weights of samples": ([samples], BOUNDED, 1e-3, 1e-3),  # TOLERANCE of the root
 }
 
 
@@ -70,7 +70,7 @@ def test_bounds_are_obeyed_and_multipliers_complementary(problems, bounds, of_kl
         assert torch.as_tensor(update.feasible).all()
         torch.testing.assert_close(reported_kl, kl.reshape(-1), rtol=1e-8, atol=1e-10)
         torch.testing.assert_close(reported_change, change.reshape(-1), rtol=1e-8, atol=1e-10)
-        # the values are recomputed from the parameters, so only rounding is allowed for
+        # the recomputed values may exceed a bound only by rounding
         assert (kl <= kl_bound * (1.0 + 1e-9)).all()
         assert (change >= -loss_bound - 1e-9).all()
         assert (eta >= 0.0).all()

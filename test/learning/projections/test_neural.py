@@ -1,4 +1,4 @@
-"""Weights of samples, fits of networks to them, and shortened steps: known optima are found, and bounds hold."""
+"""Weights of samples, fits of networks to weighted samples, and shortened steps reach known optima within bounds."""
 
 import math
 
@@ -43,7 +43,7 @@ def standard_normal(n_components: int, n_dims: int, n_context: int) -> LinearExp
 def losses(
     experts: NeuralExperts, context: torch.Tensor, sample: torch.Tensor, weights: torch.Tensor, l2: float
 ) -> torch.Tensor:
-    """Return the regularised loss of each expert from its definition, using the densities of the samples."""
+    """Return the regularised loss of each expert, computed by its definition from the densities of samples."""
     local = experts.local(context)
     batch = Gaussian(local.mean.unsqueeze(2), local.scale_tril.unsqueeze(2))
     likelihood = (weights * batch.log_prob(sample)).sum((1, 2)) / weights.sum((1, 2))
@@ -61,7 +61,7 @@ def test_mean_and_deviation_that_depend_on_the_context_are_found():
     grid = torch.linspace(-0.95, 0.95, 20, dtype=torch.float64).unsqueeze(-1)
     found = fitted(grid)
     expected = 0.1 + 0.4 * (grid[:, 0] + 1.0) ** 2
-    # about 30 free coefficients share 4000 samples, so mean and log deviation have errors of about 10 % of a deviation
+    # for 4000 samples and about 30 free coefficients, errors of mean and log deviation are about 10 % of a deviation
     assert ((found.mean[:, 0, 0] - torch.sin(3.0 * grid[:, 0])).abs() / expected).max() < 0.3
     assert (found.scale_tril[:, 0, 0, 0] / expected).log().abs().max() < 0.25
 
@@ -83,14 +83,14 @@ def test_loss_falls_for_every_expert(m):
 
 
 def test_result_is_a_stationary_point_of_the_loss():
-    """The gradient of the loss, computed from its definition, vanishes where the fit from moments ends."""
+    """At the result of the fit from moments, the gradient of the loss by its definition vanishes."""
     experts, data = problem(7, k=1, j=10)
     fitted = fit_neural_experts(experts, *data, FitSettings(3000, 1e-2))
     leaves = {name: value.clone().requires_grad_(True) for name, value in fitted.tensors().items()}
     loss = losses(NeuralExperts.from_tensors(leaves), *data, 1e-2).sum()
     names = [name for name in leaves if name.startswith("layers.")]
     gradients = torch.autograd.grad(loss, [leaves[name] for name in names])
-    # the gradient is of order one at the start, and the fit works in single precision
+    # the gradient is about 1 at the start, and the fit uses single precision
     assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-3
 
 
@@ -104,11 +104,11 @@ def test_integer_weights_are_copies():
     grid = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64).unsqueeze(-1)
     torch.testing.assert_close(
         weighted(grid).mean, copied(grid).mean, rtol=1e-4, atol=1e-5
-    )  # the error of single precision after 5 steps
+    )  # rounding of single precision in 5 steps
 
 
 def test_variance_does_not_fall_below_its_floor():
-    """The fit hits the one sample per context exactly, so its deviation ends at the floor instead of zero."""
+    """The fit matches the only sample of each context exactly, so its deviation ends at the floor instead of zero."""
     context = uniform(11, 1, 20, 1)
     base = random_experts(12, 1, 2, 1)
     fresh = NeuralExperts.around(base, context[0], LAYERS, generator_of(13))
@@ -133,7 +133,7 @@ def test_expert_without_weight_and_one_with_a_sample_that_is_no_number_are_left_
 
 
 def test_gating_finds_the_classes():
-    """An interval in the middle belongs to one component, which a linear gating cannot represent."""
+    """One component has an interval in the middle. A linear gating cannot represent this."""
     context = uniform(16, 1000, 1)
     targets = torch.nn.functional.one_hot((context[:, 0].abs() < 0.4).long(), 2).double()
     gating = NeuralGating.uniform(context, 2, LAYERS, generator_of(17))
@@ -194,11 +194,11 @@ def test_each_expert_has_a_fraction_of_its_own():
     network = type(new.network)(new.network.center, new.network.scale, tuple(weights), tuple(biases))
     step = shorten_step(old, NeuralExperts(old.base, network), context, 0.01, 0.05)
     torch.testing.assert_close(step.fraction[1:], together.fraction[1:], rtol=1e-12, atol=0.0)
-    assert float(step.fraction[0]) == 1.0  # an expert without a step needs no cut
+    assert float(step.fraction[0]) == 1.0  # an expert that does not move needs no shorter step
 
 
 def test_step_to_absurd_parameters_is_refused():
-    """Deviations of exp(1e4) are not finite, so this expert stays as it is, while the others move."""
+    """Deviations of exp(1e4) are not finite, so this expert does not change. The other experts move."""
     old, new, context = long_step()
     biases = [value.clone() for value in new.network.biases]
     biases[-1][1] = 1e6
@@ -215,7 +215,7 @@ def test_step_to_absurd_parameters_is_refused():
 def thesis_dual(
     eta: torch.Tensor, omega: torch.Tensor, phi: torch.Tensor, old: torch.Tensor, kl_bound: float, least_entropy: float
 ) -> torch.Tensor:
-    """Return the dual of thesis A.4.3 for one expert, with the log that is missing there."""
+    """Return the dual of thesis A.4.3 for one expert, with the log that the thesis omits."""
     s = eta + 1.0 + omega
     inner = torch.logsumexp((phi - omega * old) / s, -1) - math.log(phi.shape[-1])
     return eta * kl_bound - omega * least_entropy + s * inner.mean()
@@ -230,7 +230,7 @@ def test_dual_is_least_at_the_multipliers(kl_bound, entropy_loss_bound):
         eta, omega = (value[index].clone().requires_grad_(True) for value in (update.eta, update.omega))
         dual = thesis_dual(eta, omega, phi[index], old[index], kl_bound, least)
         slopes = torch.autograd.grad(dual, (eta, omega))
-        # the gradient is the slack of each constraint: zero, up to TOLERANCE, if its multiplier is positive
+        # the gradient is the slack of each constraint, which is zero up to TOLERANCE if the multiplier is positive
         for slope, multiplier in zip(slopes, (eta, omega), strict=True):
             assert float(slope) >= -1e-12
             assert float(multiplier.detach()) == 0.0 or float(slope) < 1e-3
@@ -248,7 +248,7 @@ def test_ratio_of_one_leaves_the_weights_equal():
 
 
 def test_shift_within_a_context_does_not_move_weight_between_contexts():
-    """Adding f(y) to phi leaves the total weight of every context, because the model cannot change p(y)."""
+    """If f(y) is added to phi, the total weight of every context stays, because the model cannot change p(y)."""
     phi, old = sampled_ratios(7)
     offset = 5.0 * normal(generator_of(8), 3, 8, 1)
     plain, shifted = weigh_samples(phi, old, 0.05, 0.02), weigh_samples(phi + offset, old, 0.05, 0.02)
@@ -262,7 +262,7 @@ def standard_normal_quantiles(n: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("kl_bound", "entropy_loss_bound"), [(0.05, 0.02), (0.3, 0.5), (math.inf, math.inf)])
 def test_quadratic_ratio_gives_the_closed_form_of_linear_experts(kl_bound, entropy_loss_bound):
-    """For phi = -1/2 e'Re + e'(A y + b), many weighted samples have the moments of the spectral update."""
+    """For phi = -1/2 e'Re + e'(A y + b), many weighted samples have the moments of the update in closed form."""
     n_samples = 4000
     context = torch.linspace(-1.0, 1.0, 15, dtype=torch.float64).reshape(1, 15, 1)
     one = torch.ones(1, 1, 1, dtype=torch.float64)
@@ -278,7 +278,7 @@ def test_quadratic_ratio_gives_the_closed_form_of_linear_experts(kl_bound, entro
     sample = 0.5 * context + 1.0 + 0.7 * residual
     mean = (update.weights * sample).sum(-1)
     variance = (update.weights * (sample - mean.unsqueeze(-1)).square()).sum(-1)
-    # quantiles lack the tails beyond 1/(2 n_samples), and the multipliers are known up to TOLERANCE
+    # quantiles lack tails beyond 1/(2 n_samples), and multipliers have an error of TOLERANCE
     torch.testing.assert_close(mean[0], closed.experts.means(context[0])[:, 0, 0], rtol=0.0, atol=2e-3)
     torch.testing.assert_close(variance, closed.experts.scale_trils.square()[..., 0].expand(1, 15), rtol=5e-3, atol=0.0)
     torch.testing.assert_close(update.eta, closed.multipliers.eta, rtol=5e-3, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Both fits of a surrogate return phi if it is quadratic, and otherwise agree on its quadratic part."""
+"""Both fits of a surrogate return a quadratic phi exactly. For other phi, they find the same quadratic part."""
 
 import math
 
@@ -13,7 +13,7 @@ SIZES = pytest.mark.parametrize(("n_dims", "n_context"), [(1, 1), (3, 2), (2, 0)
 
 
 def quadratic(seed: int, n_components: int, n_dims: int, n_context: int, n_samples: int = 150, offset: float = 1.0):
-    """Return the true R and [A b], and samples of the residuals, contexts, values and gradients."""
+    """Return R and [A b] of a quadratic phi, and samples of residuals, contexts, values and gradients."""
     generator = generator_of(seed)
     root = normal(generator, n_components, n_dims, n_dims)
     curvature, linear = 0.5 * (root + root.mT), normal(generator, n_components, n_dims, n_context + 1)
@@ -21,7 +21,7 @@ def quadratic(seed: int, n_components: int, n_dims: int, n_context: int, n_sampl
     context = normal(generator, n_components, n_samples, n_context) + offset
     slope = context @ linear[..., :-1].mT + linear[..., -1].unsqueeze(1)
     gradient = slope - residual @ curvature
-    of_context = (context.square().sum(-1) + context.sum(-1)) * 0.7 - 3.0  # this f(y) must not affect the fit
+    of_context = (context.square().sum(-1) + context.sum(-1)) * 0.7 - 3.0  # f(y), which must not affect the fit
     value = -0.5 * ((residual @ curvature) * residual).sum(-1) + (residual * slope).sum(-1) + of_context
     return curvature, linear, residual, context, value, gradient
 
@@ -31,7 +31,7 @@ def quadratic(seed: int, n_components: int, n_dims: int, n_context: int, n_sampl
 def test_quadratic_is_returned_exactly(fit, n_dims, n_context):
     curvature, linear, residual, context, value, gradient = quadratic(0, 4, n_dims, n_context)
     surrogate = fit(residual, context, gradient if fit is fit_to_gradients else value)
-    # apart from rounding, the only error is the ridge of 1e-10, for values times a condition number of up to 1e2
+    # error: rounding and the ridge of 1e-10, which fits to values multiply by condition numbers up to 1e2
     atol = 1e-8 if fit is fit_to_gradients else 1e-6
     torch.testing.assert_close(surrogate.curvature, curvature, rtol=0.0, atol=atol)
     torch.testing.assert_close(surrogate.linear, linear, rtol=0.0, atol=atol)
@@ -39,10 +39,10 @@ def test_quadratic_is_returned_exactly(fit, n_dims, n_context):
 
 @FITS
 def test_weighted_contexts_stand_for_repeated_ones(fit):
-    """A sample of weight 3 counts as three samples, and one of weight 0 as none, in the fit and in the moment."""
+    """In the fit and in the moment, a sample of weight 3 counts three times, and a sample of weight 0 does not count."""
     _, _, residual, context, value, gradient = quadratic(1, 2, 2, 1)
     phi = gradient if fit is fit_to_gradients else value
-    phi = phi + normal(generator_of(2), *phi.shape)  # noise makes phi not quadratic, so that weights matter
+    phi = phi + normal(generator_of(2), *phi.shape)  # with noise, phi is not quadratic, so weights matter
     weight = torch.arange(residual.shape[1]).remainder(4).expand(2, -1)
     rows = torch.arange(residual.shape[1]).repeat_interleave(weight[0])
     weighted = fit(residual, context, phi, weight.double())
@@ -76,7 +76,7 @@ def test_fit_to_a_wave_has_its_mean_curvature_and_slope(fit):
     phi, gradient = torch.cos(residual - 1.0), -torch.sin(residual - 1.0)
     surrogate = fit(residual, context, gradient if fit is fit_to_gradients else phi.squeeze(-1))
     expected = math.cos(1.0) * math.exp(-0.5), math.sin(1.0) * math.exp(-0.5)
-    # five standard errors of about 1/sqrt(n)
+    # five standard errors, each about 1/sqrt(n)
     assert float(surrogate.curvature) == pytest.approx(expected[0], abs=5.0 / n**0.5)
     assert float(surrogate.linear) == pytest.approx(expected[1], abs=5.0 / n**0.5)
 
@@ -101,7 +101,7 @@ def test_contexts_far_from_zero_cost_no_more_than_their_digits(fit):
     surrogate = fit(residual, context, gradient if fit is fit_to_gradients else value)
     torch.testing.assert_close(surrogate.curvature, curvature, rtol=0.0, atol=1e-4)
     slope = context @ (surrogate.linear - linear)[..., :-1].mT + (surrogate.linear - linear)[..., -1].unsqueeze(1)
-    # the slopes are about 1e3; if phi of about 1e6 is fitted, its values are known to 1e-13 of that
+    # slopes are about 1e3; values of phi are about 1e6, with rounding errors of 1e-13 of that
     assert slope.abs().max() < 1e-4
 
 
@@ -139,13 +139,13 @@ def test_samples_without_a_finite_phi_are_left_out(fit, bad):
     for name in ("curvature", "linear"):
         found = getattr(surrogate, name)
         torch.testing.assert_close(found[[0, 2]], getattr(untouched, name)[[0, 2]], rtol=1e-9, atol=1e-9)
-        # the relative ridge differs slightly
+        # the relative ridges differ slightly
         torch.testing.assert_close(found[1], getattr(shorter, name)[1], rtol=1e-7, atol=1e-7)
 
 
 @FITS
 def test_nan_of_one_expert_stays_with_it(fit):
-    """With too few finite samples, the expert has no surrogate, and the projection leaves it unchanged."""
+    """An expert with too few finite samples has no surrogate, and the projection does not change it."""
     _, _, residual, context, value, gradient = quadratic(14, 3, 2, 1)
     target = (gradient if fit is fit_to_gradients else value).clone()
     expected = fit(residual, context, target)

@@ -1,4 +1,4 @@
-"""Learners with a truncated auxiliary distribution are exact if nothing is cut, and record the error."""
+"""Learners with a truncated auxiliary distribution are exact without truncation, and record the error otherwise."""
 
 from learning.models.random_models import generator_of, random_mixture_of_experts
 from learning.toys import kl_between, pairs_from, small_eim_config, without_times
@@ -11,7 +11,7 @@ N_COMPONENTS = 12
 
 
 def fits(**settings):
-    """Return a fit from samples and a fit to the known density."""
+    """Return a fit from samples and a fit to a known density."""
     target, start = random_mixture_of_experts(0, 3, 2, 1), random_mixture_of_experts(1, N_COMPONENTS, 2, 1)
     data = pairs_from(target, 300)
     common = {"n_components": N_COMPONENTS, "n_iterations": 3, **settings}
@@ -41,7 +41,7 @@ def test_as_many_states_as_components_change_nothing():
 def test_error_is_recorded_and_falls_with_the_number_of_states():
     few, more = (fits(**{"ratio.auxiliary.exact_below": 0, "ratio.auxiliary.n_states": n}) for n in (5, 6))
     for less_exact, more_exact in zip(few, more, strict=True):
-        # the first records belong to the same start
+        # the first records of both fits are from the same start
         assert less_exact.history.column("auxiliary_error")[0] > more_exact.history.column("auxiliary_error")[0] > 0.0
 
 

@@ -1,4 +1,4 @@
-"""The estimator that the settings ask for, and the density that it needs."""
+"""The settings determine the estimator and the density that it needs."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_estimator_has_the_network_and_the_density_of_its_name(name, inputs):
 
 def test_plug_in_takes_in_the_held_out_data_and_residual_does_not():
     changed = DATA.sample.clone()
-    changed[270:] += 0.01  # too small a change to select another fit
+    changed[270:] += 0.01  # this change is too small to select another fit
     other = type(DATA)(DATA.context, changed, DATA.conditional)
     for name, same in (("plug-in", False), ("residual", True)):
         config = small_eim_config(**{"ratio.estimator": name, "ratio.validation_share": 0.1}).ratio
@@ -56,7 +56,7 @@ def test_reference_is_fitted_to_blurred_contexts():
         for i in (PLAIN, inputs)
     )
     assert sharp.experts.weights.mean() == pytest.approx(0.5, abs=0.1)
-    assert blurred.experts.weights.mean() < 0.15  # 0.5/(1 + 3^2), because noise in a regressor reduces the slope
+    assert blurred.experts.weights.mean() < 0.15  # noise in contexts reduces the slope to 0.5/(1 + 3^2)
 
 
 def test_noise_is_on_the_contexts_alone_and_as_wide_as_asked_for():

@@ -1,4 +1,4 @@
-"""Custom estimators in EIM fit data, receive the arguments they need, and are refused if something is missing."""
+"""Custom estimators in EIM fit data, get the arguments that they need, and are refused if a method is missing."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ class Known:
 
 
 class Counting(Known):
-    """A ratio that is scaled by the number of fits, so that it needs its state to continue."""
+    """Estimator whose ratio is divided by the number of fits, so a resumed fit needs its state."""
 
     def __init__(self, target):
         super().__init__(target)
@@ -71,7 +71,7 @@ class Counting(Known):
 
 class Saved(Counting):
     def tensors(self):
-        return {"n_fits": self.n_fits, "generator": torch.ones(1)}  # the checkpoint already uses the name "generator"
+        return {"n_fits": self.n_fits, "generator": torch.ones(1)}  # the checkpoint also uses this name
 
     def restore(self, tensors, model, iteration):
         self.n_fits = tensors["n_fits"]
@@ -82,7 +82,7 @@ def kl(model):
 
 
 def test_nearest_neighbours_without_gradients_fit_data():
-    """From a start at 2.4 nat, nine of ten seeds of the fit gave 0.03 to 0.08 nat, and one 0.57 nat."""
+    """From a start at 2.4 nat, nine of ten seeds of the fit ended at 0.03 to 0.08 nat, and one at 0.57 nat."""
     result = EIM(estimator=NearestNeighbours(), **{"m_step.surrogate": "value"}).fit(DATA, START)
     assert kl(START) > 2.0
     assert kl(result.model) < 1.0
@@ -188,7 +188,7 @@ def test_bad_estimator_is_refused_with_what_is_missing(given, message):
 
 
 class Returned(Known):
-    """An estimator that returns a wrong value."""
+    """Estimator that returns a wrong value."""
 
     def __init__(self, value):
         super().__init__(None)
@@ -231,7 +231,7 @@ def test_constant_ratio_is_a_fit_without_effect_and_counted():
 
 
 def resumed(estimator, path):
-    """Return an uninterrupted fit, and one that was stopped after two iterations and resumed."""
+    """Return an uninterrupted fit, and a fit that was stopped after two iterations and resumed."""
     learner = EIM(estimator=estimator, **SHORT)
     saved = RunOptions(checkpoint=path, callbacks=[lambda state, record: state.iteration == 2])
     assert learner.fit(DATA, START, run=saved).state.iteration == 2

@@ -1,4 +1,4 @@
-"""Every density ratio estimator finds the known ratio and its gradient, reports its fit, and can restore its state."""
+"""Every estimator finds the known density ratio and its gradient, reports on its fit, and can restore its state."""
 
 import math
 
@@ -27,13 +27,13 @@ def trained(request: pytest.FixtureRequest) -> tuple[str, DensityRatio, Pairs, P
 def test_log_ratio_of_two_known_gaussians_is_recovered_sign_included(trained):
     """The tolerances allow for the noise of the training.
 
-    The log ratios have standard deviations of 0.57 at the data and 1.35 at the model's samples. With three seeds, the
-    root mean square errors were 0.05 to 0.11 and 0.17 to 0.29.
+    The log ratios have standard deviations of 0.57 at the data and 1.35 at samples of the model. For three seeds, the
+    root mean square errors were 0.05 to 0.11 at the data and 0.17 to 0.29 at the samples.
     """
     name, ratio, data, drawn = trained
     for pairs, sign, tolerance in ((data, 1.0, 0.17), (drawn, -1.0, 0.45)):
         found, expected = ratio.log_ratio(pairs.context, pairs.sample), exact(pairs.context, pairs.sample)
-        assert sign * float(found.mean()) > 0.0  # data are the positive class
+        assert sign * float(found.mean()) > 0.0  # positive at data, negative at samples of the model
         assert float((found - expected).square().mean().sqrt()) < (1e-12 if name in EXACT else tolerance)
 
 
@@ -42,14 +42,14 @@ def test_gradient_is_that_of_the_known_ratio(trained):
     expected = exact_gradient(data.context, data.sample)
     found = ratio.gradient(data.context, data.sample)
     assert found.shape == data.sample.shape
-    bound = 1e-12 if name in EXACT else 0.4 * float(expected.std())  # three seeds gave 0.15 to 0.25 of it
+    bound = 1e-12 if name in EXACT else 0.4 * float(expected.std())  # three seeds gave factors of 0.15 to 0.25
     assert float((found - expected).square().mean().sqrt()) < bound
 
 
 def test_gradient_is_the_derivative_of_the_log_ratio(trained):
     _, ratio, data, _ = trained
     context, sample = data.context[:50], data.sample[:50]
-    step = 1e-2  # a network works in single precision, so a difference quotient is known to 1e-7/1e-2
+    step = 1e-2  # difference quotients of a network, in single precision, have errors of 1e-7/1e-2
     difference = (ratio.log_ratio(context, sample + step) - ratio.log_ratio(context, sample - step)) / (2.0 * step)
     torch.testing.assert_close(ratio.gradient(context, sample)[:, 0], difference, rtol=2e-2, atol=2e-3)
 
@@ -63,14 +63,14 @@ def test_state_comes_back_from_its_tensors(name):
     other = estimator(name, data, seed=30, initial_epochs=3, dropout=0.2)
     other.restore(saved, MODEL, 0)
     assert torch.equal(other.log_ratio(data.context, data.sample), ratio.log_ratio(data.context, data.sample))
-    for part in (ratio, other):  # both continue in the same way
+    for part in (ratio, other):  # both estimators continue equally
         part.fit(data, MODEL, 1, generator_of(31))
     assert torch.equal(other.log_ratio(data.context, data.sample), ratio.log_ratio(data.context, data.sample))
 
 
 @every_estimator
 def test_data_may_change_from_fit_to_fit(name):
-    """With incremental data, each fit gets a different number of new pairs."""
+    """If data arrive over time, each fit gets a different number of new pairs."""
     ratio = estimator(name, samples(300), initial_epochs=2)
     for iteration, n in enumerate((300, 700, 50)):
         data = samples(n)
@@ -93,14 +93,14 @@ def test_few_pairs_give_a_finite_ratio(name, n):
 def test_first_pairs_are_for_training_and_reports_are_of_the_rest(name):
     data = samples(1000)
     losses, gradients = [], []
-    for change in (0.0, 5.0):  # only held-out data change, so what is learnt must not
+    for change in (0.0, 5.0):  # only held-out data change, so training must be equal
         sample = data.sample.clone()
         sample[900:] += change
         ratio = estimator(name, data, initial_epochs=1, learning_rate=1e-5)
         losses.append(ratio.fit(Pairs(data.context, sample), MODEL, 0, generator_of(6)).loss)
         gradients.append([value for key, value in ratio.tensors().items() if key.endswith("exp_avg")])
     assert losses[0] != losses[1]
-    if len(gradients[0]) == len(gradients[1]):  # a fit that is worse on the held-out data goes back to the start
+    if len(gradients[0]) == len(gradients[1]):  # unequal if one fit was worse on held-out data and went back to the start
         assert all(torch.equal(first, second) for first, second in zip(*gradients, strict=True))
 
 
@@ -141,7 +141,7 @@ def test_record_tells_what_happened():
 
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
-F = {  # f(t) of the Bregman divergence, and the constant of equation 2.2 that the objective omits
+F = {  # f(t) of the Bregman divergence, and the constant of equation 2.2 that the objective leaves out
     "logistic": (lambda t: t * t.log() - (1.0 + t) * (1.0 + t).log(), 0.0),
     "lsif": (lambda t: 0.5 * (t - 1.0).square(), 0.5),
     "kliep": (lambda t: t * t.log() - t, 0.0),
@@ -155,7 +155,7 @@ def mean_loss(name: str, phi_p: torch.Tensor, phi_q: torch.Tensor) -> torch.Tens
 
 @every_objective
 def test_objective_is_the_bregman_divergence_of_its_f(name):
-    """Compare with E_q[f'(r) r - f(r)] - E_p[f'(r)] (equation 2.2), with f' from automatic differentiation."""
+    """The reference is E_q[f'(r) r - f(r)] - E_p[f'(r)] (equation 2.2), with f' from automatic differentiation."""
     f, constant = F[name]
     phi_p, phi_q = normal(generator_of(0), 20), normal(generator_of(1), 30)
     r_p, r_q = (phi.exp().requires_grad_(True) for phi in (phi_p, phi_q))
@@ -168,7 +168,7 @@ def test_objective_is_the_bregman_divergence_of_its_f(name):
 
 @every_objective
 def test_minimiser_over_a_constant_per_bin_is_the_log_ratio(name):
-    """Of 42 and 70 samples, the first bin has 30 and 10. The ratios are (30/42)/(10/70) and (12/42)/(60/70)."""
+    """The first of two bins has 30 of 42 and 10 of 70 samples. The ratios are (30/42)/(10/70) and (12/42)/(60/70)."""
     bins_p = torch.tensor([0] * 30 + [1] * 12)
     bins_q = torch.tensor([0] * 10 + [1] * 60)
     phi = torch.zeros(2, dtype=torch.float64, requires_grad=True)
@@ -194,4 +194,4 @@ def test_only_the_logistic_loss_survives_a_large_ratio_in_single_precision():
     assert torch.isinf(OBJECTIVES["kliep"](2.0 * large, 2.0 * large)[1]).any()
     leaf = torch.tensor([-60.0], requires_grad=True)
     OBJECTIVES["logistic"](leaf, torch.zeros(1))[0].sum().backward()
-    assert float(leaf.grad) == -1.0  # log(sigmoid(phi) + 1e-12) would have lost this gradient
+    assert float(leaf.grad) == -1.0  # log(sigmoid(phi) + 1e-12) would lose this gradient

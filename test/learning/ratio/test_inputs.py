@@ -1,4 +1,4 @@
-"""Inputs of the density ratio are standardised. Features do not change the ratio, and make it easier to learn."""
+"""Inputs of the density ratio are standardised. Features do not change the ratio, but make it easier to learn."""
 
 import pytest
 import torch
@@ -58,7 +58,7 @@ def test_ratio_itself_is_unchanged_by_features():
         config(initial_epochs=30, batch_size=250, learning_rate=3e-3), inputs, generator_of(3), torch.device("cpu")
     )
     ratio.fit(data, MODEL, 0, generator_of(4))
-    for pairs, tolerance in ((data, 0.17), (drawn_at(data), 0.45)):  # tests without features use the same tolerances
+    for pairs, tolerance in ((data, 0.17), (drawn_at(data), 0.45)):  # the tolerances of tests without features
         found, expected = ratio.log_ratio(pairs.context, pairs.sample), exact(pairs.context, pairs.sample)
         assert float((found - expected).square().mean().sqrt()) < tolerance
     leaf = data.sample[:50].clone().requires_grad_(True)
@@ -104,7 +104,7 @@ BLANK = SoftmaxGating(torch.zeros(1, 1).double(), torch.zeros(1).double())
 
 
 def follower(deviation: float) -> MixtureOfExperts:
-    """Return the model x1, x2 ~ N(y, deviation^2) of two positions that stay close to the context y."""
+    """Return the model x1, x2 ~ N(y, deviation^2) of two positions near the context y."""
     weights, biases = torch.ones(1, 2, 1).double(), torch.zeros(1, 2).double()
     return MixtureOfExperts(BLANK, LinearExperts(weights, biases, deviation * torch.eye(2).double()[None]))
 
@@ -117,11 +117,11 @@ def track(n: int, deviation: float = 0.3, spread: float = 50.0) -> tuple[Tensor,
 def test_whitened_columns_are_uncorrelated_and_of_variance_one():
     context, sample = track(500)
     columns = WhitenedInputs.from_data(context, sample)(context, sample, 0)
-    # the least eigenvalue of this correlation matrix, 3.4e-5, is raised, so its column has a smaller variance
+    # the smallest eigenvalue of the correlation matrix, 3.4e-5, is raised, so one column has a smaller variance
     expected = torch.ones(3).double()
     spread = columns.mT @ columns / 500
     assert columns.mean(0).abs().max() < 1e-12
-    # rounding in float64 with eigenvalues 1e5 apart
+    # rounding in float64 with eigenvalues that differ by 1e5
     assert (spread - torch.diag(torch.diagonal(spread))).abs().max() < 1e-8
     assert (torch.diagonal(spread) <= expected + 1e-9).all()
     torch.testing.assert_close(torch.diagonal(spread)[-1:], expected[-1:], rtol=1e-9, atol=0.0)
@@ -137,7 +137,7 @@ def test_whitened_inputs_are_the_same_in_all_linear_coordinates_up_to_a_rotation
     for rows in (sample, sample @ change + 7.0):
         columns = WhitenedInputs.from_data(context, rows)(context, rows, 0)
         distances.append(torch.cdist(columns, columns))
-    torch.testing.assert_close(*distances, rtol=1e-7, atol=1e-6)  # rounding in float64 with eigenvalues 1e3 apart
+    torch.testing.assert_close(*distances, rtol=1e-7, atol=1e-6)  # rounding with eigenvalues that differ by 1e3
 
 
 def test_constant_columns_are_centred_and_not_divided():
@@ -168,11 +168,11 @@ def loss_with(inputs: RatioInputs, data: Pairs, model: MixtureOfExperts) -> floa
 
 
 def test_a_network_sees_small_deviations_along_a_long_road():
-    """Vehicles stay within 0.3 m of a place on a road of 100 m, and vehicles of the model within 0.9 m."""
+    """On a road of 100 m, vehicles deviate by 0.3 m from a position, and vehicles of the model by 0.9 m."""
     data, model = Pairs(*track(3000)), follower(0.9)
     standardised = loss_with(StandardisedInputs.from_data(data.context, data.sample), data, model)
     whitened = loss_with(WhitenedInputs.from_data(data.context, data.sample), data, model)
-    assert standardised > 0.67  # the loss without any knowledge is log 2 = 0.693
+    assert standardised > 0.67  # a loss of log 2 = 0.693 means that nothing is learnt
     assert whitened < 0.5
 
 

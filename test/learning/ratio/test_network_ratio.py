@@ -1,4 +1,4 @@
-"""The network ratio keeps training that helps, undoes the rest, and ignores values that are not finite."""
+"""The network ratio keeps helpful training, undoes harmful training, and ignores values that are not finite."""
 
 import math
 import subprocess
@@ -54,7 +54,7 @@ def test_base_follows_the_model_from_fit_to_fit():
 def test_classes_that_cannot_be_told_apart_leave_the_loss_at_log_two():
     data = samples(1000, MODEL)
     report = network(data, seed=5).fit(data, MODEL, 0, generator_of(6))
-    assert report.loss <= math.log(2.0) + 1e-6  # the start, phi = 0, is kept if nothing is better
+    assert report.loss <= math.log(2.0) + 1e-6  # the start, phi = 0, is kept unless the network improves
     assert abs(report.ratio_kl) < 0.1
 
 
@@ -62,7 +62,7 @@ def test_network_alone_says_nothing_where_held_out_pairs_cannot_be_told_apart():
     data = samples(1000, MODEL)
     ratio = network(data, evidence=2.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
-    assert report.collapsed and not report.network_used  # no update uses this network
+    assert report.collapsed and not report.network_used  # updates do not use this network
     assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
     assert (ratio.gradient(data.context, data.sample) == 0.0).all()
 
@@ -84,20 +84,20 @@ def test_network_that_says_nothing_is_reported_as_collapsed(constant):
 
 def test_without_held_out_pairs_the_network_is_the_learner_even_where_it_became_worse():
     data = samples(500, MODEL)
-    # the only thing to learn is noise, and the steps are too large: three seeds gave losses of 0.72 to 0.73
+    # the network can only learn noise, and its steps are too large: three seeds gave losses of 0.72 to 0.73
     ratio = network(data, learning_rate=1.0, validation_share=0.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
-    assert report.loss > math.log(2.0)  # log 2 is the loss of the start
+    assert report.loss > math.log(2.0)  # loss of the start
     assert torch.equal(ratio.training.network[-1].weight, ratio.training.learner[-1].weight)
 
 
 def test_ratio_beyond_the_range_of_the_sigmoid_keeps_its_gradient():
-    """The Gaussians are 20 deviations apart, so phi reaches 200. There, log(sigmoid + tiny) would lose its gradient."""
+    """The Gaussians are 20 deviations apart, so phi reaches 200, where log(sigmoid + tiny) would lose its gradient."""
     near, far = gaussian(0.0, 0.0, 1.0), gaussian(20.0, 0.0, 1.0)
     data = samples(500, far)
     ratio = network(data, plug_in(far), learning_rate=0.0)
     report = ratio.fit(data, near, 0, generator_of(4))
-    assert report.ratio_kl == pytest.approx(200.0, rel=0.05)  # estimated from fifty samples
+    assert report.ratio_kl == pytest.approx(200.0, rel=0.05)  # estimated from 50 samples
     drawn = drawn_at(data, near)
     torch.testing.assert_close(
         ratio.gradient(drawn.context, drawn.sample), torch.full((500, 1), 20.0).double(), rtol=1e-9, atol=0.0
@@ -106,7 +106,7 @@ def test_ratio_beyond_the_range_of_the_sigmoid_keeps_its_gradient():
 
 @pytest.mark.parametrize("objective", ["lsif", "kliep"])
 def test_what_is_not_finite_reaches_neither_weights_nor_moments(objective):
-    """In single precision, r = exp(phi) overflows at phi = 88, and r^2 at 44. Such a batch must not change anything."""
+    """In single precision, r = exp(phi) overflows at phi = 88 and r^2 at 44. A batch with overflow must have no effect."""
     data = samples(600)
     ratio = network(data, objective=objective, initial_epochs=3)
     ratio.fit(data, MODEL, 0, generator_of(4))
@@ -132,13 +132,13 @@ def test_fit_goes_on_after_a_rejected_one():
 
 
 def with_steps_too_large(ratio: NetworkRatio) -> dict[str, torch.Tensor]:
-    """Make every further epoch harmful, and return the tensors from before."""
+    """Make every further epoch harmful, and return the tensors before these epochs."""
     ratio.training.optimiser.step_size = 10.0
     return {name: value.clone() for name, value in ratio.tensors().items()}
 
 
 def assert_unmoved(ratio: NetworkRatio, before: dict[str, torch.Tensor]) -> None:
-    """Assert that the network is unchanged, and that the learner and its moments have gone back to it."""
+    """Assert that the network is unchanged, and that the learner and its moments equal those of the network."""
     after = ratio.tensors()
     for name in before:
         assert name in ("training", "idle") or torch.equal(before[name.replace("learner", "network")], after[name]), (
@@ -158,7 +158,7 @@ def test_ratio_is_taken_from_the_best_weights_while_the_learner_goes_on():
 
 
 def test_learner_goes_back_to_the_best_weights_and_moments_when_its_patience_is_at_its_end():
-    """Epochs without a gain are counted across iterations: two in this fit, two in the next and one after that."""
+    """Epochs without a gain are counted across iterations: two in the first fit, two in the second, one in the third."""
     data = samples(1000)
     ratio = network(data, initial_epochs=20, n_epochs=2, patience=5)
     ratio.training.stale = 0
@@ -190,13 +190,13 @@ def test_same_seed_gives_the_same_ratio_and_the_global_generator_is_left_alone()
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("n", [1, 37, 1000])  # rows share masks in blocks, for any number of rows
+@pytest.mark.parametrize("n", [1, 37, 1000])  # rows share masks in blocks
 def test_dropout_scales_what_it_keeps_and_is_absent_from_evaluation(n):
     layer, inputs = Dropout(0.25), torch.ones(n, 400)
     layer.generator = generator_of(0)
     outputs = layer.train()(inputs)
     assert outputs.unique().tolist() == pytest.approx([0.0, 4.0 / 3.0])
-    assert float((outputs == 0.0).float().mean()) == pytest.approx(0.25, abs=0.1)  # four standard errors of 400 draws
+    assert float((outputs == 0.0).float().mean()) == pytest.approx(0.25, abs=0.1)  # four standard errors for 400 draws
     assert torch.equal(layer.eval()(inputs), inputs)
 
 

@@ -1,4 +1,4 @@
-"""The reference density has as many components as held-out data support, from the start that fits best."""
+"""The reference density has as many components as held-out data support, and comes from the best start."""
 
 import math
 
@@ -16,7 +16,7 @@ from eim_ros.learning.ratio.choice import best_fit, fit_reference, likelihood, r
 
 
 def ring(n: int, seed: int = 0) -> torch.Tensor:
-    """Return points near a circle of radius 1 with a deviation of 0.1, which no mixture of few components fits."""
+    """Return points with a deviation of 0.1 from a circle of radius 1. No mixture of few components fits them."""
     generator = generator_of(seed)
     angle = 2.0 * math.pi * torch.rand(n, generator=generator, dtype=torch.float64)
     radius = 1.0 + 0.1 * normal(generator, n)
@@ -73,7 +73,7 @@ def test_limit_holds_beyond_the_models_own_number():
 
 
 def test_several_starts_find_what_one_misses():
-    """The likelihood has optima at -2.485 and about -2.44. Half of all single starts end in the lower one."""
+    """The likelihood has optima at -2.485 and about -2.44. Half of all single starts end in the lower optimum."""
     training, held_out = halves(random_mixture(31, 5, 2).sample(1000, generator_of(23)))
 
     def reached(n_starts: int, seed: int) -> float:
@@ -88,12 +88,12 @@ def test_several_starts_find_what_one_misses():
 
 
 def test_conditional_data_have_a_conditional_reference():
-    """The data x = +-2 + y/2 need two experts, although the model has one."""
+    """The data x = +-2 + y/2 need two experts, although the model has only one."""
     training, held_out = halves(bimodal_pairs(1000))
     reference = fit_reference(config(), 1, training, held_out, generator_of(10))
     assert reference.n_components >= 2
     assert reference.n_context == 1
-    # the true density reaches -0.91 nat: log 2 plus the entropy at a deviation of 0.3
+    # the true density reaches -0.91 nat, from log 2 and the entropy for a deviation of 0.3
     assert likelihood(reference, held_out) > -1.1
 
 

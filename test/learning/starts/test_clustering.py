@@ -1,4 +1,4 @@
-"""k-means finds separated clusters, labels points by their nearest centre, and accepts any data."""
+"""k-means finds separated clusters, assigns points to the nearest centre, and accepts any data."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def test_separated_clusters_are_found(seed):
     points, expected = blobs(6)
     labels = k_means(points, 6, generator_of(seed))
     pairs = set(zip(labels.tolist(), expected.tolist(), strict=True))
-    assert len(pairs) == 6  # labels and clusters correspond one to one
+    assert len(pairs) == 6  # one label for each cluster
 
 
 def test_every_point_has_the_label_of_its_nearest_mean_and_more_iterations_do_not_help():

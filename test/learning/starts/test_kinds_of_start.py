@@ -1,4 +1,4 @@
-"""`start.kind` chooses the start, which `fit` returns if there are no iterations."""
+"""`start.kind` chooses the start. Without iterations, `fit` returns this start."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from eim_ros.learning import EIM, EM, EIMConfig
 from eim_ros.learning.run import completed
 
 KINDS = ("random", "k-means", "em", "closest")
-# One small density of the data for the ratio. Only the start "closest" uses it before the first iteration.
+# A small density of the data for the ratio. Only the start "closest" uses such a density before the first iteration.
 SMALL_RATIO = {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1, "ratio.reference.iterations": 2}
 FAIR_RATIO = {"ratio.reference.factors": (1.0, 2.0), "ratio.reference.iterations": 50}
 

@@ -1,4 +1,4 @@
-"""With neural parts in EIM, a single expert starts on one branch and stays there, and several keep all branches."""
+"""In EIM with neural experts, a single expert starts on one branch and stays there. Several experts keep all branches."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ SMALL = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Shorten the fits of starts, which are accurate enough for curves as smooth as these."""
+    """Shorten the fits of starts. For smooth curves, they are still accurate enough."""
     monkeypatch.setattr(module, "MIN_NETWORK_ITERATIONS", 25)
     monkeypatch.setattr(module, "MOST_POINTS", 400)
     monkeypatch.setattr(module, "MORE_ITERATIONS", 1)
@@ -47,7 +47,7 @@ def curve(context: torch.Tensor) -> torch.Tensor:
 
 
 def branches(seed: int, n: int = 700, share: float = 0.5) -> Pairs:
-    """Return two branches, +curve(y) and -curve(y), with noise of standard deviation 0.1."""
+    """Return data from two branches, +curve(y) and -curve(y), with a noise deviation of 0.1."""
     generator = generator_of(seed)
     context = 2.0 * torch.rand(n, 1, generator=generator, dtype=torch.float64) - 1.0
     sign = torch.where(torch.rand(n, 1, generator=generator) < share, 1.0, -1.0)
@@ -116,7 +116,7 @@ def test_several_experts_with_a_neural_gating_keep_both_branches():
 
 
 def test_start_is_of_the_family_that_was_asked_for():
-    """Linear experts describe so few points better, but the settings ask for neural experts."""
+    """Linear experts would describe these few points better, but the settings request neural experts."""
     data = branches(15, n=60)
     model = (
         EIM(EIMConfig.from_mapping({"n_components": 1, "n_iterations": 0, **SMALL}))
@@ -140,7 +140,7 @@ NOTHING = torch.zeros(100, 0).double()
 
 
 def mixture(*means: float, deviation: float = 0.5) -> MixtureOfExperts:
-    """Return equal components on the first axis of the plane."""
+    """Return equally likely components on the first axis of the plane."""
     positions = torch.zeros(len(means), 2).double()
     positions[:, 0] = torch.tensor(means)
     factors = deviation * torch.eye(2).double().expand(len(means), 2, 2)
@@ -157,7 +157,7 @@ def test_start_lies_on_modes_where_a_fit_averages_over_them():
 
 
 def test_fit_is_kept_where_it_is_closer_than_some_of_the_components():
-    """Each of the two modes consists of two components, so a single component is only half of a mode."""
+    """Two components form each of the two modes, so a single component is only half of a mode."""
     reference, fitted = mixture(-3.5, -2.5, 2.5, 3.5), mixture(-3.0, 3.0, deviation=0.6)
     start = closest_start(fitted, reference, NOTHING, generator_of(1))
     assert start is fitted
@@ -169,7 +169,7 @@ def test_reference_of_no_more_components_leaves_no_choice():
 
 
 def test_gating_of_the_start_is_the_references_among_its_own():
-    """With contexts, the gating is q(z|y) of the chosen experts, renormalised."""
+    """With contexts, the gating is the renormalised q(z|y) of the chosen experts."""
     reference = random_mixture_of_experts(3, 6, 2, 1)
     far = random_mixture_of_experts(4, 3, 2, 1).tensors()
     far["experts.biases"] = far["experts.biases"] + 50.0

@@ -14,7 +14,7 @@ MODULE = "eim_ros.learning.models.native._quadratic_forms"
 
 
 def compiled_for(instruction_set: str):
-    """Return the module for an instruction set, or skip the test if the processor lacks it or has a better one."""
+    """Return the module for an instruction set. Skip the test if the module is not built or cannot run here."""
     is_built = importlib.util.find_spec(f"{MODULE}_{instruction_set}") is not None
     if not (is_built and runs_here(instruction_set)):
         pytest.skip(f"this processor has no {instruction_set}, or a better one")
@@ -81,14 +81,14 @@ class Forms:
 
 
 def products(joint: np.ndarray) -> np.ndarray:
-    """Return the products e_a e_b with a <= b."""
+    """Return the products e_a e_b of coordinates with a <= b."""
     extended = np.column_stack([joint, np.ones(len(joint))])
     row, column = np.triu_indices(extended.shape[1])
     return extended[:, row] * extended[:, column]
 
 
 def laid_out_otherwise(array: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the same numbers with another layout in memory."""
+    """Return copies of the array with other memory layouts."""
     strided = np.repeat(array, 2, axis=-1)[..., ::2]
     read_only = array.copy()
     read_only.flags.writeable = False

@@ -23,7 +23,7 @@ def problem(n: int, d: int, k: int, scale: float = 1.0, seed: int = 0) -> dict[s
 
 
 def by_definition(points, weight, log_weights, means, factors, units):
-    """Return log-likelihood, weights, means and covariances after one iteration."""
+    """Return log-likelihood, weights, means and covariances after one iteration, computed by SciPy and NumPy."""
     weight = np.ones(points.shape[1]) if weight is None else weight
     log_joint = [
         w + multivariate_normal(mean, factor @ factor.T).logpdf(points.T)
@@ -47,7 +47,7 @@ def test_step_is_an_iteration_of_em(instruction_set, n, d, k, scale, weighted):
     assert found == pytest.approx(log_likelihood, rel=1e-11)
     np.testing.assert_allclose(np.exp(log_weights), weights, rtol=1e-10)
     np.testing.assert_allclose(means, expected_means, rtol=1e-11)
-    # the tolerance is relative to the variances, because the reference subtracts means of 10 standard deviations
+    # the reference loses digits, because it subtracts means of 10 standard deviations
     np.testing.assert_allclose(factors @ factors.mT, covariances, rtol=1e-9, atol=1e-11 * scale**2)
     assert np.array_equal(factors, np.tril(factors))
 
@@ -60,7 +60,7 @@ def test_step_of_a_narrow_component_far_from_the_origin_is_exact(instruction_set
     arguments |= {"means": np.full((1, 2), offset), "factors": narrow * np.eye(2)[None], "units": np.full(2, narrow)}
     factor = compiled_for(instruction_set).em_step(**arguments, floor=1e-6)[3][0]
     covariance = by_definition(**arguments)[3][0]
-    np.testing.assert_allclose(factor @ factor.T, covariance, rtol=1e-6)  # points are rounded to 1e-7 of their spread
+    np.testing.assert_allclose(factor @ factor.T, covariance, rtol=1e-6)  # rounding of points is 1e-7 of their spread
 
 
 @each_instruction_set

@@ -1,4 +1,4 @@
-"""The compiled partial E-step finds what NumPy finds among the same candidates, and refuses bad arrays."""
+"""The compiled partial E-step agrees with NumPy's search among the same candidates, and refuses bad arrays."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ N_COMPONENTS, N_POINTS = 15, 80
 
 
 def lists(n_states: int, n_neighbours: int, n_random: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return distinct states, neighbours with each component as its own first neighbour, and random components."""
+    """Return distinct states, lists of neighbours that begin with the component itself, and random components."""
     generator = np.random.default_rng(4)
     states = np.argsort(generator.random((N_POINTS, N_COMPONENTS)), axis=1)[:, :n_states]
     order = generator.random((N_COMPONENTS, N_COMPONENTS))

@@ -1,4 +1,4 @@
-"""Forms at few components per point equal their definition on each instruction set, and bad arrays are refused."""
+"""With each instruction set, forms at few components per point equal their definition. Bad arrays are refused."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from eim_ros.core.native import INSTRUCTION_SETS
 
-# numbers of components, dimensions and context dimensions
+# numbers of components, dimensions, and context dimensions
 SIZES = [(20, 3, 2), (5, 1, 0), (7, 2, 0), (9, 7, 3), (3, 10, 0), (4, 1, 6)]
 
 
