@@ -323,6 +323,8 @@ def test_a_name_of_robot_descriptions_is_the_file_it_tells(tmp_path: Path, monke
     (package / "bare_description.py").write_text("")
     (package / "far_description.py").write_text("raise OSError('no network')")
     monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == package.name]:
+        monkeypatch.delitem(sys.modules, name)  # the real package, if another test has imported it
     assert Robot("arm_description").fingerprint == Robot(SIMPLE).fingerprint
     for name, words in (
         ("beast_mj_description", "cannot read robot description 'beast.xml'"),

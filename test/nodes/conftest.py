@@ -70,7 +70,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Itera
         for server in running:
             server.signal(signal.SIGINT)
         for server in running:
-            assert server.wait(30.0) == 0, server.log
+            assert server.wait() == 0, server.log
     finally:
         for server in servers:
             server.kill()
