@@ -1,5 +1,4 @@
-"""Learners of mixture models: EM, EIM, GMMVI, and EM for discrete models. All learners use the training loop in `run`.
-"""
+"""Learners of mixture models: EM, EIM, GMMVI, and EM for discrete models. All use the training loop in `run`."""
 
 from typing import TYPE_CHECKING
 

@@ -213,9 +213,7 @@ def test_slides_and_followers_by_a_fraction_do_not_revolve() -> None:
                      joint("slide", "prismatic", "a", "b", slide), joint("turn", "revolute", "b", "c", turn),
                      follow)  # fmt: skip
     assert not robot.revolves.any()
-    scene = CollisionModel(robot).scene(
-        False, [Sphere((-1.0, 0.0, 0.0), 0.1)]
-    )  # both joints reach it by half a turn
+    scene = CollisionModel(robot).scene(False, [Sphere((-1.0, 0.0, 0.0), 0.1)])  # both joints reach it by half a turn
     at = 2.0 * np.pi / 3.0
     q = np.array([[0.0, at], [0.0, at + 2.0 * np.pi], [2.0 * np.pi, at]])
     assert scene.colliding(q).tolist() == [True, False, False]

@@ -46,15 +46,13 @@ class ExponentialFamily(Protocol):
     """
 
     def statistics(self, sample: Tensor) -> Tensor:
-        """Return T of samples (n, n_dims), (n, n_statistics). `DataError` is raised if a sample is outside the support.
-        """
+        """Return T of samples (n, n_dims), (n, n_statistics). Samples outside the support raise `DataError`."""
 
     def log_base(self, sample: Tensor) -> Tensor:
         """Return B of samples (n, n_dims) [nat], (n,)."""
 
     def natural(self, mean: Tensor) -> Tensor:
-        """Return eta for mean statistics (..., n_statistics), with the same shape. This function is the inverse of A'.
-        """
+        """Return eta for mean statistics (..., n_statistics), with the same shape. This is the inverse of A'."""
 
     def log_normaliser(self, natural: Tensor) -> Tensor:
         """Return A of natural parameters (..., n_statistics) [nat], (...)."""

@@ -108,8 +108,7 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts from several iterations with the gatings of those iterations, in the form of a `Snapshot`.
-    """
+    """Densities of experts from several iterations with their gatings, in the form of a `Snapshot`."""
 
     # for each iteration, the experts, a gating with their V and v - log q(o), and the complete gating
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]

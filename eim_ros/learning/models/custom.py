@@ -180,8 +180,7 @@ class CustomExperts:
         return dict(vars(self.family))
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> CustomExperts:
-        """Return experts of the same family with other parameters. `DistributionError` lists unknown or missing names.
-        """
+        """Return experts of the same family with other parameters. `DistributionError` lists wrong names."""
         different = sorted(self.tensors().keys() ^ tensors.keys())
         if different:
             raise DistributionError(

@@ -21,7 +21,7 @@ WORDS = ["".join(letters) for letters in itertools.product(*(options for _, opti
 
 
 class Bounded:
-    """Target exp(-|x|^2/2) in two dimensions if the first coordinate is positive, and zero otherwise. log Z = log pi."""
+    """Target exp(-|x|^2/2) in two dimensions if the first coordinate is positive, else zero. log Z = log pi."""
 
     n_dims = 2
     log_normaliser = math.log(math.pi)

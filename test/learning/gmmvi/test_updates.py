@@ -129,8 +129,7 @@ def test_trust_region_update_uses_its_bound_and_is_a_natural_gradient_step(kind,
 
 
 def test_trust_region_goes_to_the_maximum_and_no_further_where_the_bound_allows_for_it():
-    """For a quadratic target, one step reaches N(m, S). A larger bound has no effect, because eta is at least 1.
-    """
+    """For a quadratic target, one step reaches N(m, S). A larger bound has no effect, because eta is at least 1."""
     components = components_of("full", N, 3)
     target = components_of("full", 1, 3, seed=8)
     factor, mean = target.scale_trils[0], target.means[0]
