@@ -1,7 +1,7 @@
 """Inverse kinematics as sampling: models of the configurations that reach a pose, and the sampler that uses them.
 
-Names that answer requests are imported immediately. Names for training need torch, and names for components need scipy.
-These are imported on first use.
+`Sampler` and the classes of its answers are imported immediately. Names that need torch (for training) or scipy (for
+components) are imported on first use.
 """
 
 from typing import TYPE_CHECKING

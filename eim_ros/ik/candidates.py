@@ -23,7 +23,7 @@ Told: TypeAlias = tuple[str, CompletenessReport | None]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Configurations and their errors, one per row. The columns are those of `Solutions`."""
+    """Configurations and their errors, one per row. `Solutions` describes the columns."""
 
     q: FloatArray
     position_error: FloatArray
@@ -50,7 +50,7 @@ class Candidates:
         return int(np.count_nonzero(self.valid))
 
     def pick(self, rows: npt.NDArray[np.int64] | slice) -> Candidates:
-        """Return these rows."""
+        """Return the candidates at `rows`."""
         return Candidates(
             self.q[rows], self.position_error[rows], self.orientation_error[rows], self.valid[rows], self.expert[rows]
         )
@@ -60,14 +60,14 @@ class Candidates:
         return self if self.n_valid == len(self) else self.pick(np.flatnonzero(self.valid))
 
     def joined(self, other: Candidates) -> Candidates:
-        """Return these rows, followed by those of `other`."""
+        """Return these candidates, followed by `other`."""
         if not len(self) or not len(other):
             return other if len(other) else self
         return Candidates.concatenate([self, other])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Return the rows of at least one part, in sequence."""
+        """Return the candidates of all parts in sequence. At least one part is needed."""
         return cls(
             np.concatenate([part.q for part in parts]),
             np.concatenate([part.position_error for part in parts]),
@@ -77,7 +77,7 @@ class Candidates:
         )
 
     def best(self) -> Candidates:
-        """Return the row with the smallest sum of errors [m + rad], or no row if there are none."""
+        """Return the candidate with the smallest sum of errors [m + rad]; empty if there are no candidates."""
         if not len(self):
             return self
         return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))
@@ -171,22 +171,22 @@ class Rows(NamedTuple):
     q: FloatArray  # (n, dof), rows of all poses in sequence
     errors: FloatArray  # (2, n) [m], [rad]
     counts: IntArray | None  # (m,): number of rows of each pose; None if there is only one pose
-    outcomes: Sequence[Outcome | None]  # (m,); None for a pose that is left open and has no rows
+    outcomes: Sequence[Outcome | None]  # (m,); None for a pose that the solver did not finish, which has no rows
     valid: BoolArray | None = None  # (n,); None if all rows are valid
     expert: npt.NDArray[np.uint32] | None = None  # (n,); None if no row comes from an expert
     log_prob: FloatArray | None = None  # (n,) [nat]
 
 
 class Solver(Protocol):
-    """Solves many poses in one compiled call, prepared for one request."""
+    """Solver for one kind of request that answers many poses in one compiled call."""
 
     def solve(self, batch: Batch) -> Rows:
-        """Return solutions. Poses may be left open for strategies that solve one pose at a time."""
+        """Return solutions. Poses without an outcome are left to strategies that solve one pose at a time."""
         ...
 
 
 def without_open(rows: Rows) -> Rows:
-    """Return the rows of poses that are not open."""
+    """Return only the rows of poses that have an outcome."""
     is_open = np.array([each is None for each in rows.outcomes])
     if rows.counts is None:
         return rows._replace(q=rows.q[:0], errors=rows.errors[:, :0]) if is_open[0] else rows

@@ -1,13 +1,14 @@
 """Capability maps: what an arm can reach on a grid of poses, and how well.
 
-A grid has cells of positions, and the same orientations at each cell. The z axis of the tool points along approach
-directions from a Fibonacci spiral on the sphere (Swinbank and Purser 2006). At each approach the tool is rolled about
-its z axis by equal steps. The map holds the number of solutions, the number and length of self-motion components, and
-the largest manipulability of each pose. It extends the capability map of Zacharias et al. (2007) by self-motions.
+A grid combines the centres of cubic cells with a set of orientations. The z axis of the tool points along approach
+directions from a Fibonacci spiral on the sphere (Swinbank and Purser 2006). For each approach direction, the tool is
+rolled about its z axis in equal steps. For each pose, the map contains the number of solutions, the number and length
+of self-motion components, and the largest manipulability. The capability map of Zacharias et al. (2007) has no
+self-motions.
 
 `survey` computes a map in parts and writes each finished part to a file, so that an interrupted run can be resumed.
-Parts are computed by threads of this process or by workers. Every pose has its own seed. Therefore the map does not
-depend on the number of workers or runs.
+Parts are computed by threads of this process or by workers. Every pose has its own seed, so the map does not depend on
+the number of workers or runs.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class CapabilityGrid:
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
-        """Return a grid with these attributes around the positions that random configurations of an arm reach."""
+        """Return a grid around the positions that random configurations reach; `asked` contains other attributes."""
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
         tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
@@ -189,7 +190,7 @@ class CapabilityGrid:
 
     @classmethod
     def from_mapping(cls, values: dict[str, Any]) -> CapabilityGrid:
-        """Return the grid that `to_mapping` described; `ConfigurationError` if the mapping is malformed."""
+        """Return the grid of a mapping from `to_mapping`; raise `ConfigurationError` if the mapping is malformed."""
         known = {field.name for field in fields(cls)}
         if unknown := [name for name in expect_mapping(values, "a grid") if name not in known]:
             raise ConfigurationError(f"a grid has no {unknown[0]!r}; it has {', '.join(sorted(known))}", unknown)
@@ -244,8 +245,8 @@ class CapabilityMap:
         Name of the robot.
     grid : CapabilityGrid
     n_solutions : uint16
-        Number of verified configurations found. On self-motions they are at least 0.27 rad apart. For an arm without
-        redundancy, all distinct solutions are counted.
+        Number of verified configurations found. Configurations on a self-motion are at least 0.27 rad apart. For an arm
+        without redundancy, all distinct solutions are counted.
     n_components : uint16
         Number of connected components of the solutions within the limits. The search starts from `n_seeds` random
         seeds, so it may miss small components.
@@ -276,7 +277,7 @@ class CapabilityMap:
 
     @classmethod
     def of(cls, robot: str, grid: CapabilityGrid, figures: npt.NDArray[np.float32]) -> CapabilityMap:
-        """Return a map of results (n_poses, 4), with columns in the order of the attributes."""
+        """Return the map with these results (n_poses, 4). The columns are in the order of the attributes."""
         columns = zip(FIGURES.items(), figures.T, strict=True)
         return cls(robot, grid, **{name: column.astype(kind).reshape(grid.shape) for (name, kind), column in columns})
 
@@ -295,8 +296,8 @@ class CapabilityMap:
         approach : (3,) array_like, optional
             Direction of the tool's z axis in the base frame, of any length. Default: all orientations.
         angle : float
-            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest approach
-            always counts.
+            Approach directions of the grid count if their angle to `approach` is at most this value [rad]. The nearest
+            direction always counts.
 
         Raises
         ------
@@ -342,7 +343,7 @@ class CapabilityMap:
 
     @classmethod
     def load(cls, path: str | Path) -> CapabilityMap:
-        """Read a file; `DataError` if it is damaged or not a capability map."""
+        """Read a file; raise `DataError` if it is damaged or is not a capability map."""
         path = checked_path(path, DataError)
         wrong = f"{path} is damaged or not a capability map; create one with `eim map`"
         try:
@@ -358,7 +359,7 @@ class CapabilityMap:
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
-            array = arrays[name]  # the entry is not an array if the archive contains another file
+            array = arrays[name]  # NumPy returns bytes for an entry that is not an npy file
             if not isinstance(array, np.ndarray) or array.shape != grid.shape or array.dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
@@ -375,7 +376,7 @@ class PartWork:
 
     @property
     def size(self) -> int:
-        """Number of poses of a part, except the last one."""
+        """Number of poses in each part except the last."""
         return PART if self.device is None else AT_ONCE_ON_DEVICE
 
     def n_poses(self, part: int) -> int:
@@ -401,7 +402,7 @@ class PartWork:
 
 
 def map_sampler(robot: Robot) -> Sampler:
-    """Return a sampler with the tolerances of maps."""
+    """Return a sampler with the tolerances that capability maps use."""
     return Sampler(robot, constraints=Constraints(position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE))
 
 
@@ -426,19 +427,19 @@ def survey(
     workers : Workers, optional
         Workers that compute the parts, with one thread for each part. Default: this process with all cores.
     progress : callable, optional
-        Function of the number of finished poses and the number of all poses, called at the start and after each part.
+        Function that is called with the numbers of finished poses and of all poses, at the start and after each part.
     device : str, optional
-        Device that solves the poses, "cuda" or "cpu", see `Sampler.on`. If the arm has a closed form of six joints, the
-        numbers of solutions are then proven, and `n_seeds` is not used. For other arms up to 16 solutions are rated. A
-        redundant arm gets 1 component and the length NaN, because self-motions are not traced.
+        Device that solves the poses, "cuda" or "cpu", see `Sampler.on`. For arms with a closed form of six joints, a
+        device proves the numbers of solutions and does not use `n_seeds`. For other arms, a device rates up to 16
+        solutions per pose. Devices do not trace self-motions, so a redundant arm gets 1 component and the length NaN.
 
     Raises
     ------
     ConfigurationError
-        If OUTPUT.parts holds parts of another robot, grid or device, if another process is writing there, if the
+        If OUTPUT.parts contains parts of another robot, grid or device, if another process is writing there, if the
         folder cannot be written, or if the device is missing.
     RobotError
-        If the arm has two or more joints more than a pose needs.
+        If the arm has at least two joints more than a pose needs.
 
     Examples
     --------
@@ -464,7 +465,7 @@ def survey(
         )
     work = PartWork(copy.copy(robot), grid, usable_cores() if workers is None else 1, device)
     if device is not None:
-        map_sampler(robot).on(device)  # names what is missing
+        map_sampler(robot).on(device)  # raises an error if the device cannot be used
     n_parts = -(-grid.n_poses // work.size)
     if not path.name:
         raise ConfigurationError(f"the output {str(path)!r} has no file name", str(path))
@@ -492,12 +493,12 @@ def survey(
 
 
 def _check_header(path: Path, work: PartWork) -> None:
-    """Write a description of the parts, or raise `ConfigurationError` if the folder holds parts of another map."""
+    """Write a description of the parts, or raise `ConfigurationError` if the folder contains parts of another map."""
     robot = work.robot
     kinematics = hashlib.blake2b(robot.links.tobytes() + robot.bounds.tobytes(), digest_size=16).hexdigest()
     header = {"robot": robot.name, "kinematics": kinematics, "part": work.size, "grid": work.grid.to_mapping()}
     if work.device is not None:
-        header["device"] = True  # any: the processor and GPUs give the same numbers up to rounding
+        header["device"] = True  # not its name, because devices give the same numbers up to rounding
     if not path.exists():
         write_atomically(path, json.dumps(header, indent=1).encode())
         return

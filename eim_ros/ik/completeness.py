@@ -1,8 +1,9 @@
 """Completeness of an answer: its self-motion components, and a bound on missing solutions.
 
-A restart is a random configuration that is moved onto the pose, ignoring the limits of joints that turn. Suppose that
-more than a share eps of all restarts would lead to components that were not found. Then r restarts in a row miss all of
-them with a probability of at most (1 - eps)^r. The bound follows from this; see `solver/search/self_motions.hpp`.
+A restart moves a random configuration onto the pose and ignores the limits of revolute joints. Suppose that a share of
+more than eps of all restarts leads to components that were not found. Then r restarts in a row miss all of these
+components with a probability of at most (1 - eps)^r. This probability gives the bound on missing solutions, see
+`solver/search/self_motions.hpp`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eim_ros.core.errors import ConfigurationError
 @with_hints
 @dataclass(frozen=True)
 class Completeness:
-    """Bound on missing solutions. A search may stop as soon as it is reached.
+    """Bound on missing solutions at which a search may stop.
 
     Attributes
     ----------
@@ -49,21 +50,21 @@ class Completeness:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a strategy determined about the solutions of a pose. `Evidence()` says nothing, and nothing follows from it.
+    """Evidence of a strategy about the solutions of a pose. `Evidence()` is empty and proves nothing.
 
     Attributes
     ----------
     lengths, closed, traced : (n_components,)
         See `CompletenessReport`.
     is_exhaustive : bool
-        Whether these are all components. This is known if each case of a closed form was decided, if an elimination
-        bounds the number of solutions and as many were verified, or if a proof excludes further curves.
+        Whether these are all components. There are three proofs: each case of a closed form was decided, as many
+        solutions were verified as an elimination allows, or further curves are excluded.
     is_exact : bool
-        Whether this relies on bounds of all errors instead of a measured noise level.
+        Whether `is_exhaustive` relies on bounds of all errors instead of a measured noise level.
     missed_share : float
-        Bound of a search, see `CompletenessReport`.
+        Upper bound from a search, see `CompletenessReport`.
     is_singular : bool
-        Whether some of the solutions belong to surfaces.
+        Whether some of the solutions lie on surfaces instead of curves.
     """
 
     lengths: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
@@ -75,7 +76,7 @@ class Evidence:
     is_singular: bool = False
 
     def with_points(self, n: int) -> Evidence:
-        """Return the evidence for n isolated solutions, followed by these components."""
+        """Return the evidence with n isolated solutions in front of its components."""
         return replace(
             self,
             lengths=np.concatenate([np.zeros(n), self.lengths]),
@@ -98,22 +99,23 @@ class CompletenessReport:
         Whether the component is a closed curve. Other curves end at limits.
     traced : (n_components,) of bool
         Whether the component is known from end to end. A curve that passes too close to a singularity cannot be
-        followed. If a curve touches a limit or runs along it, rounding decides which part is within the limits.
+        followed. A curve that touches a joint limit or runs along it is not traced either, because rounding decides
+        which part of it is within the limits.
     missed_share : float
         Upper bound of the share of restarts that lead to a component that was not found; 0 for closed forms, 1 if
         nothing is known.
     confidence : float
-        Confidence of that bound.
+        Probability that `missed_share` is a true bound.
     is_complete : bool
-        Whether every component was traced, and the components are certified or the requested bound is reached (0.002 by
-        default).
+        Whether every component was traced, and `missed_share` is at most the requested bound (0.002 by default). The
+        value is False if `is_singular` is True.
     certified : bool
         Whether a closed form, or an elimination with bounds of all errors, proves that there are no other components.
-        Without a request for a certificate, the number of solutions of six revolute joints without special geometry is
-        bounded by a measured noise level. Such answers are complete, but not certified.
+        Unless a certificate is requested, solutions of six revolute joints without special geometry are counted with a
+        measured noise level. Such answers may be complete, but they are not certified.
     is_singular : bool
-        Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays
-        still. The solutions then form surfaces, and any answer is a small part of them.
+        Whether the arm is singular in some of the solutions found. More joints can move at a singularity while the tip
+        stays still. The solutions then form surfaces, and an answer contains only a small part of each surface.
 
     Examples
     --------
@@ -181,5 +183,5 @@ def grant(evidence: Evidence, wanted: Completeness | None = None) -> Completenes
 
 @functools.lru_cache(maxsize=256)
 def grant_points(n: int, wanted: Completeness | None, is_exact: bool) -> CompletenessReport:
-    """Return the report on n isolated solutions that are complete. Answers with equal n share it."""
+    """Return the report on a complete set of n isolated solutions. Answers with equal n share one report."""
     return grant(Evidence(is_exhaustive=True, is_exact=is_exact).with_points(n), wanted)

@@ -1,8 +1,8 @@
 """Self-motion components: solutions of one pose between which the arm can move while its tip stays still.
 
-The solutions of an arm with one joint more than a pose needs are curves, its self-motions. Joint limits divide the
-curves into pieces, and each piece is a component. The components of known solutions are traced from end to end, see
-`solver/search/self_motions.hpp`. The solutions of an arm without redundancy are isolated points. For such an arm, a
+If an arm has one joint more than a pose needs, its solutions form curves, which are called self-motions. Joint limits
+divide the curves into pieces, and each piece is a component. The components of known solutions are traced from end to
+end, see `solver/search/self_motions.hpp`. If an arm has no redundancy, its solutions are isolated points, and a
 component is one solution together with its 2π-equivalent solutions.
 """
 
@@ -39,7 +39,7 @@ class Component:
     positions : (n, dof)
         Verified solutions [rad] or [m]. On a curve they are ordered from one end to the other.
     along : (n,)
-        Arc length from the first solution [rad, m]. For isolated solutions it is their index.
+        Arc length from the first solution [rad, m]. For isolated solutions, the index is used instead.
     is_curve : bool
         Whether the solutions lie on a curve, so that the arm can move from each to the next.
     is_closed : bool
@@ -68,23 +68,24 @@ def self_motion_components(
 ) -> list[Component]:
     """Return the self-motion components of solutions of a pose, in order of descending length.
 
+    If more than one direction is free, the solutions have no order, and all of them are returned as one component.
+
     Parameters
     ----------
     robot : Robot
     solutions : (n, dof) array_like
         Configurations that reach the pose within the limits; n may be 0. Only components that contain one of these
-        configurations are found. Configurations that miss the pose, or are within 0.001 rad or m of an earlier one, are
-        ignored.
+        configurations are found. Configurations are ignored if they miss the pose, or if they are within 0.001 rad or m
+        of an earlier one.
     pose : (4, 4) array_like
         Pose of the tip in the base frame.
     position_only : bool
         Whether any orientation is accepted.
     spacing : float
-        Largest arc length between successive solutions of a curve [rad, m]. It is increased if there would be more than
-        4000 solutions.
+        Largest arc length between successive solutions of a curve [rad, m]. A larger value is used if the curves would
+        otherwise have more than 4000 solutions.
     seed : int
-        Seed of the order in which the directions along curves are followed. If more than one direction is free, the
-        solutions have no order, and all of them are one component.
+        Seed of the order in which the directions along curves are followed.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 
 
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
-    """Group 2π-equivalent solutions. The first of each group is the one closest to the middle of the limits."""
+    """Group 2π-equivalent solutions. Each group starts with the solution closest to the middle of the limits."""
     angles = ~robot.prismatic
     points = rows.copy()
     points[:, angles] = np.mod(points[:, angles], 2.0 * np.pi)
@@ -154,7 +155,7 @@ def _single(robot: Robot, rows: FloatArray) -> list[Component]:
 
 
 def _curves(robot: Robot, rows: FloatArray, owners: IntArray, closed: npt.NDArray[np.bool_]) -> list[Component]:
-    """Return components of ordered points (n, dof), given the component (n,) of each, and which (k,) are closed."""
+    """Return components of ordered points (n, dof). `owners` (n,) is the component of each point."""
     found = []
     for number, is_closed in enumerate(closed.tolist()):
         places = rows[owners == number]

@@ -1,9 +1,9 @@
 """Constraints on solutions: tolerances per axis, limits, fixed joints, branches, collisions and conditions on links.
 
-`Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
-tip. A point of the link must lie in a region, or the rotation of the link must be close to a given rotation. Conditions
-on links are checked by forward kinematics after a configuration reaches the pose. The solver does not search for
-configurations that satisfy them.
+`Constraints` collects the conditions of a request. `LinkPosition` keeps a point of a link in a region, and
+`LinkOrientation` keeps the rotation of a link close to a given rotation. Conditions on links are checked by forward
+kinematics after a configuration reaches the pose. The solver does not search for configurations that satisfy these
+conditions.
 
 The rotation of a link relative to its target is R_target^T R. This rotation is measured either by intrinsic angles
 about x, y and z, R_x(a) R_y(b) R_z(c), or by its rotation vector.
@@ -40,7 +40,7 @@ from eim_ros.kinematics.obstacles import checked_obstacles, inside
 from eim_ros.kinematics.poses import check_pose, rotation_vectors
 from eim_ros.kinematics.tolerances import ToleranceBox, checked_tolerances
 
-MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # largest number of conditions in a request, and of shapes in a region
+MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # maximum numbers of conditions in a request and of shapes in a region
 AT_ONCE = 256  # number of configurations between two checks of the deadline
 
 
@@ -124,7 +124,7 @@ class LinkOrientation:
 
     Examples
     --------
-    Tilt the upper arm of a Panda by at most 0.5 rad about x and y; it may turn freely about its axis, z:
+    Tilt the upper arm of a Panda by at most 0.5 rad about x and y, and let it turn freely about its own axis, z:
 
     >>> import numpy as np
     >>> from eim_ros.ik import LinkOrientation, Sampler
@@ -198,7 +198,7 @@ class LinkCheck:
     def is_violated_at_tip(self, q: FloatArray) -> bool:
         """Return whether a configuration (dof,) violates a condition on a link that is fixed to the tip.
 
-        All other configurations with the same pose of the tip violate it, too.
+        If so, every other configuration with the same pose of the tip also violates this condition.
         """
         fixed = fixed_links(self._robot, self._robot.tip_link)
         return any(check.link in fixed and not check.holds(poses(q[None]))[0] for check, poses in self._checks)
@@ -251,7 +251,8 @@ class BranchCheck:
 def _intrinsic_angles(rotations: FloatArray) -> FloatArray:
     """Return the angles (n, 3) about x, y and z [rad] of rotations (n, 3, 3).
 
-    In gimbal lock only the sum or the difference of the first and third angle is defined. The third angle is then 0.
+    In gimbal lock, only the sum or the difference of the first and third angles is defined. The third angle is set to
+    0 in this case.
     """
     r = rotations
     level = np.hypot(r[:, 0, 0], r[:, 0, 1])  # cos b
@@ -272,7 +273,7 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
 
 
 def _is_empty(value: object) -> bool:
-    """Return whether a value is an empty mapping or tuple, so that it needs no check."""
+    """Return whether a value is an empty dict or tuple, which needs no check."""
     return type(value) in (dict, tuple) and not value
 
 
@@ -290,13 +291,13 @@ class Constraints:
         Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may
         include any number of revolutions.
     self_collision : bool
-        Whether to reject self-collisions, by the collision shapes of the robot's description.
+        Whether to reject self-collisions. They are checked with the collision shapes of the robot's description.
     obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
         Obstacles in the base frame that the moving links must avoid.
     tolerances : (6,) array_like, optional
         Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
-        target pose. An infinite tolerance leaves an axis free, see `refine`. The error of a configuration is then only
-        the part that exceeds the tolerances.
+        target pose. An infinite tolerance leaves an axis free, see `refine`. If tolerances are given, errors of
+        solutions contain only the amount that exceeds them.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
@@ -323,7 +324,7 @@ class Constraints:
 
     Examples
     --------
-    Solutions without self-collision, whose last joint stays at 0 while the tool turns freely about its z axis:
+    Find solutions without self-collision. The last joint stays at 0, and the tool may turn freely about its z axis:
 
     >>> import numpy as np
     >>> from eim_ros import Constraints, Sampler
@@ -377,7 +378,7 @@ class Constraints:
             put(self, "tolerances", checked_tolerances(self.tolerances))
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper limits (dof,) of all joints [rad] or [m]. They are equal for a fixed joint.
+        """Return the lower and upper limits (dof,) of all joints [rad] or [m]. Both limits of a fixed joint are equal.
 
         Raises
         ------
@@ -418,8 +419,8 @@ class Constraints:
     def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first pose is the target itself.
 
-        Offsets are uniform along and about each axis, in the decomposition of `refine`. The positions of free
-        axes are drawn within the reach of the robot.
+        Offsets are uniform along and about each axis, as `refine` defines them. Positions along free axes are drawn
+        within the reach of the robot.
         """
         box = ToleranceBox.of(pose, self.tolerances, robot.reach)
         offsets = box.drawn(n, rng)
@@ -489,7 +490,7 @@ class Constraints:
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
-    """Return the narrowed limits of a joint, after a check that they are within the limits of the robot."""
+    """Return the requested limits of a joint; raise `ConstraintError` if they exceed the limits of the robot."""
     low, high = numbers_of(ends, (2,), f"the limits of joint {name!r}", ConstraintError, least=-math.inf, most=math.inf)
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:

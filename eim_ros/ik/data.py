@@ -29,10 +29,10 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Draw configurations and compute the contexts that they reach.
 
-    If configurations are uniform, poses that few configurations reach are rare in the data, and some solutions of a
-    pose are more frequent than others. `solutions_per_pose` keeps the same poses, but draws the solutions of each pose
-    evenly. These solutions are computed from uniform seeds and by continuation along the self-motions. They are at
-    least 0.3 rad apart.
+    With uniform configurations, a pose that few configurations reach is rare in the data. Some solutions of a pose are
+    also more frequent than others. `solutions_per_pose` keeps the same poses, but draws the solutions of each pose
+    evenly. The solver computes these solutions from uniform seeds and by continuation along the self-motions. Any two
+    of them are at least 0.3 rad apart.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ class PairCollector:
     Joint states are dropped if they lack a joint, are not finite, exceed the limits, or are too close to the previous
     joint state.
 
-    Pairs have the context kind "position" or "pose". The collection is full at `n_wanted` pairs. Between successive
-    joint states, at least one joint must change by the distance [rad] or [m].
+    Pairs have the context kind "position" or "pose". The collection is full at `n_wanted` pairs. `min_distance` is the
+    change [rad] or [m] that at least one joint must make between successive joint states.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class PairCollector:
         return len(self._rows) >= self.n_wanted
 
     def add_state(self, names: Sequence[str], positions: npt.ArrayLike) -> bool:
-        """Add a joint state, or return False with the reason in `problem` if it is dropped."""
+        """Add a joint state. If it is dropped, return False and store the reason in `problem`."""
         values, problem = self._matcher.match(names, positions)
         if values is None:
             return self._drop(f"joint state: {problem}")

@@ -1,12 +1,13 @@
-"""The engine, which answers requests by the strategies, for one pose or for many.
+"""The engine, which runs the strategies to answer requests for one pose or for many.
 
 All calls go through `Engine.answer` or `Engine.blocks`. The first strategy that applies may have a solver that answers
-many poses in one compiled call. If there is no such solver, or if it leaves poses open, the strategies solve these
-poses one at a time. The i-th of several poses uses `seed + i`, so its rows equal those of a call for this pose alone.
+many poses in one compiled call. The strategies solve poses that this solver does not finish one at a time. If there is
+no such solver, they solve all poses. The i-th of several poses uses `seed + i`, so its rows equal those of a call for
+this pose alone.
 
-Many poses share one timeout, so that a hard pose does not take the time of others. They are answered in blocks on all
-cores. Each pose may use an equal share of the remaining time. If all answers are kept, a second pass gives the unused
-time to the poses that timed out.
+Many poses share one timeout and are answered in blocks on all cores. Each pose may use an equal share of the remaining
+time, so that a hard pose does not use up the time of the others. If all answers are kept, a second pass gives the
+unused time to the poses that timed out.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from eim_ros.ik.strategies import STRATEGIES, find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
-# Blocks are this many times larger if all answers are kept. Between two blocks, NumPy releases the interpreter's lock
-# several times, and another Python thread may keep the lock for 5 ms each time.
+# Blocks are this many times larger if all answers are kept. Large blocks save time, because NumPy releases the
+# interpreter's lock several times between blocks, and another thread may keep the lock for 5 ms each time.
 KEPT_BLOCKS = 16
 LARGEST_SEED = 2**63
 # Time between two pauses, and their length [s]. Without pauses, other Python threads starve during collision checks,
@@ -67,7 +68,7 @@ class Engine:
     prior : Prior
     aim : Spread, Covering, Draws or Proposals
     order : Ordering
-        Order with the criteria of all requests. Requests may have another reference.
+        Order that provides the criteria for all requests. Each request may have its own reference.
     """
 
     def __init__(self, setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> None:
@@ -91,8 +92,8 @@ class Engine:
         """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s].
 
         By default, the constraints and the model decide whether any orientation is accepted. An empty answer is
-        returned as soon as it is proven. Without a proof it is returned after a number of restarts, or at the deadline
-        if `until_deadline` is true.
+        returned as soon as it is proven. Without a proof, the search ends after a number of restarts, or at the
+        deadline if `until_deadline` is true.
         """
         began, solver = time.perf_counter(), self._solver
         if solver is not None and position_only is None:
@@ -128,7 +129,7 @@ class Engine:
         return _Work.of(self, asked).blocks(np.arange(len(asked.poses)), size)
 
     def _within_limits(self, rows: Rows, order: Ordering) -> Rows:
-        """Return the rows of a search that treats joints as continuous within their limits."""
+        """Shift the rows of a search by revolutions into the limits, if the search treats joints as continuous."""
         if self._one_revolution is None:
             return rows
         return rows._replace(q=self._one_revolution.within_limits(rows.q, order))
@@ -138,7 +139,7 @@ class Engine:
         return min(max(ROWS_PER_BLOCK // self._aim.n, FEWEST_PER_BLOCK), MOST_PER_BLOCK)
 
     def _some(self, batch: Batch, order: Ordering) -> tuple[Solutions, IntArray]:
-        """Return the answers for a block of poses in one compiled call, and the numbers of poses that are left open."""
+        """Answer a block of poses in one compiled call, and return the indices of the poses without an outcome."""
         assert self._solver is not None
         began, m = time.perf_counter(), len(batch.poses)
         rows = self._within_limits(without_open(self._solver.solve(batch)), order)
@@ -188,7 +189,7 @@ class Engine:
             best = kept.best()
             tried = best.q if self._one_revolution is None else self._one_revolution.within_limits(best.q, order)
             attempt = tried[0], float(best.position_error[0]), float(best.orientation_error[0])
-        if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any returned row
+        if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any row
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
         if order.is_fair and len(kept) > aim.n:
@@ -224,7 +225,7 @@ class Engine:
         times: FloatArray | float,
         densities: Sequence[ConditionalDensity] | None = None,
     ) -> Solutions:
-        """Return the answer of rows. By default, the densities of a model are computed for these poses."""
+        """Return the answer with these rows. By default, the densities of the model are computed for these poses."""
         robot = self._robot
         if densities is None and self._prior.evaluator.n_experts:
             densities = Densities(self._prior, poses)
@@ -247,7 +248,7 @@ def _prepared(setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> Solver |
     """Return the first applicable strategy's solver for many poses, or None if it has no such solver."""
     is_plain = order.criterion in ("", "density", "distance") and order.posture is None
     position_only = setup.is_position_only(prior.kind)
-    is_plain &= not setup.is_checked and not len(setup.robot.unlimited_slides)  # the limits then depend on the pose
+    is_plain &= not setup.is_checked and not len(setup.robot.unlimited_slides)  # their limits depend on the pose
     if not is_plain or not prior.is_prepared(setup.constraints, position_only):
         return None
     problem = Problem(setup, np.eye(4), position_only, aim, order)
@@ -259,14 +260,14 @@ def _prepared(setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> Solver |
 
 
 class _Work:
-    """Work on several poses; `problem` is the reason why no pose can be begun in time, or empty."""
+    """Work on several poses. `problem` is the reason why no pose can be started in time, or empty."""
 
     def __init__(self, engine: Engine, asked: Poses, seed: int, n_threads: int, problem: str) -> None:
         self._engine, self._asked, self._seed, self._n_threads, self._problem = engine, asked, seed, n_threads, problem
 
     @classmethod
     def of(cls, engine: Engine, asked: Poses) -> _Work:
-        """Return the work. Collision checks get one thread, because they run under the interpreter's lock."""
+        """Return the work. Collision checks use one thread, because they run under the interpreter's lock."""
         n_threads, problem, setup = checked_threads(asked.n_threads), "", engine._setup
         if setup.is_checked:
             n_threads = 1
@@ -278,7 +279,7 @@ class _Work:
         return cls(engine, asked, seed, n_threads, problem)
 
     def blocks(self, numbers: IntArray, size: int) -> Iterator[Solutions]:
-        """Answer the poses with these numbers (m,) in blocks. The number of a pose decides its seed."""
+        """Answer the poses with these indices (m,) in blocks. The index of a pose decides its seed."""
         engine, asked, m = self._engine, self._asked, len(numbers)
         for first in range(0, m, size):
             if self._problem or is_past(asked.deadline):
@@ -305,7 +306,7 @@ class _Work:
         return Solutions.empty(self._engine._setup.robot.joint_names, n, self._problem or NOT_BEGUN)
 
     def _one_by_one(self, numbers: IntArray, n_left: int) -> Solutions:
-        """Answer poses by the strategies. These poses are the first of the `n_left` remaining poses."""
+        """Answer poses by the strategies, one at a time. `n_left` counts these poses and all later poses."""
         asked = self._asked
 
         def answered(place: int) -> Solutions | None:

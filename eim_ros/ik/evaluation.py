@@ -1,9 +1,9 @@
 """Quality of models and of sets of solutions.
 
 `evaluate` reports the errors of samples of a model before numerical refinement, and the share of samples within the
-limits. It also reports the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by
-their components and coverage. Many exact solutions from uniform seeds approximate the set of all solutions of a
-redundant arm, see `exact_solutions`.
+limits. It also reports the entropies and likelihood of the model (thesis 6.4). `SolutionSet` measures how many
+components solutions reach, and how much of each component they cover. The set of all solutions of a redundant arm is
+approximated by many exact solutions from uniform seeds, see `exact_solutions`.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def linked_components(
 ) -> IntArray:
     """Return the component (n,) of each configuration (n, dof), by single linkage.
 
-    Components are numbered from 0, the largest first. Those with fewer than `least_members` members get the label -1.
-    Distances are Euclidean [rad, m], on the circle for continuous joints.
+    Components are numbered from 0, the largest first. Members of components smaller than `least_members` get the label
+    -1. Distances are Euclidean [rad, m], and continuous joints are compared on the circle.
     """
     if not len(positions):
         return np.empty(0, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Gradients of solutions with respect to poses, for torch, by the implicit function theorem.
 
 A configuration remains a solution while the pose moves by dx if its joints move by dq with J dq = dx. If several dq
-satisfy this, the smallest one counts: dq = J^+ dx with the pseudo-inverse J^+ of the Jacobian. A redundant arm
-therefore does not move along its self-motion.
+satisfy this equation, the smallest one is used: dq = J^+ dx with the pseudo-inverse J^+ of the Jacobian. A redundant
+arm therefore does not move along its self-motion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eim_ros.ik.setup import Setup
 
 ROWS_PER_BLOCK = 4096  # small enough that the working memory stays in the cache
 SINGULAR = 1e-6  # singular values below this share of the largest singular value count as zero
-SAFE_PIVOT = 1e-8  # smallest relative pivot of the normal equations, whose solution then has eight digits or more
+SAFE_PIVOT = 1e-8  # smallest relative pivot at which the normal equations are used; it leaves at least eight digits
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Linearisation:
     counts: IntArray  # (n_poses,), number of rows of each pose
 
     def vjp(self, cotangents: FloatArray) -> FloatArray:
-        """Return the vector-Jacobian product (n_poses, 6): the gradient by the poses, given that by `q` (n, dof).
+        """Return the vector-Jacobian product (n_poses, 6): the gradient with respect to the poses.
 
-        Its columns belong to translations [1/m] along the axes of the base, and to rotations [1/rad] about these axes,
-        moved to the target position.
+        `cotangents` (n, dof) is the gradient with respect to `q`. The result has columns for translations [1/m] along
+        the axes of the base frame, and for rotations [1/rad] about parallel axes through the target position.
         """
         owners, pulled = np.repeat(np.arange(len(self.counts)), self.counts), np.empty((len(self.q), 6))
         for first in range(0, len(self.q), ROWS_PER_BLOCK):
@@ -70,8 +70,8 @@ class Linearisation:
 def pinv_transposed_times(jacobians: FloatArray, cotangents: FloatArray) -> FloatArray:
     """Return the products (n, m) of the transposed pseudo-inverses of Jacobians (n, m, dof) and cotangents (n, dof).
 
-    They are computed by the normal equations, which is faster than `pinv`. Near singularities, where the normal
-    equations lose digits, they are computed by a singular value decomposition.
+    The normal equations are solved, because this is faster than `pinv`. Near singularities, where the normal equations
+    lose digits, a singular value decomposition is used instead.
     """
     m, dof = jacobians.shape[1:]
     gram = jacobians @ jacobians.mT if m <= dof else jacobians.mT @ jacobians
@@ -89,9 +89,10 @@ def pinv_transposed_times(jacobians: FloatArray, cotangents: FloatArray) -> Floa
 
 
 def offset_rates(targets: FloatArray, tips: FloatArray, twist_axis: int) -> FloatArray:
-    """Return the matrices (n, 6, 6) from velocities of tips to rates of their offsets from targets, both (n, 4, 4).
+    """Return the matrices (n, 6, 6) that map velocities of tips to rates of their offsets from targets.
 
-    Offsets are those of `eim_ros.kinematics.tolerances`: a swing about two axes, then a twist about the third axis.
+    Tips and targets are poses (n, 4, 4). Rotational offsets are a swing about two axes, followed by a twist about the
+    third axis, see `eim_ros.kinematics.tolerances`.
     """
     k, frames = twist_axis - 3, targets[:, :3, :3].mT
     direction = (frames @ tips[:, :3, k, None])[:, :, 0]  # direction of the twist's axis, seen from the target
@@ -132,7 +133,7 @@ class _Solution(torch.autograd.Function):
 
 
 def _by_quaternions(pulled: FloatArray, poses: FloatArray) -> FloatArray:
-    """Return the gradient (n, 7) by positions and quaternions xyzw. The quaternions are normalised before use."""
+    """Return the gradient (n, 7) with respect to positions and quaternions xyzw, which are normalised before use."""
     vector, scalar, turn = poses[:, 3:6], poses[:, 6:], pulled[:, 3:]
     parts = scalar * turn + np.cross(turn, vector), -(vector * turn).sum(axis=1, keepdims=True)
     scale = 2.0 / (poses[:, 3:] ** 2).sum(axis=1, keepdims=True)
@@ -140,7 +141,10 @@ def _by_quaternions(pulled: FloatArray, poses: FloatArray) -> FloatArray:
 
 
 def _by_matrices(pulled: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return the gradient (n, 4, 4) by transforms, whose rotations are replaced by the nearest orthogonal matrices."""
+    """Return the gradient (n, 4, 4) with respect to transforms.
+
+    The gradient includes the replacement of each rotation by the nearest orthogonal matrix.
+    """
     found = np.zeros_like(targets)
     found[:, :3, 3] = pulled[:, :3]
     found[:, :3, :3] = 0.5 * np.cross(pulled[:, None, 3:], targets[:, :3, :3].mT).mT
@@ -148,7 +152,7 @@ def _by_matrices(pulled: FloatArray, targets: FloatArray) -> FloatArray:
 
 
 def differentiable(poses: Tensor, linearisation: Linearisation) -> Tensor:
-    """Return the solutions (n, dof) as a tensor with gradient, of the dtype and on the device of `poses`.
+    """Return the solutions (n, dof) as a tensor with gradient, with the dtype and device of `poses`.
 
     The poses are (n_poses, 4, 4) or (n_poses, 7). The tensor can be differentiated once.
     """

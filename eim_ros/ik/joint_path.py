@@ -1,7 +1,7 @@
 """The answer for a path of poses: configurations, the steps between them, and time stamps.
 
 If only velocities are limited, joints move at constant velocity between two configurations. The duration of a step is
-then the largest |dq| / velocity. Limits of accelerations need the library toppra, which times a motion along a spline.
+then the largest |dq| / velocity. If accelerations are limited, too, the library toppra times a motion along a spline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eim_ros.kinematics import Robot
 MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
 MAX_SLIDE = 0.05  # default of the largest change of a prismatic joint [m]
 GRID = 8  # number of intervals between two configurations in which toppra checks the limits
-SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum, so that equal rows stay apart
+SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum; keeps equal rows apart
 
 
 @with_hints
@@ -40,9 +40,9 @@ class JointPath:
     ----------
     joint_names : tuple of str
     q : (n_poses, dof)
-        Configurations [rad] or [m]; NaN for poses without a configuration. Continuous joints are unrolled and may
-        exceed -π and π. If the limits of another joint allow more than one revolution, the 2π-equivalent values with
-        the fewest jumps are chosen.
+        Configurations [rad] or [m]; NaN for poses without a configuration. Values of continuous joints are unwrapped,
+        so they may be outside [-π, π]. If the limits of another joint allow more than one revolution, the
+        2π-equivalent values with the fewest jumps are chosen.
     position_error, orientation_error : (n_poses,)
         Errors by forward kinematics [m], [rad]; infinite for poses without a configuration.
     valid : (n_poses,) of bool
@@ -54,19 +54,19 @@ class JointPath:
         Largest change of a joint between successive rows of `q`, including the step from `near` [rad] or [m]. Poses
         without a configuration are skipped.
     n_reached : int
-        Number of poses, from the first pose on, that can be reached without steps that are too large. If time was up,
-        this refers to `q`.
+        Number of poses, from the first pose on, that can be reached without steps that are too large. If time ran out,
+        the number is that of the path `q`, and another path may reach more poses.
     nearest_miss : float
         Smallest step from the last pose reached to a known solution of the next pose [rad] or [m]. It is infinite if
-        that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
+        the next pose has no solution, and 0 if all poses are reached. If time ran out, it is the step of the path `q`.
     jumps : (n_jumps,) of int, optional
         Indices of the poses that the path jumps to, because some joint moves farther than allowed or the straight
-        motion collides. Their number is the smallest possible with the solutions found, except for jumps that are
-        caused by limits of more than one revolution. Poses without a configuration are skipped. None for a failed path
-        of a service, which does not report jumps.
+        motion collides. The path has as few jumps as the solutions found allow, except for jumps caused by limits of
+        more than one revolution. Poses without a configuration are skipped. The value is None for a failed path of a
+        service, which does not report jumps.
     error_code : ErrorCode
-        SUCCESS if every pose is solved and no step is too large; NO_IK_SOLUTION if it is proven that there is no such
-        path; TIMED_OUT if none was found in time.
+        SUCCESS if every pose is solved and no step is too large. NO_IK_SOLUTION if it is proven that no such path
+        exists. TIMED_OUT if no such path was found in time.
     message : str
     elapsed : float
         Time of the call [s].
@@ -113,15 +113,15 @@ class JointPath:
     ) -> FloatArray:
         """Return the earliest time (n_poses,) at which each pose can be reached, with 0 at the first pose [s].
 
-        Without accelerations, joints move at constant velocity between two poses. With accelerations, the motion is
-        along a spline through the configurations, from rest to rest.
+        Without accelerations, joints move at constant velocity between two poses. With accelerations, the joints follow
+        a spline through the configurations, and are at rest at both ends.
 
         Parameters
         ----------
         velocities : float or (dof,) array_like
-            Largest velocity, one for all joints or one for each [rad/s] or [m/s], such as `Robot.velocity_limits`.
+            Largest velocity of all joints or of each joint [rad/s] or [m/s], such as `Robot.velocity_limits`.
         accelerations : float or (dof,) array_like, optional
-            Largest accelerations [rad/s^2] or [m/s^2]. They need the library toppra.
+            Largest acceleration of all joints or of each joint [rad/s^2] or [m/s^2]. It requires the library toppra.
         near : (dof,) array_like, optional
             Configuration at time 0. Default: the first row of the path.
 
@@ -183,7 +183,7 @@ class JointPath:
 
 
 def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = None) -> FloatArray:
-    """Return the value of each joint (n_joints,), given one value for all or one for each; messages show `given`."""
+    """Return values (n_joints,) from one value for all joints or one for each. Messages of errors show `given`."""
     is_one = is_number(values) or getattr(values, "shape", None) == ()
     found = numbers_of(values, () if is_one else (n_joints,), name)
     if not (found > 0.0).all():
@@ -193,7 +193,7 @@ def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = N
 
 
 def velocity_times(rows: FloatArray, velocities: FloatArray) -> FloatArray:
-    """Return the earliest times (n,) of configurations (n, dof) with velocity limits (dof,), beginning at 0 [s]."""
+    """Return the earliest times (n,) [s] of configurations (n, dof) with velocity limits (dof,). The first is 0."""
     durations = (np.abs(np.diff(rows, axis=0)) / velocities).max(axis=1, initial=0.0)
     return np.concatenate([[0.0], np.cumsum(durations)])
 

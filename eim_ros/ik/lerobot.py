@@ -1,8 +1,7 @@
 """Kinematics for the processors of LeRobot, such as `InverseKinematicsEEToJoints` of SO-100 and SO-101.
 
-`LeRobotKinematics` has the methods of `lerobot.model.RobotKinematics` and replaces it. The library placo is not needed.
-Each call descends until it reaches the nearest pose within the joint limits, whereas LeRobot's class takes a single
-step.
+`LeRobotKinematics` has the methods of `lerobot.model.RobotKinematics` and replaces it without the library placo. Each
+call minimises the pose error within the joint limits until it converges, whereas LeRobot's class takes a single step.
 """
 
 from __future__ import annotations
@@ -73,9 +72,10 @@ class LeRobotKinematics:
         position_weight: float = 1.0,
         orientation_weight: float = 0.01,
     ) -> FloatArray:
-        """Return the joint positions (n,) [deg] of the nearest pose that a descent from the current positions reaches.
+        """Return joint positions (n,) [deg] whose pose is as near to the desired pose as possible.
 
-        If time runs out, the descent ends early.
+        The error is minimised from the current positions, so the result may be a local minimum. The minimisation ends
+        early if time runs out.
 
         Parameters
         ----------

@@ -126,7 +126,7 @@ def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, 
 
 
 def _proof(problem: Problem) -> str:
-    """Return how it is known that a pose within reach has no solution."""
+    """Return the words that name the proof if a pose within reach has no solution."""
     robot = problem.setup.robot
     has_form = (
         robot.parameterised_form is not None if robot.closed_form is None else robot.closed_form.kind != "general"

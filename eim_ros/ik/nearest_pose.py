@@ -5,11 +5,11 @@ The distance of a configuration from the target is
     sqrt((w_p e_p)^2 + (w_o e_o)^2)
 
 with the position error e_p [m], the orientation error e_o [rad], and two weights. A priority makes one weight much
-larger than the other. The other error is then only minimised among the configurations with the smallest first error.
+larger than the other. The other error is then only minimised among configurations with the smallest priority error.
 
-Uniformly drawn configurations descend by the method of Levenberg and Marquardt. Joints that would leave their limits
-are fixed there. The best configurations continue by Newton's method. For a priority, the weight grows in stages, so
-that steps need not follow a narrow valley from the start.
+The distance is minimised by the method of Levenberg and Marquardt, starting from uniformly drawn configurations. A
+joint that would exceed a limit is fixed at this limit. The best configurations are improved by Newton's method. If one
+error has priority, its weight grows in stages, because the first steps would otherwise follow a narrow valley.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ N_STARTS, N_KEPT = 256, 48
 FEW_STEPS, MANY_STEPS = 15, 30
 FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # weight of the error that has priority [1/m, 1/rad]
 LONGEST_STEP = 0.5  # [rad, m]
-SHORTEST_STEP = 1e-9  # [rad, m]: the descent ends at a shorter step
-STEP = 1e-6  # [rad, m] step of finite differences
-EQUAL = 1e-5  # [m, rad]: priority errors that differ by less count as equal
-DISTINCT = 0.01  # [rad, m]: configurations closer than this in every joint are the same
+SHORTEST_STEP = 1e-9  # the descent ends at a shorter step [rad, m]
+STEP = 1e-6  # step of finite differences [rad, m]
+EQUAL = 1e-5  # priority errors that differ by less count as equal [m, rad]
+DISTINCT = 0.01  # configurations count as one if they are closer than this in every joint [rad, m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,9 @@ class NearestPose:
     q : (dof,)
         Configuration within the limits [rad, m]; NaN if no valid configuration was found.
     pose : (4, 4)
-        Pose that it reaches.
+        Pose of the tip in this configuration.
     position_error : float
-        Distance from the target [m], or the part of it beyond the tolerances.
+        Distance from the target [m]. If there are tolerances, only the amount that exceeds them counts.
     orientation_error : float
         Angle to the target [rad].
     is_exact : bool
@@ -65,7 +65,7 @@ class NearestPose:
 
     Examples
     --------
-    A target that is out of reach, 2 m in front of the arm:
+    Find the nearest pose to a target that is 2 m in front of the arm and out of reach:
 
     >>> from eim_ros import Sampler
     >>> nearest = Sampler("panda").solve_nearest_pose([2.0, 0.0, 0.4, 1.0, 0.0, 0.0, 0.0], seed=0, timeout=10.0)
@@ -126,7 +126,7 @@ def checked_priority(priority: Priority) -> tuple[float, float, str]:
 def nearest_pose(problem: Problem, priority: Priority, start: FloatArray | None = None) -> NearestPose:
     """Search for the configuration whose pose is nearest to the target of a problem.
 
-    With a `start` (dof,), the answer is the local minimum that a descent from there leads to.
+    With a `start` (dof,), the answer is the local minimum that a descent from `start` leads to.
     """
     position_weight, orientation_weight, first = checked_priority(priority)
     search = Descent(problem)
@@ -148,7 +148,7 @@ def nearest_pose(problem: Problem, priority: Priority, start: FloatArray | None 
 
 
 def _chosen(problem: Problem, search: Descent, q: FloatArray, weights: tuple[float, float], first: str) -> NearestPose:
-    """Return the best collision-free configuration, with the others behind it."""
+    """Return the best collision-free configuration, with the other local minima in `others`."""
     robot, constraints = problem.robot, problem.setup.constraints
     if problem.is_checked:
         q = q[problem.allowed(q)]
@@ -182,7 +182,7 @@ def _chosen(problem: Problem, search: Descent, q: FloatArray, weights: tuple[flo
 
 @dataclass(eq=False)
 class Descent:
-    """Move configurations towards a target pose, many at once.
+    """Descent that moves many configurations towards a target pose at once.
 
     Attributes
     ----------
@@ -244,7 +244,10 @@ class Descent:
         return np.asarray(np.sign(errors) * np.maximum(np.abs(errors) - self._tolerances, 0.0))
 
     def _rotation(self, turned: FloatArray) -> FloatArray:
-        """Return rotations (n, 3, 3) as vectors (n, 3): with tolerances, a swing and a twist, see `TaskOptions`."""
+        """Return rotations (n, 3, 3) as vectors (n, 3). With tolerances, these are a swing and a twist.
+
+        `TaskOptions` defines the swing and the twist.
+        """
         from scipy.spatial.transform import Rotation
 
         if not self._tolerances[3:].any():
@@ -262,7 +265,7 @@ class Descent:
         return vectors
 
     def _model(self, q: FloatArray, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-        """Return the gradients (n, dof) of the costs, and the matrices (n, dof, dof) of Gauss and Newton."""
+        """Return the gradients (n, dof) of the costs, and their Gauss-Newton matrices (n, dof, dof)."""
         from scipy.spatial.transform import Rotation
 
         poses, jacobians = self._robot.fk(q), self._robot.jacobian(q)
@@ -272,7 +275,7 @@ class Descent:
         rows[:, :3] *= residuals[:, :3, None] != 0.0
         if self.problem.position_only:
             rows[:, 3:] = 0.0
-        else:  # differences of the residual for rotations of the tip about its own axes
+        else:  # finite differences of the residual for rotations of the tip about its own axes
             slopes = np.empty((len(q), 3, 3))
             for axis in range(3):
                 for sign in (1.0, -1.0):
@@ -288,7 +291,7 @@ class Descent:
         return np.einsum("nij,ni->nj", rows, residuals), np.einsum("nij,nik->njk", rows, rows)
 
     def _hessian(self, q: FloatArray, weights: tuple[float, float]) -> FloatArray:
-        """Return the second derivatives (n, dof, dof) of the costs, by differences of gradients."""
+        """Return the second derivatives (n, dof, dof) of the costs by finite differences of the gradients."""
         n, dof = q.shape
         shifts = STEP * np.concatenate([np.eye(dof), -np.eye(dof)])
         gradients = self._model((q[:, None] + shifts).reshape(-1, dof), weights)[0].reshape(n, 2, dof, dof)
@@ -303,7 +306,7 @@ def _columns(weights: tuple[float, float]) -> FloatArray:
 def _step(
     gradient: FloatArray, curvature: FloatArray, is_held: npt.NDArray[np.bool_], damping: FloatArray
 ) -> FloatArray:
-    """Return damped Newton steps (n, dof) of the joints that are not held at a limit."""
+    """Return damped Newton steps (n, dof) of the joints that are not fixed at a limit."""
     free = ~is_held
     curvature = curvature * free[:, :, None] * free[:, None, :]
     values, vectors = np.linalg.eigh(curvature)

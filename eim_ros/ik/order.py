@@ -3,7 +3,7 @@
 Solutions are ordered by density, distance, posture, manipulability, distance from limits, or a weighted mix of these. A
 posture prefers values p_j of joints by the cost
 
-    c(q) = sum_j w_j (q_j - p_j)^2,    with differences on the circle for continuous joints.
+    c(q) = sum_j w_j (q_j - p_j)^2,    where the differences of continuous joints are taken on the circle.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from eim_ros.kinematics import Robot
 
 Order: TypeAlias = str | Mapping[str, float]
 UNORDERED = "none"
-# Estimated time of each criterion except the density [s]. The singular values of a Jacobian take some microseconds.
+# Estimated time of each criterion except the density [s].
 _EFFORTS = {"distance": Effort(2e-8), "posture": Effort(4e-8), "manipulability": Effort(3e-7), "limits": Effort(2e-8)}
-FAIR = {UNORDERED, "density"}  # orders that do not decide which solutions are kept
+FAIR = {UNORDERED, "density"}  # orders that have no influence on which solutions are kept
 ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)
 
 
@@ -59,19 +59,20 @@ def distinct_in_time(
 ) -> tuple[npt.NDArray[np.int64], bool]:
     """Return the result of `distinct_rows` for the rows that can be compared in time, and whether these are all rows.
 
-    The deadline is a time of `perf_counter` [s]. The time grows with the square of the number of rows.
+    The deadline is a time of `perf_counter` [s]. The time for a comparison grows with the square of the number of rows.
     """
     kept, n_seen = solver.distinct_rows(robot.bounds, q, tolerance, deadline)
     return kept, n_seen == len(q)
 
 
 def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
-    """Return the indices of n configurations that are spread evenly over all (n_all, dof), in Euclidean distance.
+    """Return the indices of n configurations that are spread evenly over all configurations (n_all, dof).
 
-    Each choice is the configuration farthest from all previous choices, so gaps are at most twice as large as with the
-    best choice (Gonzalez 1985). Each chosen configuration is then replaced by the one closest to the mean of its
-    cluster. The result is shorter if all other configurations are duplicates. After the deadline, a time of
-    `perf_counter` [s], the rest is filled with the first configurations that are not chosen yet.
+    Each choice is the configuration with the largest Euclidean distance from all previous choices. Gaps are therefore
+    at most twice as large as for the best possible choice (Gonzalez 1985). Each chosen configuration is then replaced
+    by the one closest to the mean of its cluster. The result has fewer than n rows if all other configurations are
+    duplicates. After the deadline, a time of `perf_counter` [s], the result is completed with the first configurations
+    that are not chosen yet.
     """
     return solver.farthest_rows(robot.bounds, q, n, deadline)
 
@@ -79,8 +80,8 @@ def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.in
 def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return points (n, dof) and periods (dof,) for a periodic `cKDTree`.
 
-    Continuous joints are in [0, 2 pi). The other joints are shifted to begin at 0, and their period 0 means that they
-    are not periodic.
+    Continuous joints are in [0, 2 pi). Other joints are shifted to begin at 0, and have the period 0, because they are
+    not periodic.
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
     points = np.where(robot.continuous, np.mod(q, 2.0 * np.pi), q)
@@ -89,7 +90,7 @@ def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def is_within(robot: Robot, q: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
-    """Return whether each configuration (n, dof) has another (m, dof) within a distance in every joint."""
+    """Return whether one of `others` (m, dof) is within a distance of each configuration (n, dof) in every joint."""
     return solver.is_within(robot.bounds, q, others, distance)
 
 
@@ -116,7 +117,7 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     """
     if not len(q) or not len(others):
         return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)
-    from scipy.spatial import cKDTree  # imported here: it takes a third of a second, and most answers do not need it
+    from scipy.spatial import cKDTree  # imported here, because the import takes a third of a second
 
     points, period = on_torus(robot, np.concatenate([q, others]))
     tree = cKDTree(points[len(q) :], boxsize=period)
@@ -135,7 +136,7 @@ class Posture:
         Preferred values of joints by name [rad] or [m]. They may be outside the limits. Other joints have no
         preference.
     weights : mapping of str to float
-        Weights of these joints, at least 0 and not all 0. The default of a joint is 1.
+        Weights of these joints, at least 0 and not all 0. A joint that is not in the mapping has the weight 1.
 
     Examples
     --------
@@ -143,7 +144,7 @@ class Posture:
     >>> from eim_ros.ik import Posture
     >>> posture = Posture({"panda_joint3": 0.0, "panda_joint4": -2.0}, weights={"panda_joint4": 0.1})
     >>> solutions = Sampler("panda").sample([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], 10, posture=posture, seed=0)
-    >>> bool(abs(solutions.q[0, 2]) < 0.01)  # the solution of least cost comes first
+    >>> bool(abs(solutions.q[0, 2]) < 0.01)  # the solution with the lowest cost comes first
     True
     """
 
@@ -221,18 +222,17 @@ class Ordering:
         and "posture" the solution with the lowest cost of `posture`. The order "manipulability" puts the solution
         farthest from a singularity first, and "limits" the solution farthest from a joint limit. The order "none" keeps
         the order of the search, which gives a fair sample. A mapping contains weights of several criteria. Each
-        criterion is scaled to the range from 0 (best) to 1 (worst) of the solutions found, and the weighted sum
-        decides.
+        criterion is scaled to values from 0 (best) to 1 (worst of the solutions found), and the weighted sum decides.
     reference : (dof,), optional
-        Configuration for "distance"; also the first seed of a search.
+        Configuration for "distance". A search also uses it as its first seed.
     posture : Posture, optional
         Preferred posture for "posture".
     moves : bool
-        Whether solutions are also moved along the null space to a local minimum of the posture's cost.
+        Whether solutions are moved along the null space to a local minimum of the cost of the posture.
     weights : mapping of str to float
         Weight of each criterion that has a weight.
     criterion : str or None
-        Name of the only criterion; empty if there is none, and None if there are several.
+        Name of the criterion; empty without a criterion, None if there are several.
     is_fair : bool
         Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample.
     """
@@ -255,7 +255,7 @@ class Ordering:
             raise ConfigurationError("ordering by distance needs a reference configuration: give near", self.order)
         if self.posture is None and "posture" in given:
             raise ConfigurationError("ordering by posture needs a preferred posture: give posture", self.order)
-        self.__dict__.update(derived)  # the class is frozen; faster than three object.__setattr__ calls
+        self.__dict__.update(derived)  # the class is frozen, and this is faster than three calls of object.__setattr__
 
     @property
     def needs_density(self) -> bool:
@@ -264,7 +264,7 @@ class Ordering:
 
     @property
     def seconds_factor(self) -> float:
-        """Factor of n log2(n + 2) in the time that it takes to order n candidates, without log densities [s]."""
+        """Time to order n candidates, divided by n log2(n + 2) [s]. The time for log densities is excluded."""
         return sum(_EFFORTS[name].factor for name in self.weights if name in _EFFORTS)
 
     def rows(
@@ -299,7 +299,7 @@ class Ordering:
     def costs(
         self, robot: Robot, q: FloatArray, log_prob: FloatArray | None = None, position_only: bool = False
     ) -> FloatArray:
-        """Return the cost (n,) of configurations (n, dof), lowest for the best; see `rows` for the parameters."""
+        """Return the cost (n,) of configurations (n, dof), which is lowest for the best. `rows` has the parameters."""
         weights = self.weights
         parts = []
         for name, weight in weights.items():
@@ -351,8 +351,8 @@ def check_order(order: Order) -> None:
 def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:
     """Return the distance (n,) to the nearest joint limit, as a share of half the joint's range.
 
-    It is 1 if all joints are in the middle of their ranges, and 0 at a limit. Continuous joints and fixed joints do not
-    count. If there are no other joints, the distance is 1.
+    The distance is 1 if all joints are in the middle of their ranges, and 0 at a limit. Continuous joints and fixed
+    joints are ignored. If all joints are ignored, the distance is 1.
     """
     half = 0.5 * (robot.upper - robot.lower)
     counts = ~robot.continuous & (half > 0.0)

@@ -1,11 +1,11 @@
-"""Repeated searches for a path, until it has no jumps, or is proven to be impossible, or time is up.
+"""Repeated searches for a path, until one has no jumps, a proof shows that there is none, or time is up.
 
-If some poses have no path without jumps, `PathSearch` searches again. Each time, the density of the layers is doubled,
-with new samples. After a few times, the search begins again with other random numbers.
+If `PathSearch` finds no path without jumps, it is run again with new samples and twice as many solutions of each pose.
+After a few runs, the search begins again with other random numbers.
 
 If two or three directions are free, the extra joints are first fixed at several values, so that solutions are curves.
-If more directions are free, or if this fails, single solutions are moved along all poses. The best path is then
-smoothed with all joints, see `PathSmoother`.
+If more directions are free, or if this search fails, single solutions are moved along all poses. `PathSmoother` then
+smooths the best path with all joints.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def follow_path(
 ) -> JointPath:
     """Follow poses (n_poses, 4, 4) until a deadline, a time of `perf_counter` [s]; see `Sampler.follow`.
 
-    `max_steps` are those of `largest_steps`. `n` is the number of solutions of a pose if solutions are neither points
-    nor curves.
+    `max_steps` is a result of `largest_steps`. `n` is the number of solutions of each pose if solutions are neither
+    points nor curves.
     """
     began, robot, reaching = time.perf_counter(), setup.robot, setup.reaching(poses)
     if objective is not None and objective not in OBJECTIVES:
@@ -130,7 +130,7 @@ class PathRefinement:
     def _is_impossible_without_checks(self, search: PathSearch) -> bool:
         """Return whether it is proven that there is no path without jumps even if configurations may collide.
 
-        Collisions and other checks divide self-motions into small pieces, about which nothing can be proven.
+        A proof that includes collisions is impossible, because they divide self-motions into small pieces.
         """
         if not search.problem.is_checked or search.has_gaps or not search.is_covered or search.out_of_time:
             return False
@@ -142,9 +142,9 @@ class PathRefinement:
     def _sliced(self, search: PathSearch, at_random: bool = False) -> FloatArray | None:
         """Return the best path along which the extra joints do not move, or None if no path without jumps is found.
 
-        With more than one free direction, solutions of a pose form surfaces that samples cover badly. If extra joints
-        are fixed until one direction is left, the solutions form curves, which the layers cover. Several values of the
-        extra joints are tried.
+        If more than one direction is free, solutions of a pose form surfaces, and samples cover surfaces badly. If the
+        extra joints are fixed, solutions form curves, which the layers cover. Several values of the extra joints are
+        tried.
         """
         if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
             return None
@@ -166,9 +166,10 @@ class PathRefinement:
         return min(found, key=self.smoother.cost, default=None)
 
     def _slices(self, search: PathSearch, at_random: bool) -> list[dict[str, float]]:
-        """Return the values of the extra joints to try. Sliding joints come first, then joints near the base.
+        """Return the values of the extra joints to try.
 
-        Random values are tried after the fixed values, unless the first configuration determines the values.
+        The extra joints are prismatic joints if possible, otherwise the joints nearest to the base. Random values are
+        tried after the values in `SLICES`, unless the first configuration determines the values.
         """
         robot, (low, high, _) = search.problem.robot, search.problem.bounds
         movable = np.flatnonzero(low < high).tolist()
@@ -188,9 +189,9 @@ class PathRefinement:
     def _carried(self, search: PathSearch) -> FloatArray | None:
         """Return the best path without jumps along which one solution moves from pose to pose, or None.
 
-        If more than one direction is free, layers are random samples, and a long path loses the solutions that lead
-        further. Here each sample of one pose is moved along the complete path. All joints take part, so a mobile base
-        drives along. The samples belong to the first, the middle or the last pose.
+        If more than one direction is free, layers are random samples. The solutions that a long path needs may be
+        missing in some layers. Therefore each sample of one pose is moved along the complete path. All joints may move,
+        including those of a mobile base. The samples belong to the first, the middle or the last pose.
         """
         if search.redundancy < 2:
             return None
@@ -240,7 +241,10 @@ class PathRefinement:
         return JointPath(*found, faults, code, message, time.perf_counter() - began)
 
     def _verified(self, chosen: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return errors (2, n_poses) [m], [rad], infinite without a solution, and whether rows reach their poses."""
+        """Return errors (2, n_poses) [m], [rad] and whether rows reach their poses.
+
+        Errors are infinite without a solution.
+        """
         search, problem = self.search, self.search.problem
         errors, valid = np.full((2, len(chosen)), np.inf), np.zeros(len(chosen), dtype=np.bool_)
         within_limits = search.revolutions.on_circles(chosen, of_limited=False)
@@ -264,7 +268,7 @@ class PathRefinement:
         return "; ".join(parts)
 
     def _break(self, reach: Reach, is_proven: bool) -> str:
-        """Describe where the steps become too large, and the size of the next step."""
+        """Describe the first step that is too large, and its size."""
         pose = reach.n_poses
         if pose == len(self.search.poses):
             return ""

@@ -1,29 +1,32 @@
 """Search for a path of configurations along Cartesian poses, with small motions and as few jumps as possible.
 
-Every pose has a layer of solutions. Moving the solutions of the previous layer onto the pose follows their self-motion
-components along the path. Samples of some poses find components that begin later. If solutions are points or curves,
-continuation fills gaps. Every solution of a known component is then within `cover` of a solution in the layer.
+Every pose has a layer of solutions. The solutions of the previous layer are moved onto the pose, which follows their
+self-motion components along the path. Samples of some poses find components that begin at a later pose. If solutions
+are points or curves, continuation fills gaps between them. Every solution of a known component is then within `cover`
+of a solution in the layer.
 
 The layers form a graph. The shortest path through the graph minimises
 
     sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed].
 
-Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
+In the layers, joints with 2π-equivalent values are treated as circles. `Revolutions` unrolls the path afterwards.
 
 A search has three stages, and `PathRefinement` repeats them:
 
 1. Every STRIDE-th pose is sampled, and components are followed forward.
 2. If the path jumps, collides or has gaps, the other poses are sampled too, and components are followed backward.
-3. If the path still jumps, steps are allowed to be larger by twice `cover`. If there is no such path, every path along
-   the known components jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
+3. If the path still jumps, steps are allowed to be larger by twice `cover`. If no path satisfies this relaxed limit,
+   every path along the known components jumps. Otherwise solutions are added near the relaxed path, and the test is
+   repeated.
 
-Stage 3 is a proof if closed forms certify the components, or list all solutions and all steps between them were
-checked. Further proofs are poses that no configuration reaches, and bounds of the motion in a step. Let L be the
-largest distance of the tip from a joint. If the joint turns by an angle a, it turns the tip by at most a and moves it
-along an arc by at most a L. A slide moves the tip by its travel s. Suppose that no joint moves farther than allowed in
-a step. Then the step moves and turns the tip by at most
+Stage 3 proves that there is no path if closed forms certify the components. It is also a proof if closed forms list all
+solutions, and all steps between these solutions were checked. There is also no path if no configuration reaches some
+pose, or if a step would have to move the tip too far. Let L be the largest distance of the tip from a joint. If the
+joint turns by an angle a, it turns the tip by at most a and moves the tip along an arc by at most a L. A prismatic
+joint moves the tip by its travel s. If no joint moves farther than allowed in a step, the step moves and turns the tip
+by at most
 
-    sum over the joints of a_j L_j + sum over the slides of s_j,    sum over the joints of a_j.
+    sum over revolute joints of a_j L_j + sum over prismatic joints of s_j,    sum over revolute joints of a_j.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ COARSER = 4.0  # factor on the spacing if collisions are checked; a check takes 
 COVER = 1.25  # largest distance of a solution from its layer in any joint, as a multiple of the spacing
 FINER = 4.0  # factor on the density of layers near places where the graph almost has a path
 STEP = 0.45  # step length of continuation [rad, m]
-STRIDE = 8  # every pose with a multiple of this index is sampled first
+STRIDE = 8  # poses whose index is a multiple of this number are sampled first
 WINDOW = 24  # number of poses on each side of a jump at which solutions are added
 MOST = 4000  # largest number of solutions of a layer
 ISOLATED = 0.01  # smallest difference between distinct isolated solutions [rad or m]
@@ -70,7 +73,7 @@ LAYER = 2**20  # number larger than the size of any layer
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # number of neighbours of a colliding step that are also checked
 STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two checks of the deadline
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
-SEARCH_SHARE = 0.9  # share of the time for the search; afterwards only one solution follows the rest of the path
+SEARCH_SHARE = 0.9  # share of the time for the search; afterwards one solution is moved along the remaining poses
 ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which the time for an edge is measured
@@ -104,7 +107,7 @@ class PathSearch:
         nothing = np.empty((0, problem.robot.dof))
         self.layers = [nothing] * n_poses  # solutions (n_k, dof) of each pose, on circles in [-π, π)
         self.examined = np.zeros(n_poses, dtype=np.bool_)  # whether the search for solutions was finished in time
-        self.misses = dict[int, tuple[float, float]]()  # errors [m], [rad] of the best attempt, by pose without samples
+        self.misses = dict[int, tuple[float, float]]()  # errors [m], [rad] of the best attempt at poses without samples
         self.refuted = set[int]()  # poses for which it is proven that no configuration reaches them
         self.listed = set[int]()  # poses whose solutions are isolated and all in the layer
         self.impossible = impossible_steps(problem, self.poses, self.max_steps, self.origin)
@@ -158,7 +161,7 @@ class PathSearch:
 
     @property
     def is_covered(self) -> bool:
-        """Whether solutions are points or curves, so that layers contain all of the components found, up to `cover`."""
+        """Whether solutions are points or curves. Layers then contain all of the components found, up to `cover`."""
         return self.redundancy <= 1
 
     @property
@@ -192,7 +195,7 @@ class PathSearch:
         return self.judged(chosen)
 
     def judged(self, chosen: FloatArray) -> tuple[FloatArray, bool]:
-        """Return a path with solutions added near its jumps, and whether it is proven that every path has a fault."""
+        """Add solutions near the jumps of a path. Return the new path, and whether every path is proven to fail."""
         if self.is_found(chosen) or self.out_of_time:
             return chosen, False
         if len(self.impossible) or self.has_gaps:
@@ -249,7 +252,7 @@ class PathSearch:
     # The layers
 
     def follow(self, sampled: Iterable[int]) -> None:
-        """Fill the layers from first to last, from the previous layer and samples of the poses at these indices."""
+        """Fill the layers from first to last. The poses at the indices `sampled` are also sampled."""
         own = set(sampled)
         for index in range(len(self.poses)):
             known = self.layers[index]
@@ -282,8 +285,8 @@ class PathSearch:
     def moved_along(self, rows: FloatArray, indices: range) -> FloatArray:
         """Move rows (n, dof) from pose to pose, and return the configurations (n_indices, n, dof) at these poses.
 
-        Where a row does not reach a pose within the limits and the largest step, they are NaN from this pose on. A step
-        to the first pose counts only if it comes from the configuration before the path.
+        If a row cannot reach a pose within the limits and the largest step, its configurations are NaN from this pose
+        on. The step to the first pose is limited only if the path begins at a given configuration.
         """
         found = np.full((len(indices), *rows.shape), np.nan)
         left = np.arange(len(rows))
@@ -323,7 +326,7 @@ class PathSearch:
         return self._engines[aim].answer(self.poses[index], AS_FOUND, seed, self.until)
 
     def _problem_of(self, index: int) -> Problem:
-        """Return the problem of a pose, in which joints with 2π-equivalent values are circles."""
+        """Return the problem of a pose. It treats joints with 2π-equivalent values as circles."""
         if index not in self._problems:
             self._problems[index] = self.problem.at(self.poses[index], self._bounds)
         return self._problems[index]
@@ -349,7 +352,7 @@ class PathSearch:
         return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
-        """Return the solutions and others between them, so that gaps along their curves are at most a spacing."""
+        """Return the solutions, and more between them, so that gaps along their curves are at most `spacing`."""
         problem = self._problem_of(index)
         if not len(rows):
             return rows
@@ -397,9 +400,9 @@ class PathSearch:
     def _shortest_free(self) -> FloatArray:
         """Return the shortest path (n_poses, dof) on circles whose motions between poses do not collide.
 
-        Steps of the shortest path that collide are blocked, until no other path has fewer jumps, or time is up. More
-        and more neighbouring steps are checked at the same time. The next path often takes one of them, and searching
-        for a path takes longer than checking a step.
+        Colliding steps of the shortest path are blocked, until no other path has fewer jumps, or time is up. More and
+        more neighbouring steps are checked at the same time. The next path often contains one of these steps, and the
+        search for a path takes longer than the check of a step.
         """
         poses, widths = range(len(self.poses)), np.full(len(self.poses), FEWEST_NEIGHBOURS)
         while True:
@@ -457,7 +460,7 @@ class PathSearch:
         return np.argpartition(away, n)[:n]
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
-        """Return whether the path has no jumps on circles, but jumps because joint limits end the revolutions."""
+        """Return whether a path jumps only because joint limits prevent further revolutions."""
         rows = np.concatenate([self.before, chosen])
         on_circles = self.revolutions.steps(rows, self.scale[self.first_step :])
         return not (on_circles > self._limit).any() and len(self.jumps(found)) > 0
@@ -470,7 +473,7 @@ class PathSearch:
         return self.revolutions.search(self.layers, self.max_steps + slack, self.origin, lambda: self.out_of_time)
 
     def _graph(self, poses: range) -> tuple[FloatArray, IntArray, BoolArray, FloatArray]:
-        """Return the solutions of a range of poses, the size of each layer, the circles, and factors of the steps."""
+        """Return solutions of a range of poses, sizes of layers, joints that are circles, and factors of steps."""
         layers, scale = self.layers[poses.start : poses.stop], self.scale[poses.start : poses.stop]
         if len(self.before) and not poses.start:
             layers, scale = [self.before, *layers], np.concatenate([self.scale[:1], scale])
@@ -502,7 +505,7 @@ class PathSearch:
         return float(self._motions(rows).max(initial=0.0))
 
     def jumps(self, rows: FloatArray) -> IntArray:
-        """Return the poses that a path leads to by steps that are too large; poses without a solution are skipped."""
+        """Return the poses that a path reaches by steps that are too large. Poses without a solution are skipped."""
         there = np.flatnonzero(~np.isnan(rows).any(axis=1))
         return there[self.first_step :][self.steps(rows) > self._limit]
 
@@ -530,10 +533,7 @@ class PathSearch:
         return int(np.isnan(rows).any(axis=1).sum()), len(self.jumps(rows)) + len(self.colliding(rows))
 
     def final_reach(self, chosen: FloatArray) -> Reach:
-        """Return the extent of the best path without large steps; if time is up, the extent of the chosen path.
-
-        If the first round of the search was complete, there is time to compute the extent.
-        """
+        """Return how far a path without large steps leads. If time is up, return how far the chosen path leads."""
         has_time = self._carried is None and self.clock() + self._choosing < self.began + self.timeout
         if has_time:
             reach = self._unrolled() if self.revolutions.repeating.any() else self._reach()[0]
@@ -563,21 +563,22 @@ class PathSearch:
     def _lists_no_path(self) -> bool:
         """Return whether the layers contain all solutions up to a pose that no path without jumps reaches.
 
-        All steps of the graph that could be on such a path were checked for collisions.
+        All steps that could be on such a path were checked for collisions.
         """
         reach: Reach | None = self._reach(self._merged)[0]
         if reach is not None and reach.n_poses == len(self.poses):
-            # a path exists apart from full revolutions, which the joint limits may prevent
+            # a path exists, unless joint limits prevent the revolutions that it needs
             reach = self._unrolled(self._merged)
         if reach is None or reach.rows is not None:
             return False
         return self.listed.issuperset(range(reach.n_poses + 1)) and not self.out_of_time
 
     def _is_certified_cut(self, poses: range) -> bool:
-        """Return whether no path leads through some poses, because a closed form finds no other self-motions there.
+        """Return whether a closed form proves that no path leads through some poses.
 
-        No path must lead along the components in their layers. Nothing is proven if there are collision checks or other
-        checks. They may leave parts of a component that are smaller than the spacing of the layer.
+        It is assumed that no path leads along the components in their layers. The closed form then proves that there
+        are no other components. With collision checks or other checks nothing is proven, because the parts of a
+        component that satisfy the checks may be smaller than the spacing of the layer.
         """
         if not poses or self.problem.is_checked:
             return False
@@ -602,9 +603,9 @@ class PathSearch:
         return bool(path_reach(*graph, largest, NO_EDGES)[1] < len(graph[1]))
 
     def _reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
-        """Return the extent of paths with steps that may exceed the limit by `slack` [rad] or [m].
+        """Return how far paths lead if their steps may exceed the limit by `slack` [rad] or [m].
 
-        If the slack is positive, steps that collide are allowed too, because steps near them may be free. The second
+        If the slack is positive, colliding steps are also allowed, because steps near them may not collide. The second
         value marks which solutions (n,) of all layers in sequence are on such a path from the first to the last pose.
         """
         poses, n_before = range(len(self.poses)), len(self.before)
@@ -616,7 +617,7 @@ class PathSearch:
 
 
 def impossible_steps(problem: Problem, poses: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> IntArray:
-    """Return the poses that no configuration of the pose before leads to, because they are too far away.
+    """Return the poses that are too far from the previous pose for the largest steps of the joints.
 
     The poses (n_poses, 4, 4) follow the configuration `origin` (dof,), if there is one. `max_steps` (n_poses, dof)
     contains the largest change of each joint from the previous pose to each pose [rad] or [m].

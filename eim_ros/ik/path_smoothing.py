@@ -1,17 +1,18 @@
 """Shorten a path of configurations along the self-motions of its poses.
 
-The search for a path chooses among samples of each pose, so its result is rough. Smoothing moves all configurations at
-once. Each configuration may move along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton step minimises
+The search for a path chooses among samples of each pose, so its result is not smooth. Smoothing moves all
+configurations at once. Each configuration moves along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton
+step minimises
 
     sum over steps k and joints j of w_kj (dq_kj)^2,
 
-and its matrix is block tridiagonal. The weights w are 1 for the sum of squares. For the L1 length they are 1 / |dq_kj|,
-so the method is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps. For
-the time, a step takes max_j |dq_kj| / v_j with the largest velocities v, and a norm of high order approximates this
+and its matrix is block tridiagonal. The weights w are 1 for the sum of squares, and 1 / |dq_kj| for the L1 length,
+which is iteratively reweighted least squares. The ratio of the largest steps converts metres to radians. For the
+objective "time", a step takes max_j |dq_kj| / v_j with the largest velocities v. A norm of high order approximates this
 maximum.
 
-Then the poses are solved again. A step is accepted if the cost falls, and if limits, largest steps and collision checks
-are still satisfied. Configurations that would violate them do not move in this step.
+After each step, configurations are moved back onto their poses. The step is accepted if the cost falls, and if limits,
+largest steps and collision checks are still satisfied. Configurations that would violate them do not move.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Objective: TypeAlias = Literal["squares", "length", "largest_step", "time"]
 OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step", "time")
 ENOUGH = 1e-3  # relative decrease of the cost below which a round ends
 MOST_ITERATIONS = 80
-MOST_TRIES = 6  # attempts of one iteration; each holds more configurations fixed, or shortens the motion
+MOST_TRIES = 6  # attempts of one iteration; each attempt fixes more configurations or shortens the motion
 MOST_RELEASES = 3  # number of times that fixed configurations are released
 TRUST = 0.3  # largest motion of a joint in one iteration [rad or m]
 HELD = 1e8  # weight that keeps a configuration fixed
@@ -130,7 +131,7 @@ class PathSmoother:
         return np.diff(np.concatenate([self._before, rows]), axis=0)
 
     def _measured(self, rows: FloatArray) -> FloatArray:
-        """Return the changes with metres scaled to be comparable with radians."""
+        """Return the change of each joint in each step, with metres scaled to be comparable with radians."""
         return self._units * self._steps(rows)
 
     def _durations(self, rows: FloatArray) -> FloatArray:
@@ -210,7 +211,7 @@ class PathSmoother:
     def _motion(
         self, rows: FloatArray, null_space: FloatArray, weights: FloatArray, held: BoolArray, trust: float
     ) -> FloatArray:
-        """Return the motion (n, dof) that minimises the weighted sum of squares, with limits and largest motion."""
+        """Return the motion (n, dof) within the limits and `trust` that minimises the weighted sum of squares."""
         n, r, steps = len(rows), self.n_free, self._steps(rows)
         after = np.zeros((n, rows.shape[1]))
         first = np.zeros((n, rows.shape[1]))
@@ -272,7 +273,7 @@ class PathSmoother:
         return found, is_valid
 
     def _colliding(self, rows: FloatArray, goal: FloatArray) -> BoolArray:
-        """Return which configurations (n,) moved and violate the checks, including on the way to their neighbours."""
+        """Return which configurations (n,) moved and violate the checks, or collide on the way to a neighbour."""
         found = np.zeros(len(rows), dtype=np.bool_)
         has_moved = (goal != rows).any(axis=1)
         if self.problem.is_checked:

@@ -1,10 +1,10 @@
 """Base placement: where the base of an arm must stand so that poses in the world can be reached.
 
-Each candidate base is rated by the solution sets of all poses, see `Sampler.solve_all`. For an arm with closed forms,
-the numbers of solutions are therefore proven. For other arms, the sets are traced from random restarts. A compass
-search (Kolda, Lewis and Torczon 2003) then refines the best candidates. It needs no gradient, and reachability has
-none, because it is a step function of the base. Vahrenkamp, Asfour and Dillmann (2013) invert a capability map instead,
-whose cells limit the accuracy.
+Each candidate base is rated by the solution sets of all poses, see `Sampler.solve_all`. The numbers of solutions are
+therefore proven for an arm with closed forms. For other arms, the sets are traced from random restarts. A compass
+search (Kolda, Lewis and Torczon 2003) then refines the best candidates. This method needs no gradient. Reachability has
+no useful gradient, because it is a step function of the base. Vahrenkamp, Asfour and Dillmann (2013) invert a
+capability map instead, but the cells of the map limit the accuracy.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 Criterion = Literal["manipulability", "components", "length"]
 
 MOST_BASES = 10**6
-N_HALVINGS, MOST_ROUNDS = 5, 30  # number of times that the compass search halves its step, and maximum of its rounds
+N_HALVINGS, MOST_ROUNDS = 5, 30  # number of times that the compass search halves its step, and maximum number of rounds
 
 
 @with_hints
 @dataclass(frozen=True, eq=False)
 class BasePlacements:
-    """Bases and what an arm reaches from each of them, best first.
+    """Bases, best first, and the solutions that an arm has from each base.
 
     Attributes
     ----------
     bases : (n, 4)
         Position x, y, z [m] and yaw [rad] of the base link in the world.
     n_solutions : (n, n_poses) of int
-        Number of verified solutions found for each pose. On self-motions they are samples.
+        Number of verified solutions found for each pose. Solutions on self-motions are samples.
     n_components : (n, n_poses) of int
         Number of connected components of the solutions within the limits: isolated solutions, or self-motions.
         Obstacles remove solutions, but do not divide self-motions. The number is 1 if more than one direction of the
@@ -115,7 +115,7 @@ class BasePlacements:
         return self.rows(np.lexsort(tuple(-column for column in reversed(self.keys(criterion)))))
 
     def keys(self, criterion: Criterion) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the values (n,) that decide the order: number of poses, and smallest criterion and manipulability."""
+        """Return the values (n,) that decide the order: poses reached, smallest criterion, smallest manipulability."""
         return self.n_reached.astype(np.float64), self.worst(criterion), self.worst("manipulability")
 
 
@@ -132,7 +132,7 @@ def base_grid(
     spacing : float
         Largest distance between neighbours [m].
     n_yaws : int
-        Number of equal steps in a revolution about the vertical axis.
+        Number of yaw angles, which divide a revolution about the vertical axis evenly.
     z : float
         Height of the base link [m].
 
@@ -203,11 +203,13 @@ def place_base(
     seed : int
         Seed of the restarts.
     progress : callable, optional
-        Function of the number of finished candidates and the number of all candidates. Refinement does not count.
+        Function that is called with the numbers of finished candidates and of all candidates. The refinement does not
+        count.
     device : str, optional
-        Device that solves the poses, "cuda" or "cpu"; see `Sampler.on` for what it refuses. Arms with a closed form of
-        six joints get the same numbers. Self-motions are not traced, so only "manipulability" ranks their bases: of
-        redundant arms, up to 16 solutions are rated, components are 1 and lengths NaN. Default: the sampler itself.
+        Device that solves the poses, "cuda" or "cpu"; `Sampler.on` lists what it does not support. Arms with a closed
+        form of six joints get the same numbers on every device. Devices do not trace self-motions, so redundant arms
+        need the criterion "manipulability". A device rates up to 16 of their solutions, and reports 1 component and the
+        length NaN. Default: the sampler itself.
 
     Returns
     -------
@@ -241,7 +243,7 @@ def place_base(
     obstacles, seed = checked_obstacles(obstacles), checked_whole(seed, 0, "seed")
     kernels = None
     if device is not None:
-        kernels = (sampler.with_obstacles(obstacles) if obstacles else sampler).on(device)  # obstacles are refused
+        kernels = (sampler.with_obstacles(obstacles) if obstacles else sampler).on(device)  # fails with obstacles
         if criterion != "manipulability" and n_free(sampler) > 0:
             raise ConfigurationError(
                 f"a device does not trace self-motions, which the criterion {criterion!r} needs: use 'manipulability'",
@@ -300,7 +302,7 @@ class _Rater:
         return BasePlacements.concatenate(parts)
 
     def _sampler(self, inverse: FloatArray) -> Sampler:
-        """Return the sampler with the obstacles of the world, given the transforms of one base to its frame."""
+        """Return the sampler with the obstacles of the world, given the transforms from the world to one base."""
         if not self.obstacles:
             return self.sampler
         moved = [_moved(each, inverse[0]) for each in self.obstacles]
@@ -335,6 +337,6 @@ def _inverse(poses: FloatArray) -> FloatArray:
 
 
 def _moved(obstacle: Obstacle, transform: FloatArray) -> Obstacle:
-    """Return an obstacle in another frame."""
+    """Return an obstacle moved by a transform."""
     pose = transform @ np.asarray(obstacle.pose)
     return replace(obstacle, centre=pose[:3, 3]) if isinstance(obstacle, Sphere) else replace(obstacle, pose=pose)

@@ -1,12 +1,12 @@
-"""Inverse kinematics models, and their density of the configurations for a pose.
+"""Inverse kinematics models, and their density on the configurations for a pose.
 
 `IKModel` is a mixture of experts with its robot, stored in one file. `MixtureEvaluator` evaluates the mixture at
 contexts. Mixtures with linear parts are evaluated by compiled code, because requests are small and a call of torch
 costs more than the arithmetic. Networks need torch, see `_of_networks`.
 
 `Prior` combines a model with the offset of the robot from the robot that the model was trained for. The context of a
-position model is the position of a pose. The context of a pose model is the complete pose. If the request leaves a part
-of the pose free, the mixture is averaged over a few poses that satisfy the request.
+position model is the position of a pose. The context of a pose model is the complete pose. If a request leaves part of
+the pose free, the mixture is averaged over a few poses that satisfy the request.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
 
 TERM = 4e-9  # upper estimate of the time for the density of one configuration under one component [s]
 NO_CONTEXT = np.empty((1, 0))
-FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
+FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves part of the pose free
 
 
 @with_hints
 @dataclass(frozen=True, eq=False)
 class IKModel:
-    """Conditional density q(configuration | context) of one robot.
+    """Conditional density q(configuration | context) for one robot.
 
     Attributes
     ----------
     content : MixtureOfExperts or LinearParameters
-        Mixture, or the parameters of a mixture with linear parts. The parameters are sufficient for answering requests.
-        The columns of its samples are `robot.joint_names`.
+        Mixture of experts, or the parameters of a mixture with linear parts, which are sufficient to answer requests.
+        The columns of samples are in the order of `robot.joint_names`.
     robot : Robot
     context_kind : str
         "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
@@ -126,10 +126,11 @@ class IKModel:
         path : str or Path
             Path of the file, or the name of an included model, see `SHIPPED_MODELS`.
         robot : Robot, str or Path, optional
-            Robot, or a description that contains it, see `matched_urdf`. It may have other joint names, limits, and
-            base and tip links, see `kinematics_check`. Answers satisfy its limits. Default: the robot in the file.
+            Robot, or a description that contains the robot, see `matched_urdf`. Its joint names, limits, base link and
+            tip link may differ from those of the model, see `kinematics_check`. Answers satisfy the limits of this
+            robot. Default: the robot in the file.
         tip, base : str, optional
-            Links of the robot, if it is given by a description. Default: the links of the model.
+            Links of the robot, if `robot` is a description. Default: the links of the model.
         package_paths : sequence of str or Path
             Folders of packages that the description names, see `Robot`.
 
@@ -175,10 +176,10 @@ class IKModel:
         Parameters
         ----------
         robot : Robot, str or Path, optional
-            It may have other joint names, narrower limits, and other base and tip links, see `kinematics_check`.
-            Default: the robot of the model.
+            Robot with other joint names, narrower limits, or other base and tip links, see `kinematics_check`. Default:
+            the robot of the model.
         tip, base : str, optional
-            Links of the robot, if it is given by a description. Default: the links of the model.
+            Links of the robot, if `robot` is a description. Default: the links of the model.
         source : str or Path
             Name of the model in error messages.
         package_paths : sequence of str or Path
@@ -187,7 +188,7 @@ class IKModel:
         Raises
         ------
         ModelFileError
-            If the robot has other kinematics.
+            If the kinematics of the robot differ from those of the model.
         """
         if robot is not None and not isinstance(robot, (str, Path)):
             expect(robot, Robot, "robot", RobotError)
@@ -268,7 +269,7 @@ def describe_robot(robot: Robot) -> dict[str, Any]:
 
 
 def robot_from_description(description: Any, path: str | Path) -> Robot:
-    """Rebuild a robot from the output of `describe_robot`; `ModelFileError` if the description is invalid."""
+    """Rebuild a robot from the output of `describe_robot`; raise `ModelFileError` if the description is invalid."""
     try:
         urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
         if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
@@ -317,9 +318,9 @@ NO_COMPONENTS = ConditionalMixture(
 def _of_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
     """Return a function that evaluates a mixture whose gating or experts are networks.
 
-    It returns the mixture averaged over contexts (n_contexts, n_context), as experts at these contexts.
+    The function averages the mixture over contexts (n_contexts, n_context) and returns the experts at these contexts.
     """
-    import torch  # imported here: it takes a second, and only networks need it
+    import torch  # imported here, because the import takes a second
 
     prepared = mixture.to(device="cpu", dtype=torch.float64)
 
@@ -373,7 +374,7 @@ class MixtureEvaluator:
 
     @classmethod
     def none(cls, n_dims: int) -> MixtureEvaluator:
-        """Return an evaluator without experts. It cannot draw samples, and its densities are NaN."""
+        """Return an evaluator without experts, which cannot draw samples and has NaN as its density."""
         evaluator = cls.__new__(cls)
         evaluator._model = None
         evaluator.n_experts, evaluator.n_dims, evaluator.n_context = 0, n_dims, 0
@@ -384,13 +385,13 @@ class MixtureEvaluator:
         return evaluator
 
     def __reduce__(self) -> tuple[Callable[..., MixtureEvaluator], tuple[Any]]:
-        """Pickle the model. Unpickling builds the compiled experts again."""
+        """Pickle only the model. The compiled experts are built again when it is unpickled."""
         return (MixtureEvaluator.none, (self.n_dims,)) if self._model is None else (MixtureEvaluator, (self._model,))
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalDensity:
-    """Density of a model given a pose. It is evaluated on demand, because mixtures are too large to keep in answers.
+    """Density of a model given a pose. It is evaluated on demand, because a mixture is too large for an answer.
 
     Attributes
     ----------
@@ -412,7 +413,7 @@ class ConditionalDensity:
         return self.conditional.log_prob(samples)
 
     def seconds(self, n: int) -> float:
-        """Return an upper estimate of the time that the densities of n configurations take [s]."""
+        """Return an upper estimate of the time to evaluate the density of n configurations [s]."""
         return TERM * n * len(self.contexts) * self.evaluator.n_experts
 
 
@@ -455,8 +456,8 @@ class Prior:
     ) -> FloatArray:
         """Return the contexts (n_contexts, n_context) over which the mixture is averaged.
 
-        Without a model the result is (1, 0). If the request leaves a part of the pose free, `seed` determines which
-        poses are drawn.
+        Without a model, the result has the shape (1, 0). If the request leaves part of the pose free, `seed` determines
+        which poses are drawn.
         """
         if not self.evaluator.n_experts:
             return NO_CONTEXT
@@ -478,7 +479,7 @@ class Prior:
         return context_from_pose(known, self.kind)
 
     def is_prepared(self, constraints: Constraints, position_only: bool) -> bool:
-        """Return whether `conditionals` can give the mixtures of a request, which need linear parts and one context."""
+        """Return whether `conditionals` supports a request. It needs linear parts and one context for each pose."""
         is_turned = position_only and (self.kind == "pose" or self.offset.is_off_tip)
         is_plain = constraints.tolerances is None and not is_turned
         return not self.evaluator.n_experts or (self.evaluator.gating is not None and is_plain)

@@ -1,4 +1,4 @@
-"""One inverse kinematics problem: a request at a pose, the verification of configurations, and the result of a search.
+"""An inverse kinematics problem: a request for one pose, the checks of configurations, and the result of a search.
 
 Strategies solve problems, and the engine turns their results into answers.
 """
@@ -26,14 +26,14 @@ from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import StepOptions
 
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
-HALVINGS = 8  # number of bisections on the way to an obstacle, so that the last step is below 1/100 of the motion
+HALVINGS = 8  # number of bisections on the way to an obstacle; the last step is then below 1/100 of the motion
 # number of configurations moved between two checks of the deadline; with tolerances, each may take 3 ms
 MOVED_AT_ONCE = 16
-FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip does not exclude all configurations
+FIXED = 1e-5  # with larger tolerances, a collision at the tip does not exclude all configurations [m, rad]
 
 
 class Problem:
-    """Requirements of one call on each configuration and on the answer.
+    """Requirements of a call: conditions on each configuration, and the aim and order of the answer.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class Problem:
     order : Ordering
         Order of the answer.
     conditional : ConditionalMixture
-        The model given the pose; without components if there is no model.
+        Density of the model given the pose. It has no components if there is no model.
     seed : int, optional
         Seed of random numbers. Default: a new seed.
     deadline : float
         A time of `perf_counter` [s]. Configurations that were not checked in time do not count as valid.
     until_deadline : bool
-        Whether the search continues until the deadline while there is no solution, and no proof that there is none.
+        Whether the search continues until the deadline if there is neither a solution nor a proof that there is none.
         Otherwise the search ends after a number of restarts.
 
     Attributes
@@ -97,7 +97,7 @@ class Problem:
         if not setup.is_checked:
             return
         constraints = setup.constraints
-        if constraints.self_collision or constraints.obstacles:  # a scene serves only one thread, and counts collisions
+        if constraints.self_collision or constraints.obstacles:  # one scene per problem, because it counts collisions
             self._scene = constraints.scene(setup.robot, with_grace(deadline))
         if constraints.links:
             self._links = constraints.link_check(setup.robot)
@@ -105,7 +105,7 @@ class Problem:
             self._branch = constraints.branch_check(setup.robot)
 
     def at(self, pose: FloatArray, bounds: FloatArray) -> Problem:
-        """Return the problem for another pose (4, 4) with other bounds (3, dof); both share the checks."""
+        """Return the problem for another pose (4, 4) with other bounds (3, dof). Both problems share the checks."""
         other = copy.copy(self)
         other.pose, other.bounds = pose, bounds
         other.task = self.setup.task(pose, self.position_only, bounds)
@@ -160,7 +160,7 @@ class Problem:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether solutions are samples of the model: its experts supply the seeds, without another preference."""
+        """Whether solutions are samples of the model. Its experts then supply all seeds."""
         aim = self.aim
         return self.has_model and isinstance(aim, Spread) and aim.diversity == 0.0 and self.order.reference is None
 
@@ -217,10 +217,10 @@ class Problem:
         return self.verified(moved, expert)
 
     def unwound(self, q: FloatArray) -> FloatArray:
-        """Return configurations (n, dof) with continuous joints moved between -pi and pi if limits are narrowed.
+        """Return configurations (n, dof) with continuous joints in [-pi, pi) if limits are narrowed.
 
-        The solver treats a joint with narrowed limits as a joint with limits. It would therefore clamp a value of
-        another revolution.
+        The solver treats a continuous joint with narrowed limits like any joint with limits. It would therefore clamp a
+        value that is in another revolution.
         """
         if not self.setup.is_narrowed:
             return q
@@ -229,7 +229,7 @@ class Problem:
     def optimized(self, found: Candidates, posture: Posture, deadline: float) -> tuple[Candidates, bool]:
         """Move solutions along the null space towards a posture, and return whether time ran out before the last one.
 
-        A solution stops at the first obstacle. It is not moved if its cost would increase. The deadline is a time of
+        A solution stops at the first obstacle, and is not moved if its cost would increase. The deadline is a time of
         `perf_counter` [s].
         """
         preferred, weights = posture.of(self.robot)
@@ -274,7 +274,7 @@ class Problem:
         return found
 
     def measured(self, q: FloatArray, expert: npt.NDArray[np.uint32]) -> Candidates:
-        """Return configurations (n, dof) with errors by forward kinematics; collisions were checked before."""
+        """Return configurations (n, dof) with errors by forward kinematics, without checks for collisions."""
         errors, valid = self.robot.chain.verify(self.task, q)
         return Candidates(q, errors[0], errors[1], valid, expert)
 
@@ -290,10 +290,10 @@ class Problem:
         return found
 
     def is_excluded_at_tip(self, q: FloatArray) -> bool:
-        """Return whether links fixed to the tip collide or violate conditions, in every configuration at the pose.
+        """Return whether links fixed to the tip collide or violate conditions in every configuration at the pose.
 
-        The configuration (dof,) is an attempt to reach the pose. The answer is False if the configuration misses the
-        pose, or if the tolerances allow different poses of the tip.
+        `q` (dof,) is an attempt to reach the pose. The answer is False if `q` misses the pose, or if the tolerances
+        allow different poses of the tip.
         """
         scene, links, constraints = self._scene, self._links, self.setup.constraints
         if self.position_only or self.tolerances is not None:
@@ -316,7 +316,7 @@ class Problem:
             motion = np.repeat(np.arange(len(q)), np.maximum(n_parts - 1, 0))
             part = 1 + np.arange(len(motion)) - np.searchsorted(motion, motion)
             is_middle = part == n_parts[motion] // 2
-            for some in (is_middle, ~is_middle):  # the middle first, because most colliding motions collide there
+            for some in (is_middle, ~is_middle):  # most colliding motions collide in the middle
                 rows = np.flatnonzero(some & found[motion])
                 between = q[motion[rows]] + (part[rows] / n_parts[motion[rows]])[:, None] * motions[motion[rows]]
                 if len(rows):
@@ -333,11 +333,11 @@ class Found(NamedTuple):
     is_final : bool
         Whether no other strategy should be tried.
     timed_out : bool
-        Whether time ended in the search.
+        Whether the search ran out of time.
     is_exhausted : bool
         Whether all solutions are known. Further searches then only look for the best attempt.
     is_minor : bool
-        Whether solutions of the next strategy come first.
+        Whether solutions of the next strategy precede these solutions.
     n_total : float, optional
         Number of solutions, if it is known.
     is_singular : bool
@@ -349,11 +349,11 @@ class Found(NamedTuple):
     effective_sample_size : float, optional
         Effective sample size of draws; 0 if solutions could not be drawn from the density.
     free_joints : tuple of str
-        Joints that can turn alone or with others while the tip stays.
+        Joints that can turn, alone or together with other joints, while the tip stays still.
     n_restarts : int
         Number of seeds of the search.
     n_distinct : int, optional
-        Number of solutions if 2π-equivalent solutions count once, if it is known.
+        Number of solutions if 2π-equivalent solutions count once; None if it is unknown.
     """
 
     candidates: Candidates

@@ -1,4 +1,4 @@
-"""Ratings of poses for capability maps and base placement: which are reached, by how many solutions, and how well."""
+"""Ratings of poses for capability maps and base placement, by the number and the manipulability of solutions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT_ONCE, AT_ONCE_ON_DEVICE = 4096, 2**16  # number of poses between two reports 
 
 
 class Ratings(NamedTuple):
-    """Solutions of poses in numbers; see `BasePlacements` for the meaning of the columns.
+    """Statistics of the solutions of poses. `BasePlacements` describes the columns.
 
     Counts are (n_poses,), and `q` is (n_poses, dof). The length is NaN if self-motions were not traced.
     """
@@ -36,14 +36,14 @@ class Ratings(NamedTuple):
 def rate_on(kernels: DeviceSampler, sampler: Sampler, poses: FloatArray, seed: int) -> Ratings:
     """Rate poses (n_poses, 4, 4) by kernels, `sampler.on(device)`.
 
-    With a closed form of six joints, kernels give all solutions; the sampler rates the poses that they leave undecided.
-    Otherwise they give up to 16 solutions. If a direction of the joints is free, self-motions are not traced. A pose
-    for which they find no solution counts as not reached.
+    If the arm has a closed form of six joints, kernels return all solutions, and the sampler rates undecided poses.
+    Otherwise kernels return up to 16 solutions, and do not trace self-motions. A pose for which kernels find no
+    solution counts as not reached.
     """
     found = kernels.measured_batch(poses, N_OF_LARGE_SETS, seed=seed)
     measures, counts, setup = found.manipulability, found.counts.astype(np.int64), sampler._setup
     best = np.arange(len(poses)), np.where(np.isnan(measures), -1.0, measures).argmax(axis=1)
-    if kernels.method == "closed form":  # each row stands for all revolutions of its joints within the limits
+    if kernels.method == "closed form":  # each row represents all of its 2π-equivalents within the limits
         lower, upper, wraps = setup.bounds
         slack = min(setup.constraints.position_tolerance, setup.constraints.orientation_tolerance)
         turns = 1.0 + np.floor((upper + slack - found.q) / math.tau) - np.ceil((lower - slack - found.q) / math.tau)
@@ -93,7 +93,7 @@ def rate(sampler: Sampler, poses: FloatArray, seed: int) -> Ratings:
 
 
 def _most_manipulable(answers: Solutions, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest value (n_poses,) of each pose, 0 without solutions, and the row (n_poses, dof) that has it."""
+    """Return the largest value (n_poses,) of each pose and its row (n_poses, dof). Values are 0 without solutions."""
     best, q = np.zeros(answers.n_poses), np.full((answers.n_poses, answers.q.shape[1]), np.nan)
     owners = np.repeat(np.arange(answers.n_poses), answers.n_per_pose)
     order = np.lexsort((values, owners))  # the last row of each pose has its largest value

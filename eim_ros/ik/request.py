@@ -1,4 +1,4 @@
-"""Requests: the aim of the search and the order of the answer. Arguments are checked here, once."""
+"""Requests: the aim of the search and the order of the answer. All arguments of operations are checked here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Revolutions: TypeAlias = Literal["all", "one"]
 Progress: TypeAlias = Callable[[int, int], None]  # takes the number of finished poses and the number of all poses
 
 MAX_SOLUTIONS = 1_000_000
-N_NEAR = 128  # number of solutions that are compared by cost
+N_NEAR = 128  # number of solutions whose costs are compared to find the best one
 ARRAYS = (list, tuple, np.ndarray)
 
 
@@ -38,7 +38,7 @@ class Spread:
     diversity : float, optional
         From 0 (samples of the model) to 1 (evenly over the set of solutions). The default depends on the arm and `n`.
     among : int
-        Number of solutions to choose the best `n` from. It only has an effect if it is larger than `n`.
+        Number of solutions from which the best `n` are chosen. It has no effect unless it is larger than `n`.
     from_model : bool
         Whether the seeds come from the model, if there is one.
     revolutions : "all" or "one"
@@ -117,7 +117,7 @@ ONE = Spread(1)
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Checks of the arguments of the operations, which return the aim and the order. Only operations have defaults."""
+    """Checks of the arguments of operations. Each check returns the aim and the order of a request."""
 
     setup: Setup
     has_model: bool
@@ -140,8 +140,8 @@ class Arguments:
     ) -> tuple[Spread, Ordering]:
         """Return the request for several solutions.
 
-        By default, a model without a preference supplies no seeds, because they would take time and cover less of the
-        set.
+        By default, a model without a preference supplies no seeds. Its seeds would take time and cover less of the set
+        of solutions.
         """
         n = checked_count(n, "n")
         is_partial = near is not None and self.is_partial(near)
@@ -225,7 +225,7 @@ class Arguments:
         return isinstance(near, Posture)
 
     def configuration(self, near: Near) -> FloatArray:
-        """Return `near` as a configuration (dof,). The values of a mapping are sorted by the robot's joints."""
+        """Return `near` as a configuration (dof,). Values of a mapping are put in the order of the robot's joints."""
         if isinstance(near, (Posture, Mapping)):
             if self.is_partial(near):
                 names = ", ".join(self.setup.robot.joint_names)
@@ -261,7 +261,7 @@ def checked_count(value: Any, name: str) -> int:
 
 
 def checked_progress(value: Any) -> Progress:
-    """Return the function, one without effect for None, or raise `ConfigurationError` if it cannot be called."""
+    """Return the function, or a function without effect for None. Raise `ConfigurationError` if it is not callable."""
     if value is None:
         return lambda done, total: None
     if not callable(value):

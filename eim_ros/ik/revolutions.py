@@ -1,9 +1,9 @@
 """Choice among 2π-equivalent joint values, so that a path does not jump.
 
 A revolute joint without limits has infinitely many 2π-equivalent values. A joint whose limits allow more than one
-revolution has several. The search for a path treats both kinds as circles, on which equivalent values are the same
-point. Then it unrolls the path, which always succeeds without limits. If limits prevent it, the graph of all equivalent
-values is searched.
+revolution has several equivalent values. The search for a path treats both kinds of joints as circles, on which
+equivalent values are the same point. The path is then unrolled, which is always possible without limits. If limits
+prevent this, the graph of all equivalent values is searched.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
 TOWARDS_MIDDLE = (
     1e-6  # weight of the first row's distance from the middle of the limits, which decides between equal paths
 )
-MOST_STATES = 200_000  # largest number of states of one pose, which take about 20 MB
+MOST_STATES = 200_000  # largest number of states of one pose; this many states need about 20 MB
 BLOCK = 256  # number of rows that are compared with the next pose at once
 
 
 def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> FloatArray:
-    """Return configurations (n, dof) with the joints that wrap in the revolution nearest to a reference (dof,).
+    """Return configurations (n, dof) with wrapping joints in the revolution nearest to a reference (dof,).
 
-    A controller that receives the answer then takes the short way.
+    A controller that moves from the reference to the answer then takes the shorter way.
     """
     return solver.in_revolution_of(reference, q, wraps)
 
@@ -44,7 +44,7 @@ def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> 
 class OneRevolution:
     """Search that lists one solution of each set of 2π-equivalent solutions.
 
-    A search treats the joints that have 2π-equivalent values as continuous. Its results are then moved back into the
+    The search treats joints that have 2π-equivalent values as continuous. Its results are then moved back into the
     limits, which contain every angle of such a joint at least once.
     """
 
@@ -95,7 +95,7 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _States:
-    """Equivalent values of the solutions of one pose that a path can reach, one row for each state."""
+    """States of one pose that a path can reach. A state is a solution with a choice of its 2π-equivalent values."""
 
     solution: IntArray  # (n,), index of the solution in the layer
     turned: FloatArray  # (n, n_repeating), values of the joints with equivalent values [rad]
@@ -124,12 +124,12 @@ class Revolutions:
         return self.unlimited | self.repeating
 
     def bounds(self, bounds: FloatArray) -> FloatArray:
-        """Return bounds (3, dof) that make the solver treat all these joints as continuous."""
+        """Return bounds (3, dof) for which the solver treats joints with 2π-equivalent values as continuous."""
         circles = np.array([[-math.pi], [math.pi], [1.0]])
         return np.where(self.repeating, circles, bounds)
 
     def on_circles(self, rows: FloatArray, of_limited: bool = True) -> FloatArray:
-        """Move the values of these joints in configurations (n, dof) to [-π, π).
+        """Move values of joints with 2π-equivalent values to [-π, π), in configurations (n, dof).
 
         If `of_limited` is false, only joints without limits are changed.
         """
@@ -138,14 +138,14 @@ class Revolutions:
         return np.where(which & (np.abs(rows) > math.pi), turned, rows)
 
     def steps(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return the largest scaled motion (n - 1,) between successive configurations, the short way around circles."""
+        """Return the largest scaled motion (n - 1,) between successive configurations. Circles take the shorter way."""
         return np.asarray((scale * np.abs(self.differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
 
     def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
-        """Return configurations (n, dof) with the equivalent values that jump least often, and then move least.
+        """Return configurations (n, dof) with equivalent values that have the fewest jumps and, next, the least motion.
 
-        A step to a row that is larger than its row of `max_steps` (n, dof) is a jump. If `origin` (dof,) is given, the
-        path starts there.
+        A step is a jump if it is larger than the row of `max_steps` (n, dof) for its target. If `origin` (dof,) is
+        given, the path starts at this configuration.
         """
         if not len(rows) or not self.circles.any():
             return rows
@@ -167,8 +167,8 @@ class Revolutions:
     ) -> Reach | None:
         """Return the shortest path without jumps among all equivalent values of the solutions (n_k, dof) of each pose.
 
-        `max_steps` (n_poses, dof) are the largest steps to each pose. Return None if time is up, or if there are too
-        many equivalent values.
+        `max_steps` (n_poses, dof) contains the largest step to each pose. The result is None if time is up, or if there
+        are too many equivalent values.
         """
         states, all_states = self._first(layers[0], origin), list[_States]()
         if states is not None and not len(states.solution):
@@ -188,7 +188,7 @@ class Revolutions:
         return Reach(len(layers), 0.0, self._traced_back([*all_states, states], layers, max_steps, origin))
 
     def differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
-        """Return `to` minus `of`, with the shorter way around circles."""
+        """Return `to` minus `of`. Joints that are circles take the shorter way."""
         difference = to - of
         return np.where(self.circles, difference - TURN * np.round(difference / TURN), difference)
 
@@ -201,7 +201,10 @@ class Revolutions:
         return np.where(every <= high, every, np.inf)
 
     def _least_moving(self, values: FloatArray, joint: int, largest: FloatArray, start: float | None) -> FloatArray:
-        """Return the equivalent values (n,) of one joint that jump and move least, by dynamic programming."""
+        """Return the equivalent values (n,) of one joint with the fewest jumps and the least motion.
+
+        The values are found by dynamic programming.
+        """
         choices = self._candidates(values, joint)
         is_there = np.isfinite(choices)
         places = np.where(is_there, choices, 0.0)
@@ -224,7 +227,7 @@ class Revolutions:
         return chosen
 
     def _first(self, layer: FloatArray, origin: FloatArray | None) -> _States | None:
-        """Return all equivalent values of the first solutions, or the origin, or None if there are too many values."""
+        """Return the states of the first pose, or of the origin if there is one; None if there are too many states."""
         joints = np.flatnonzero(self.repeating)
         if origin is not None:
             return _States(np.zeros(1, np.int64), origin[None, joints], np.zeros(1), np.full(1, -1))
@@ -246,7 +249,7 @@ class Revolutions:
         return _States(solution, turned, costs, np.full(len(solution), -1))
 
     def _following(self, states: _States, before: FloatArray, layer: FloatArray, max_steps: FloatArray) -> _States:
-        """Return the states of the next pose that are reached without large steps, each with its smallest cost."""
+        """Return the states of the next pose that are reached without large steps, and the smallest cost of each."""
         joints = np.flatnonzero(self.repeating)
         numbers = np.unique(states.solution)
         nothing = np.empty(0, dtype=np.int64)

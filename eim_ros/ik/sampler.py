@@ -53,10 +53,10 @@ from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_
 if TYPE_CHECKING:
     from eim_ros.ik.device import DeviceSampler
 
-LONGEST = 1e6  # [s]; proposals take as long as they need
+LONGEST = 1e6  # time limit of proposals [s]; they take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_ENGINES = 64  # number of different kinds of requests whose engines are kept
-MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
+MOST_TOOLS = 16  # number of tools with a cached sampler; other tools need the description to be read again
 MOST_CONSTRAINED = 16  # number of constraints with a cached sampler
 
 
@@ -64,9 +64,9 @@ MOST_CONSTRAINED = 16  # number of constraints with a cached sampler
 class Sampler(Hinting):
     """Computes configurations that reach a pose.
 
-    Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
-    model, all solutions have equal weight. A model adds a density and an order. Samplers are immutable: `with_*`
-    returns changed copies, which share prepared shapes.
+    Every row of an answer is checked by forward kinematics, and against the limits and the constraints. Without a
+    model, all solutions have equal weight. A model adds a density and an order. Samplers are immutable. The methods
+    `with_*` return changed copies, which share prepared collision shapes.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Sampler(Hinting):
     Raises
     ------
     RobotError, ModelFileError
-        If the robot or the model cannot be read, or they do not fit each other.
+        If the robot or the model cannot be read, or if the model is not for this robot.
     ConstraintError
         If the constraints do not fit the robot.
 
@@ -175,7 +175,7 @@ class Sampler(Hinting):
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the robot, the constraints and the model, because the rest is derived from them."""
+        """Pickle only the robot, the constraints and the model. Everything else is derived from them."""
         return _restored, (type(self), self._robot, self._constraints, self._model, self._prior)
 
     @property
@@ -208,16 +208,17 @@ class Sampler(Hinting):
         base: str | None = None,
         package_paths: Sequence[str | Path] = (),
     ) -> Sampler:
-        """Read a model file, or raise `ModelFileError` if it is damaged, has another schema or is for other kinematics.
+        """Read a model file. Raise `ModelFileError` if it is damaged, has another schema or is for other kinematics.
 
-        Requests are served on the CPU, because a request takes less time than a transfer to a GPU.
+        Requests are answered on the CPU, because a transfer to a GPU would take longer than a request.
 
         Parameters
         ----------
         model : str or Path
             Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
-            Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
+            Robot, which may have other names and limits than the model, see `IKModel.load`. Default: the robot of the
+            model.
         tip, base, package_paths
             See `Sampler`.
 
@@ -240,7 +241,7 @@ class Sampler(Hinting):
         self.model.save(path)
 
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
-        """Return a sampler for a robot with a tool on its tip link, so that the tip of the tool reaches the poses.
+        """Return a sampler for a robot with a tool on its tip link. Poses are then poses of the tip of the tool.
 
         Parameters
         ----------
@@ -286,7 +287,7 @@ class Sampler(Hinting):
         Parameters
         ----------
         constraints : Constraints, optional
-            Default: those of this sampler.
+            Default: the constraints of this sampler.
         **changes
             Fields of `Constraints` to be replaced, such as `clearance=0.02`.
 
@@ -305,12 +306,12 @@ class Sampler(Hinting):
         kept = self._constrained.get(id(base))
         if kept is None or kept._constraints is not base:
             kept = self._replace(constraints=base)
-            if not base.obstacles:  # samplers with obstacles are not kept, because obstacles may be large
+            if not base.obstacles:  # obstacles may need much memory
                 _keep(self._constrained, id(base), kept, MOST_CONSTRAINED)
         return kept
 
     def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
-        """Return a sampler that avoids these obstacles (in the base frame) instead of its current obstacles.
+        """Return a sampler that avoids other obstacles, given in the base frame, instead of its current obstacles.
 
         Parameters
         ----------
@@ -346,15 +347,15 @@ class Sampler(Hinting):
         return self._prior.kind
 
     def on(self, device: str) -> DeviceSampler:
-        """Return a sampler for many poses on a GPU, or on the processor by the same kernels.
+        """Return a sampler for many poses on a GPU, or on the processor with the same kernels.
 
-        Obstacles, models and certificates are refused.
+        Devices do not support obstacles, models and certificates.
 
         Parameters
         ----------
         device : str
             "cuda", "cuda:1" and so on for a GPU of NVIDIA, which needs the extra `cuda` of this package. "cpu" runs the
-            kernels in one thread, to test programs without a GPU; this sampler itself is faster.
+            kernels in one thread. It is slower than this sampler, but tests programs without a GPU.
 
         Examples
         --------
@@ -370,9 +371,9 @@ class Sampler(Hinting):
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call is as fast as later calls.
 
-        This prepares the calling thread only. Other threads prepare the tree of the obstacles again.
+        Only the calling thread is prepared. Other threads prepare the tree of the obstacles again.
         """
-        with contextlib.suppress(RobotError):  # a shape that cannot be read matters only if collisions are checked
+        with contextlib.suppress(RobotError):  # an unreadable shape only matters if collisions are checked
             collision_model(self.robot).prepare()
             if self.constraints.obstacles:
                 self.constraints.scene(self.robot)
@@ -393,12 +394,12 @@ class Sampler(Hinting):
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution, or an empty answer if it is proven that there is no solution, or if time is up.
+        """Return one solution. The answer is empty if it is proven that there is no solution, or if time is up.
 
-        Without `near` this is the fastest call. If `near` is a configuration, the result is the closest solution. It is
-        the global minimum if solutions are points or curves, and `near` itself if this is a solution. Continuous joints
-        are then in the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is
-        the best of 128 solutions after null-space optimisation.
+        A call without `near` is the fastest. If `near` is a configuration, the result is the closest solution, with
+        continuous joints in the nearest revolution. The distance is the global minimum if solutions are points or
+        curves. If `near` is itself a solution, it is returned. If `near` names only some joints, or is a `Posture`, the
+        result is the best of 128 solutions after null-space optimisation.
 
         Parameters
         ----------
@@ -407,11 +408,11 @@ class Sampler(Hinting):
         near : (dof,) array_like, mapping of str to float, or Posture, optional
             Preferred configuration [rad] or [m]. A mapping contains values by joint name.
         seed : int, optional
-            The same seed gives the same answer on every x86 processor, bit for bit, unless the timeout ends the search.
-            Exceptions are listed in docs/explanation/sampling.md, "Reproducibility". Default: a new seed.
+            Unless the timeout ends the search, the same seed gives bitwise the same answer on every x86 processor. The
+            section "Reproducibility" in docs/explanation/sampling.md lists exceptions. Default: a new seed.
         timeout : float
-            Time for the complete call [s]. While there is neither a solution nor a proof that there is none, the search
-            continues until this time has passed. The message says what ended the search. If the timeout is infinite,
+            Time for the complete call [s]. If there is neither a solution nor a proof that there is none, the search
+            continues until the timeout. The message names the reason why the search ended. If the timeout is infinite,
             the search ends after a number of restarts without a solution.
 
         Raises
@@ -444,11 +445,11 @@ class Sampler(Hinting):
     ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
-        From n = 16 on, the solutions are spread over the set of all solutions. With a model that was learned from
-        demonstrations, or with `diversity=0`, they are samples of the model that were moved onto the pose, and
-        `Solutions.expert` is the component that each solution came from. If the model supplies only few distinct
-        solutions, the answer has fewer than `n`. Any other model only adds `Solutions.log_prob`: its seeds would cover
-        less.
+        If `n` is at least 16, the solutions are spread over the set of all solutions. With a model that was learned
+        from demonstrations, or with `diversity=0`, they are instead samples of the model that were moved onto the pose.
+        `Solutions.expert` is then the component from which a solution was drawn. The answer has fewer than `n`
+        solutions if the model supplies too few distinct ones. Any other model only adds `Solutions.log_prob`, because
+        its seeds would cover less of the set.
 
         Parameters
         ----------
@@ -457,17 +458,18 @@ class Sampler(Hinting):
         n : int
             Number of solutions, 1 to 1000000.
         near : (dof,) array_like or mapping of str to float, optional
-            Configuration, or values of some joints by name; the nearest solutions come first. The distance is Euclidean
-            [rad, m], like the length of a straight path. Continuous joints take the short way around.
+            Configuration, or values of some joints by name. The nearest solutions come first. The distance is Euclidean
+            [rad, m], like the length of a straight path. Continuous joints take the shorter way around.
         posture : Posture, or mapping of str to float, optional
-            Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
+            Preferred values of some joints. Each solution is moved along the null space to a local minimum of the cost
+            of the posture.
         order : str or mapping of str to float, optional
-            Criterion, or weights of several, see `Ranking`. Default: "posture" or "distance" if one is given, "density"
-            if the model has a preference, otherwise "none".
+            Criterion, or weights of several criteria, see `Ordering`. Default: "posture" or "distance" if a posture or
+            `near` is given, "density" if the model has a preference, otherwise "none".
         diversity : float, optional
             From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 if the model has a
-            preference, or for the order "density". Otherwise, or with `near`, from n = 16 on, it is 1 for curves and
-            0.85 for other sets.
+            preference, or for the order "density". Otherwise, or with `near`, the default for at least 16 solutions is
+            1 for curves and 0.85 for other sets.
         revolutions
             See `solve_all`.
         seed, timeout
@@ -475,7 +477,7 @@ class Sampler(Hinting):
 
         Examples
         --------
-        Solutions in the order of their distance from a configuration:
+        Order solutions by their distance from a configuration:
 
         >>> from eim_ros import Sampler
         >>> sampler, q = Sampler("panda"), [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
@@ -501,31 +503,32 @@ class Sampler(Hinting):
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return all solutions, so that neighbours along a self-motion are at most `max_spacing` apart.
+        """Return all solutions. Neighbours along a self-motion are at most `max_spacing` apart.
 
-        `Solutions.completeness` reports the self-motion components. If the set has two or more dimensions, restarts
-        cover it, and the answer claims nothing about completeness.
+        `Solutions.completeness` reports the self-motion components. If the set of solutions has two or more dimensions,
+        it is covered by restarts, and the answer is not marked as complete.
 
         Parameters
         ----------
         pose : array_like
             See `solve`.
         max_spacing : float
-            At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
+            Largest distance between neighbours, at least 0.001 [rad, m]. It does not apply to isolated solutions in
+            closed form, which are all returned.
         guarantee : Completeness or "certified", optional
-            With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses only
-            closed forms.
+            With a `Completeness`, the search continues until its bound is reached, or time is up. With "certified",
+            only closed forms are used.
         near, order
             See `sample`.
         max_solutions : int
-            Largest number of solutions. If curves need more solutions, an error is raised. If the set has more
+            Largest number of solutions. An error is raised if curves need more solutions. If the set has two or more
             dimensions, the search stops at this number.
         revolutions : "all" or "one"
-            "all" lists every 2π-equivalent solution within the limits: each joint with limits of ±2π doubles the
+            "all" lists every 2π-equivalent solution within the limits, so each joint with limits of ±2π doubles the
             number. "one" lists one solution of each set of 2π-equivalent solutions, in the revolution nearest to
-            `near`, or by default to the middle of the limits. This is enough to see in which ways the arm reaches the
-            pose, such as elbow up or down. A robot driver may still need "all", because a solution that is 2π away
-            takes longer to reach.
+            `near`, or by default to the middle of the limits. One revolution shows in which ways the arm reaches the
+            pose, such as elbow up or down. Use "all" to move the arm, because the nearest solution may be in another
+            revolution.
         seed, timeout
             See `solve`.
 
@@ -572,8 +575,8 @@ class Sampler(Hinting):
             "position" minimises the position error first and then the orientation error. "orientation" does the
             reverse. Two weights [1/m, 1/rad] minimise the root of the sum of squared weighted errors.
         start : (dof,) or mapping, optional
-            Configuration to descend from, in the joint order or by joint names. The answer is then the local minimum
-            that the descent leads to, instead of the best minimum. Nearby targets thus have nearby answers, as
+            Configuration from which the search descends, in joint order or by joint name. The answer is then a local
+            minimum near `start` instead of the best minimum. Nearby targets therefore have nearby answers, which
             teleoperation needs.
         seed, timeout
             See `solve`.
@@ -581,8 +584,8 @@ class Sampler(Hinting):
         Returns
         -------
         NearestPose
-            The best of the local minima that 256 random configurations lead to. It is an exact solution, if there is
-            one.
+            The best of the local minima found from 256 random configurations. If an exact solution exists, it is
+            returned.
 
         Examples
         --------
@@ -619,9 +622,9 @@ class Sampler(Hinting):
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return independent random draws from the set of solutions; equal draws may occur.
+        """Return independent random draws from the set of solutions. Some draws may be equal.
 
-        `Solutions.log_prob` is the log density of each draw, normalised on the set, and
+        `Solutions.log_prob` is the log density of each draw, normalised on the set of solutions.
         `Solutions.effective_sample_size` is the equivalent number of independent draws.
 
         Parameters
@@ -648,7 +651,7 @@ class Sampler(Hinting):
 
         Examples
         --------
-        Draws that prefer an elbow in the middle:
+        Prefer solutions with the third joint near the middle of its range:
 
         >>> from eim_ros import Sampler
         >>> from eim_ros.ik import Posture
@@ -661,9 +664,9 @@ class Sampler(Hinting):
         return self._answer(pose, *self._arguments.draws(n, density, temperature, guarantee), seed, timeout)
 
     def propose(self, pose: npt.ArrayLike, n: int = 100, *, seed: int | None = None) -> Solutions:
-        """Return raw draws of the model given the pose. They are not solved: `Solutions.valid` marks the solutions.
+        """Return raw draws from the model given the pose. `Solutions.valid` marks the draws that are solutions.
 
-        This is the only call that returns configurations which may miss the pose.
+        No other call returns configurations that may miss the pose.
 
         Examples
         --------
@@ -693,30 +696,30 @@ class Sampler(Hinting):
         """Return one configuration for each pose, without jumps of joints if a path without jumps is found.
 
         Joint values are continuous along the path. The search continues with more and more solutions of each pose until
-        a path is found, until it is proven that there is no path, or until the timeout has passed. The message names
-        the first jump, and whether it was proven to be unavoidable. If the constraints exclude collisions, the straight
-        motions between poses are checked too. No joint moves more than 0.02 rad or 0.02 m between two checks.
+        a path is found, until it is proven that there is no path, or until the timeout. The message names the first
+        jump, and whether a proof shows that it is unavoidable. If the constraints exclude collisions, straight motions
+        between poses are also checked. No joint moves more than 0.02 rad or 0.02 m between two checks.
 
         Parameters
         ----------
         poses : (n_poses, 4, 4) array_like
             Poses of the tip in the base frame.
         near : (dof,) array_like or mapping of str to float, optional
-            Current configuration. The step from it to the first pose counts, too.
+            Current configuration. The step from `near` to the first pose is limited, too.
         max_step : float, (dof,) array_like, or mapping of str to float, optional
-            Largest change of a joint between two poses [rad] or [m]: a number for all joints, one value for each, or
-            values by joint name. Default, also for joints that a mapping leaves out: 0.3 rad for revolute joints and
+            Largest change of a joint between two poses [rad] or [m]: one number for all joints, one value per joint, or
+            values by joint name. Default, also for joints that are not in a mapping: 0.3 rad for revolute joints and
             0.05 m for prismatic joints.
         times : (n_poses,) array_like, optional
-            Time of each pose [s], increasing. Each step then also keeps `Robot.velocity_limits`. With `near`, time 0 is
-            at that configuration.
+            Increasing times of the poses [s]. Each step then also satisfies `Robot.velocity_limits`. If `near` is
+            given, the arm is there at time 0.
         objective : {"squares", "length", "largest_step", "time"}, optional
-            Cost of a path, which is reduced after the search until it stops falling: the sum of squared changes, the
-            sum of absolute changes of all joints, the largest change relative to `max_step`, or the duration with
-            joints at their velocity limits. None returns the path of the search, which is the best path for "squares"
-            among the solutions found.
+            Cost of a path, which is minimised locally after the search. The cost is the sum of squared changes, the sum
+            of absolute changes of all joints, the largest change relative to `max_step`, or the duration at the
+            velocity limits. None returns the path of the search, which is the best path for "squares" among the
+            solutions found.
         n_candidates : int
-            Number of solutions of each pose, if solutions are neither points nor curves.
+            Number of solutions of each pose. It has no effect if solutions are points or curves.
         seed, timeout
             See `solve`.
 
@@ -748,16 +751,16 @@ class Sampler(Hinting):
     ) -> Solutions:
         """Return at most one solution of each pose, as `solve` does. All poses share one timeout [s].
 
-        The search for a pose ends after 3000 restarts without a solution, so that other poses have time. The i-th pose
-        uses `seed + i`. Default of `n_threads`: one for each core.
+        The search for a pose ends after 3000 restarts without a solution, so that time is left for other poses. The
+        i-th pose uses `seed + i`. By default, there is one thread for each core.
 
-        If the poses are a torch tensor, (n_poses, 4, 4) or (n_poses, 7), so is `Solutions.q`, with their dtype and
-        device. Its gradient belongs to the smallest motion of the joints that follows the pose, dq = J^+ dx, where one
-        radian counts as much as one metre. Only joints that are not fixed move, and only axes without tolerance count.
-        Limits of joints are ignored. Singular values of J below 1e-6 of the largest one count as zero, so the gradient
-        stays finite at a singularity. With `near`, a redundant arm also moves along its self-motion towards `near`
-        unless it is already there; the gradient does not contain this motion. Poses without solutions have no rows, and
-        a gradient of zero. The tensor can be differentiated once.
+        If the poses are a torch tensor (n_poses, 4, 4) or (n_poses, 7), `Solutions.q` is a tensor with the same dtype
+        and device, which can be differentiated once. The gradient belongs to the smallest motion of the joints that
+        follows the pose, dq = J^+ dx, where one radian counts as much as one metre. Fixed joints do not move, axes with
+        a tolerance do not count, and joint limits are ignored. Singular values of J below 1e-6 of the largest one count
+        as zero, so the gradient is finite at a singularity. If `near` is given, a redundant arm also moves along its
+        self-motion towards `near`. The gradient does not contain this motion. Poses without solutions have no rows and
+        a gradient of zero.
 
         Examples
         --------
@@ -766,7 +769,7 @@ class Sampler(Hinting):
         >>> Sampler("panda").solve_batch(poses, seed=0).n_valid.tolist()
         [1, 1, 0]
 
-        The derivative of the first joint of a UR5e by the position [rad/m]:
+        Compute the derivative of the first joint of a UR5e with respect to the position [rad/m]:
 
         >>> import torch
         >>> pose = torch.tensor([[0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
@@ -792,13 +795,13 @@ class Sampler(Hinting):
         """Return up to `n` distinct solutions of each pose, as `sample` does. All poses share one timeout [s].
 
         The search for a pose ends after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that
-        were not started in time have the code TIMED_OUT and no best attempt. A torch tensor of poses gives a tensor of
-        solutions with gradient, see `solve_batch`.
+        were not started in time have the code TIMED_OUT and no best attempt. If the poses are a torch tensor, the
+        solutions are a tensor with gradient, see `solve_batch`.
 
         Raises
         ------
         PoseError
-            If a pose is not a rigid transform; the message names its index.
+            If a pose is not a rigid transform. The message contains its index.
 
         Examples
         --------
@@ -821,7 +824,7 @@ class Sampler(Hinting):
         timeout: float = 1.0,
         **arguments: Any,
     ) -> Iterator[Solutions]:
-        """Apply an operation to many poses and yield blocks of answers, so that only one block is in memory.
+        """Apply an operation to many poses and yield blocks of answers. Only one block is in memory at a time.
 
         Parameters
         ----------
@@ -829,7 +832,7 @@ class Sampler(Hinting):
         operation : Sampler.sample, Sampler.solve, Sampler.solve_all or Sampler.draw
             Default: `Sampler.sample`.
         block : int, optional
-            Number of poses in a block. By default a block has about 65536 rows.
+            Number of poses in a block. By default, a block has about 65536 rows.
         n_threads, seed, timeout
             See `sample_batch`.
         **arguments
@@ -909,7 +912,7 @@ class Sampler(Hinting):
         return found._replace(tensor=differentiable(tensor, derivative))
 
     def _engine(self, aim: Aim, order: Ordering) -> Engine:
-        """Return the engine for requests with an aim and an order. Engines of common kinds of requests are kept."""
+        """Return the engine for requests with an aim and an order. Engines for common requests are cached."""
         if order.posture is not None or order.criterion is None or isinstance(aim, Draws):
             return Engine(self._setup, self._prior, aim, order)
         kind = aim, order.criterion, order.reference is None

@@ -18,7 +18,7 @@ from eim_ros.kinematics.tolerances import JointLimits, checked_tolerances, redun
 from eim_ros.kinematics.urdf import TRANSLATION
 from eim_ros.solver import StepOptions, Task
 
-PATIENCE = 3  # iterations without progress after which the solver stops; another seed costs less than a longer attempt
+PATIENCE = 3  # iterations without progress after which the solver stops, because another seed is cheaper
 ROUNDING = 1e-12  # relative error of the length of an arm
 NO_TOLERANCES = np.empty(0)
 
@@ -36,7 +36,7 @@ class Setup:
     lower, upper : (dof,)
         Limits of the joints within the constraints [rad] or [m].
     bounds : (3, dof)
-        Rows: lower limits, upper limits, and 1 for joints that wrap; see `JointLimits`.
+        Rows: lower limits, upper limits, and 1 for joints that wrap (otherwise 0), see `JointLimits`.
     tolerances : (6,), optional
         Tolerances along and about the axes of the target frame [m, rad].
     effort : StepOptions
@@ -50,11 +50,12 @@ class Setup:
     is_narrowed : bool
         Whether the limits are narrower than those of the robot.
     plausible : list of (float, float)
-        Range of each joint [rad] or [m]. A configuration beyond it is rejected, because it seems to be in degrees.
+        Range of each joint [rad] or [m]. Configurations beyond this range are rejected, because they seem to be in
+        degrees.
     redundancies : (int, int)
-        Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
+        Dimensions of the self-motion at a pose and at a position; negative if the arm has too few joints.
     is_checked : bool
-        Whether configurations that reach the pose are checked further, for collisions, links or a branch.
+        Whether configurations that reach the pose are also checked for collisions, conditions on links or a branch.
 
     Raises
     ------
@@ -106,7 +107,7 @@ class Setup:
         return setup
 
     def task(self, pose: FloatArray, position_only: bool, bounds: FloatArray | None = None) -> Task:
-        """Return the solver's form of the problem, with narrower `bounds` (3, dof) if they are given."""
+        """Return the task of the compiled solver, with narrower `bounds` (3, dof) if they are given."""
         constraints, tolerances = self.constraints, NO_TOLERANCES
         if self.tolerances is not None:
             tolerances = self.tolerances
@@ -127,9 +128,9 @@ class Setup:
         return self.length + self.constraints.position_tolerance + self.slack
 
     def is_within_reach(self, pose: FloatArray) -> bool:
-        """Return whether a pose (4, 4) is no farther from the first joint than the arm is long.
+        """Return whether the distance of a pose (4, 4) from the first joint is at most the length of the arm.
 
-        No configuration reaches poses farther away. Poses within this distance may be out of reach, too.
+        No configuration reaches a pose that is farther away. A pose within this distance may also be out of reach.
         """
         (x, y, z), (x0, y0, z0) = pose[:3, 3].tolist(), self._first_joint
         square = (x - x0) * (x - x0) + (y - y0) * (y - y0) + (z - z0) * (z - z0)

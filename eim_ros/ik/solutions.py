@@ -63,7 +63,7 @@ _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) 
 
 
 def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] | None:
-    """Return the densities of all poses of answers. With only one model, pending densities are not computed yet."""
+    """Return the densities of all poses of answers. If all belong to one model, they are still evaluated on demand."""
     if all(part.densities is None for part in parts):
         return None
     unmade = [part.densities for part in parts if isinstance(part.densities, Densities)]
@@ -76,18 +76,18 @@ def _joined(parts: Sequence[Solutions]) -> Sequence[ConditionalDensity | None] |
 class Solutions(Hinting):
     """Configurations for one or several poses.
 
-    `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
-    indices gives `Solutions`. `bool` is true if a row is valid. The methods `pose` and `by_pose` select poses. Answers
-    are immutable.
+    `len`, iteration and indices refer to rows. An integer index returns a configuration (dof,). A slice, a mask or an
+    array of indices returns `Solutions`. `bool` is true if any row is valid. The methods `pose` and `by_pose` select
+    poses. Answers are immutable.
 
     Attributes
     ----------
     joint_names : tuple of str
         Columns of `q`.
     q : (n, dof)
-        Configurations of all poses in turn [rad] or [m].
+        Configurations of all poses in sequence [rad] or [m].
     robot : Robot, optional
-        The arm, for `branches`; None after pickling, and in answers of a service.
+        The arm, which `branches` needs; None after pickling, and in answers of a service.
 
     Examples
     --------
@@ -132,8 +132,8 @@ class Solutions(Hinting):
     ) -> None:
         """Create an answer from rows (n, dof) and outcomes of poses.
 
-        Errors are (2, n), times (n_poses,), and counts the number of rows of each pose. By default all rows belong to
-        one pose, are valid, and come from no expert. See the attributes for the other arguments.
+        `errors` has the shape (2, n) and `times` (n_poses,). `counts` is the number of rows of each pose. By default,
+        all rows belong to one pose, are valid, and come from no expert. The attributes describe the other arguments.
         """
         self._joint_names, self._q, self._errors, self._outcomes, self._times = joint_names, q, errors, outcomes, times
         self._counts, self._valid, self._expert, self._log_prob = counts, valid, expert, log_prob
@@ -141,7 +141,7 @@ class Solutions(Hinting):
         self._tensor: Any = None  # `q` as a torch tensor with gradient, if the poses were a tensor
 
     def _replace(self, **changes: Any) -> Solutions:
-        """Return an answer with other slots, named without underscore."""
+        """Return a copy of the answer with changed slots. Their names are without underscore."""
         other = object.__new__(Solutions)
         for name in self.__slots__:
             setattr(other, name, changes[name[1:]] if name[1:] in changes else getattr(self, name))
@@ -168,7 +168,7 @@ class Solutions(Hinting):
 
     @classmethod
     def concatenate(cls, parts: Iterable[Solutions]) -> Solutions:
-        """Return the answers of at least one part, in sequence."""
+        """Return all answers in sequence. At least one answer is needed."""
         parts = list(parts)
         if len(parts) == 1:
             return parts[0]
@@ -209,23 +209,23 @@ class Solutions(Hinting):
     def q(self) -> FloatArray:
         """Configurations (n, dof) of all poses in sequence [rad] or [m].
 
-        They are an array, or a torch tensor with gradient if a batch of poses was a tensor; see `Sampler.solve_batch`.
+        If the poses of a batch were a torch tensor, `q` is a tensor with gradient, see `Sampler.solve_batch`.
         """
         return self._q if self._tensor is None else self._tensor
 
     @property
     def robot(self) -> Robot | None:
-        """The arm, for `branches`; None after pickling, and in answers of a service."""
+        """The arm, which `branches` needs; None after pickling, and in answers of a service."""
         return self._robot
 
     @property
     def position_error(self) -> FloatArray:
-        """Distance (n,) of the tip from its target by forward kinematics [m], beyond the tolerances per axis."""
+        """Distance (n,) of the tip from its target by forward kinematics [m]. Tolerances per axis are subtracted."""
         return np.asarray(self._errors[0])
 
     @property
     def orientation_error(self) -> FloatArray:
-        """Angle (n,) to the target orientation [rad], beyond the tolerances per axis; 0 for a position."""
+        """Angle (n,) to the target orientation [rad]; 0 for a position. Tolerances per axis are subtracted."""
         return np.asarray(self._errors[1])
 
     @property
@@ -242,8 +242,8 @@ class Solutions(Hinting):
     def expert(self) -> npt.NDArray[np.uint32]:
         """Component (n,) of the model that proposed each row.
 
-        Rows found by continuation have the expert of the nearest row from a seed. It is `NO_EXPERT` for uniform seeds,
-        traced curves and closed forms.
+        Rows that continuation found have the expert of the nearest row that was solved from a seed. The value is
+        `NO_EXPERT` for uniform seeds, traced curves and closed forms.
         """
         if self._expert is None:
             self._expert = np.full(len(self._q), NO_EXPERT, np.uint32)
@@ -280,7 +280,7 @@ class Solutions(Hinting):
 
     @property
     def reports(self) -> tuple[CompletenessReport | None, ...]:
-        """Self-motion components of each pose, if they are known from curves or a closed form.
+        """Self-motion components of each pose, if curves or a closed form determined them.
 
         Collisions and branches are ignored, except for isolated solutions.
         """
@@ -295,7 +295,7 @@ class Solutions(Hinting):
     def best_attempts(self) -> FloatArray:
         """Configurations (n_poses, dof) that came closest to poses without a solution [rad] or [m]; otherwise NaN.
 
-        They are not solutions: they miss the pose, collide, or violate a condition on a link.
+        Best attempts miss the pose, collide, or violate a condition on a link.
         """
         rows = np.full((len(self._outcomes), len(self._joint_names)), np.nan)
         for row, outcome in zip(rows, self._outcomes, strict=True):
@@ -312,7 +312,7 @@ class Solutions(Hinting):
 
     @property
     def densities(self) -> Sequence[ConditionalDensity | None] | None:
-        """Density of the model given each pose, until `log_prob` was read; None without a model."""
+        """Density of the model given each pose; None without a model, or after `log_prob` was read."""
         return self._densities
 
     # Rows
@@ -355,7 +355,7 @@ class Solutions(Hinting):
         return {"q": self._q[rows], "errors": self._errors[:, rows], **taken}
 
     def spread(self, n: int) -> Solutions:
-        """Return n rows that are far apart: each is the one farthest from all previous rows (Gonzalez 1985)."""
+        """Return n rows that are far apart. Each one is the row farthest from all previous ones (Gonzalez 1985)."""
         if n >= len(self):
             return self
         bounds = np.stack([self._q.min(axis=0), self._q.max(axis=0), np.zeros(len(self.joint_names))])
@@ -365,8 +365,8 @@ class Solutions(Hinting):
     def log_prob(self) -> FloatArray:
         """Log density (n,) of each row [nat]; NaN without a model.
 
-        For `Sampler.draw` it is the log density on the set of solutions. Otherwise it is the model's log density given
-        the pose, computed on first use unless the order of the answer needed it.
+        For `Sampler.draw`, this is the log density on the set of solutions. Otherwise it is the log density of the
+        model given the pose. It is computed on first use unless the order of the answer needs it.
         """
         known = self._log_prob_so_far
         if self._densities is not None and (unknown := np.isnan(known)).any():
@@ -380,10 +380,10 @@ class Solutions(Hinting):
 
     @property
     def branches(self) -> dict[str, npt.NDArray[np.str_]]:
-        """Labels (n,) of each row by name: "left" or "right" for "shoulder", and so on; see `Constraints.branch`.
+        """Labels (n,) of the rows by name, such as "left" or "right" for "shoulder"; see `Constraints.branch`.
 
-        Empty labels are boundaries between branches. Branches that are not defined for the arm are missing. The labels
-        are computed at each call.
+        A row on a boundary between branches has an empty label. Names that are not defined for the arm are missing. The
+        labels are computed at each access.
         """
         if self.robot is None:
             raise ConfigurationError(
@@ -397,7 +397,7 @@ class Solutions(Hinting):
 
     @property
     def seconds_of_log_prob(self) -> float:
-        """Upper estimate of the time to compute `log_prob` [s]; 0 if it is known or there is no model."""
+        """Upper estimate of the time to compute `log_prob` [s]; 0 if it is known, or without a model."""
         if self._densities is None or self._log_prob is not None:
             return 0.0
         counts = zip(self._densities, self.n_per_pose.tolist(), strict=True)
@@ -481,10 +481,10 @@ class Solutions(Hinting):
 
     @property
     def certified(self) -> bool:
-        """Whether a closed form shows that nothing is missing; for a single pose.
+        """Whether a closed form proves that nothing is missing; for a single pose.
 
-        Isolated solutions are then all solutions that exist. If solutions form curves, all components are known,
-        ignoring collisions.
+        If solutions are isolated, the answer then contains all of them. If solutions form curves, all components are
+        known, where collisions are ignored.
         """
         report = self.completeness
         if not np.isnan(self.n_total):
@@ -495,7 +495,7 @@ class Solutions(Hinting):
     def is_complete(self) -> bool:
         """Whether nothing is missing according to the completeness report; for a single pose.
 
-        Unlike `certified`, this includes bounds that hold with a confidence or rely on a measured noise level.
+        Unlike `certified`, this property accepts bounds with a confidence and bounds by a measured noise level.
         """
         if not np.isnan(self.n_total):
             return bool(np.count_nonzero(self.valid) == self.n_total)
@@ -508,13 +508,13 @@ class Solutions(Hinting):
 
     @property
     def best_attempt(self) -> FloatArray | None:
-        """Configuration (dof,) that came closest, if there is no solution; for a single pose."""
+        """Configuration (dof,) that came closest to the pose, if there is no solution; for a single pose."""
         attempt = self._outcomes[self._only].attempt
         return None if attempt is None else attempt[0]
 
     @property
     def best_attempt_error(self) -> tuple[float, float] | None:
-        """Position [m] and orientation error [rad] of the best attempt; for a single pose."""
+        """Position error [m] and orientation error [rad] of the best attempt; for a single pose."""
         attempt = self._outcomes[self._only].attempt
         return None if attempt is None or math.isnan(attempt[1]) else attempt[1:]
 
@@ -527,7 +527,7 @@ class Solutions(Hinting):
     # Conversion
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return a table for pandas.DataFrame, with one column for each joint and one for each property of rows."""
+        """Return a table for pandas.DataFrame, with one column for each joint and each property of rows."""
         table: dict[str, list[Any]] = dict(zip(self.joint_names, self._q.T.tolist(), strict=True))
         if self.n_poses != 1:
             table["pose"] = np.repeat(np.arange(self.n_poses), self.n_per_pose).tolist()
@@ -537,9 +537,9 @@ class Solutions(Hinting):
         return table
 
     def to_message(self, with_log_prob: bool = True) -> dict[str, Any]:
-        """Return the fields of `eim_ros/msg/IKSolutions`, arrays flattened, with the dtypes of the message.
+        """Return the fields of `eim_ros/msg/IKSolutions`, with flattened arrays and the dtypes of the message.
 
-        Without `with_log_prob`, log densities that are not known yet are not computed, and that field is empty.
+        Without `with_log_prob`, unknown log densities are not computed, and their field is empty.
         """
         known = self.reports
         reports = [report for report in known if report is not None]
@@ -575,7 +575,7 @@ class Solutions(Hinting):
 
     @classmethod
     def from_message(cls, message: Any) -> Solutions:
-        """Return the answer that an `eim_ros/msg/IKSolutions` contains; missing log densities become NaN."""
+        """Return the answer in an `eim_ros/msg/IKSolutions`. Missing log densities become NaN."""
         names, n, n_poses = tuple(message.joint_names), int(message.n), len(message.n_per_pose)
         columns: dict[str, Any] = {
             column.name: np.array(getattr(message, column.ros_name), column.dtype)
@@ -621,7 +621,7 @@ class Solutions(Hinting):
     def to_json(self) -> str:
         """Return the answer as JSON with the names of `to_message`.
 
-        Values that are not finite are null, and so is the expert of a row that comes from no expert.
+        Values that are not finite become null. The expert of a row is null if the row comes from no expert.
         """
         fields = self.to_message()
         fields["positions"], fields["valid"] = self._q, self.valid
@@ -629,7 +629,7 @@ class Solutions(Hinting):
         return json.dumps(finite(fields))
 
     def __repr__(self) -> str:
-        """Return at most ten lines: the outcome, joints, and the first rows."""
+        """Return the outcome, the joint names and the first rows in at most ten lines."""
         poses = "" if self.n_poses == 1 else f" of {self.n_poses} poses"
         lines = [f"Solutions: {len(self)} rows{poses}; {self.message}"]
         if len(self):
@@ -658,7 +658,7 @@ class Solutions(Hinting):
 
 
 def _restored(state: dict[str, Any]) -> Solutions:
-    """Return an answer from its slots, named without underscore."""
+    """Return an answer with these slots. Their names are without underscore."""
     return object.__new__(Solutions)._replace(**state)
 
 

@@ -5,18 +5,18 @@
 **EIM with kinematic inputs** (thesis 4.3.1, extra features theta(x)). The samples of an arm satisfy FK(q) = y exactly.
 A classifier with the input FK(q) - y would separate the classes perfectly, and its density ratio would be meaningless.
 Therefore the contexts of both classes are smoothed, y~ = y + sigma n with n ~ N(0, I), and sigma is annealed. The
-smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I) has a known second factor, so the network only needs to learn
-p(q) from the samples.
+second factor of the smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I) is known. The network therefore only
+learns p(q) from the samples.
 
 **Inference with known kinematics** (thesis 5.5) fits a model to the target
 
     log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q | y)
 
-up to a constant. It needs contexts y that can be reached, but no solutions. Sigma decreases in each iteration, because
-a wide target is easy to cover, and each narrower target is close to the previous one.
+up to a constant. Training needs contexts y that can be reached, but no solutions. Sigma decreases in each iteration,
+because a wide target is easy to cover, and each narrower target is close to the previous one.
 
 `forward_context` is a differentiable torch function around the compiled forward kinematics, in float64. Its gradient is
-exact: the position uses the linear Jacobian, and a column r of the rotation uses dr = omega x r.
+exact. It uses the linear Jacobian for the position, and dr = omega x r for each column r of the rotation.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import RunOptions, Status
 
 FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
-ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
-VIOLATION_SHOWN = 0.02  # violation of a limit that the network sees as 1, as a share of the joint's range
+ERROR_CLIP = 20.0  # largest error in the input of the network, in units of sigma
+VIOLATION_SHOWN = 0.02  # violation of a limit that is 1 in the input of the network, as a share of the joint's range
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
     """Compute the contexts (n_samples, 3) or (n_samples, 9) that configurations (n_samples, dof) reach.
 
-    The kind is "position" or "pose". Dtype and device are those of `q`. The result is differentiable once.
+    The kind is "position" or "pose". The result has the dtype and device of `q`, and can be differentiated once.
     """
     context: Tensor = _ForwardContext.apply(q, robot, kind)  # type: ignore[no-untyped-call]
     return context
@@ -75,7 +75,7 @@ class _ForwardContext(torch.autograd.Function):
 
 
 def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    """Return the derivative of the context by q, (n, n_context, dof)."""
+    """Return the derivative (n, n_context, dof) of the context with respect to q."""
     linear, angular = jacobians[:, :3], jacobians[:, 3:]
     if CONTEXT_KINDS[kind] == 3:
         return linear
@@ -90,7 +90,7 @@ class SmoothingConfig(Settings):
 
     Examples
     --------
-    Train EIM with known kinematics, so that the smoothing becomes narrower than by default:
+    Train EIM with known kinematics and a narrower smoothing than by default:
 
     >>> from eim_ros.ik import SmoothingConfig, Training
     >>> from eim_ros.learning import EIMConfig
@@ -114,18 +114,18 @@ KNOWN_SMOOTHING = SmoothingConfig(sigma_decay=0.95)  # default with known kinema
 
 @dataclass(frozen=True)
 class KinematicInputs:
-    """Density ratio inputs of an arm; satisfies `eim_ros.learning.ratio.RatioInputs`.
+    """Inputs of the density ratio for an arm. The class satisfies `eim_ros.learning.ratio.RatioInputs`.
 
     Attributes
     ----------
     robot : Robot
     kind : str
-        "position" or "pose", the context's kind.
+        Kind of the contexts, "position" or "pose".
     center, scale : Tensor (n_context,)
         Standardisation of the contexts.
     spread : float
-        Root mean square standard deviation of the positions [m]. Errors are divided by it, so that they do not depend
-        on the size of the robot. A difference of 1 between rotation columns counts as one spread.
+        Root mean square standard deviation of the positions [m]. Errors are divided by this value, so that they do not
+        depend on the size of the robot. A difference of 1 between rotation columns counts as one spread.
     config : SmoothingConfig
     """
 
@@ -199,10 +199,10 @@ class KinematicTarget:
     Attributes
     ----------
     inputs : KinematicInputs
-        Measures errors and limits.
+        Inputs that compute errors and violations of limits.
     log_prior : callable, optional
-        Function of contexts (n, n_context) and configurations (n, dof) that returns log densities (n,) [nat] by torch
-        operations, such as a model of demonstrations or a negative cost. Default: uniform within the limits.
+        Function that returns log densities (n,) [nat] for contexts (n, n_context) and configurations (n, dof) by torch
+        operations. Examples are a model of demonstrations and a negative cost. Default: uniform within the limits.
 
     Examples
     --------
@@ -261,13 +261,13 @@ class Training:
     seed : int
         Seed of the training.
     device : str
-        Torch device of EIM: "cpu", "cuda".
+        Torch device of EIM, "cpu" or "cuda".
     smoothing : SmoothingConfig, optional
-        Settings with which the density ratio of EIM uses the forward kinematics; `EIMConfig.kinematic()` has suitable
-        settings. Without it, EIM learns from the samples alone.
+        Settings of the smoothing if the density ratio uses forward kinematics. Suitable settings of the learner are
+        `EIMConfig.kinematic()`. Without `smoothing`, EIM learns only from the samples.
     known : bool
-        Whether the kinematics are the target, so that only contexts are needed; `EIMConfig.known_kinematics()` has
-        suitable settings. The smoothing is `KNOWN_SMOOTHING` if it is missing.
+        Whether the kinematics are the target, so that only contexts are needed. Suitable settings of the learner are
+        `EIMConfig.known_kinematics()`. The default of `smoothing` is then `KNOWN_SMOOTHING`.
 
     Examples
     --------
@@ -319,12 +319,12 @@ class Training:
         ----------
         data_set : DataSet
         robot : Robot, optional
-            Robot of the data set, if it is loaded already.
+            Robot of the data set, if it is already loaded.
         initial : IKModel, optional
             Model of the same robot and context from which the training starts. Default: the start of the learner.
         prior : IKModel, optional
-            Model of demonstrations, of the same robot and context. The target is multiplied by its density, so that
-            solutions are both accurate and preferred. This is only possible with known kinematics.
+            Model of demonstrations for the same robot and context. The target is multiplied by the density of this
+            model, so that solutions are both accurate and preferred. A prior requires known kinematics.
         run : RunOptions
             Callbacks and checkpoints.
 
@@ -384,7 +384,7 @@ class Training:
 
 
 def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
-    """Return the mixture of a model, after checking that it has the robot and context of the data."""
+    """Return the mixture of a model; raise `ModelFileError` if the data have another robot or context."""
     expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(

@@ -1,8 +1,8 @@
 """Compilation and launches of kernels on NVIDIA's GPUs, without `nvcc`.
 
-NVIDIA's compiler NVRTC compiles the headers of the solver on the user's machine, one kernel at a time. It has no
-standard library; `standard.hpp` takes the place of what the headers use of it. Binaries are kept in the cache folder of
-the user. Their names are hashes of the sources, the options and the versions of the compiler.
+NVIDIA's compiler NVRTC compiles the headers of the solver on the user's machine, one kernel at a time. NVRTC has no
+standard library, so `standard.hpp` replaces the functions that the headers use. Binaries are stored in the cache folder
+of the user. Their names are hashes of the sources, the options and the versions of the compiler.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REPLACED = (
 """Standard headers that `standard.hpp` replaces."""
 PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-cccl")
 THREADS = 128  # number of threads of a block
-# The compiler's own inlining takes minutes. With "min", it leaves out what costs it most time and the program least.
+# By default, the compiler spends minutes on inlining. "min" skips the slowest optimisations, which improve speed least.
 EFFORT = "min"
 
 
@@ -51,7 +51,7 @@ def sources() -> dict[str, bytes]:
 
 
 def compiled(name: str, architecture: str, effort: str = EFFORT) -> bytes:
-    """Return the binary of a kernel for an architecture such as "sm_90"; needs no GPU.
+    """Return the binary of a kernel for an architecture such as "sm_90". Compilation needs no GPU.
 
     `effort` is NVRTC's option `-Ofast-compile`.
 
@@ -64,7 +64,7 @@ def compiled(name: str, architecture: str, effort: str = EFFORT) -> bytes:
         from cuda.core import Program, ProgramOptions
 
         files = [file for package in PACKAGES for file in importlib.metadata.files(package) or ()]
-    except ModuleNotFoundError as error:  # also if there is no such distribution
+    except ModuleNotFoundError as error:  # also raised if a distribution is missing
         raise MissingPackageError("a GPU", "cuda") from error
     library = next(Path(str(file.locate())) for file in files if file.match("cuda/std/version")).parents[2]
     with tempfile.TemporaryDirectory() as standard:
@@ -95,12 +95,12 @@ def compiled(name: str, architecture: str, effort: str = EFFORT) -> bytes:
 
 
 def cache_folder() -> Path:
-    """Return the folder of binaries, below `XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the folder of compiled kernels, below `XDG_CACHE_HOME` or `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "eim_ros", "kernels")
 
 
 def cached(name: str, architecture: str) -> bytes:
-    """Return the binary of a kernel from the cache. Compile and store it if it is not there."""
+    """Return the binary of a kernel from the cache. A missing binary is compiled and stored."""
     try:
         versions = [importlib.metadata.version(package) for package in ("cuda-core", *PACKAGES)]
     except importlib.metadata.PackageNotFoundError as error:
@@ -115,14 +115,14 @@ def cached(name: str, architecture: str) -> bytes:
 
 
 class Cuda:
-    """One GPU, and an arm in its memory.
+    """A GPU with an arm in its memory.
 
     Raises
     ------
     MissingPackageError
         If NVIDIA's packages are not installed.
     ConfigurationError
-        If there is no driver, or no such GPU.
+        If NVIDIA's driver or the GPU is missing.
     """
 
     def __init__(self, arm: Bytes, number: int) -> None:
@@ -142,7 +142,7 @@ class Cuda:
                 f"there is no GPU {number}: NVIDIA's driver finds {n_devices} GPU(s), numbered from 0", number
             )
         device = self._call("cuDeviceGet", number)
-        self._context = self._call("cuDevicePrimaryCtxRetain", device)  # the one of torch and CuPy
+        self._context = self._call("cuDevicePrimaryCtxRetain", device)  # torch and CuPy use it, too
         capability = driver.CUdevice_attribute
         major, minor, self.ratio = (
             self._call("cuDeviceGetAttribute", attribute, device)
@@ -156,7 +156,7 @@ class Cuda:
         self._functions: dict[str, Any] = {}
         with self._current():
             self.arm = self._uploaded(arm)
-        weakref.finalize(self, _free, driver, self._context, self.arm).atexit = False  # the driver ends first
+        weakref.finalize(self, _free, driver, self._context, self.arm).atexit = False  # at exit, the driver ends first
 
     def launch(self, name: str, request: Bytes, n: int, stream: int) -> None:
         """Start a kernel for n poses in a stream, and return before it ends."""
@@ -170,9 +170,9 @@ class Cuda:
             self._call("cuLaunchKernel", self._functions[name], *grid, *block, 0, stream, pointer, 0)
 
     def answers(self, name: str, poses: FloatArray, arrays: Arrays, request: Callable[[list[int]], Bytes]) -> None:
-        """Fill arrays of the host with the rows of poses (n, 4, 4) of the host.
+        """Fill arrays in host memory with the rows of poses (n, 4, 4) in host memory.
 
-        `request` makes the structure of the call from the addresses of arm, poses and arrays.
+        `request` returns the arguments of the kernel, given the addresses of arm, poses and arrays.
         """
         with self._current():
             taken = [self._uploaded(poses)]
@@ -187,7 +187,7 @@ class Cuda:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Select the GPU for calls of the driver, and then the one before, on which other libraries rely."""
+        """Select the GPU for calls of the driver, and restore the previous one, on which other libraries rely."""
         self._call("cuCtxPushCurrent", self._context)
         try:
             yield
@@ -209,7 +209,7 @@ class Cuda:
 
 
 def _free(driver: Any, context: Any, address: Any) -> None:
-    """Free memory of a GPU, whose context need not be the current one."""
+    """Free memory of a GPU. Its context need not be the current one."""
     driver.cuCtxPushCurrent(context)
     driver.cuMemFree(address)
     driver.cuCtxPopCurrent()

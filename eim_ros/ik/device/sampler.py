@@ -1,4 +1,4 @@
-"""`DeviceSampler`: the operations of `Sampler` for many poses, by kernels with one thread for each pose."""
+"""`DeviceSampler`, which answers many poses by kernels with one thread for each pose."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ MOST_SOLUTIONS = 16  # maximum number of solutions of a pose, without revolution
 MOST_ROWS = 10_000  # maximum number of rows of a pose that are compared with each other
 # number of tries without a new row after which the search for rows of a pose ends
 BRANCHES_IN_VAIN, RESTARTS_IN_VAIN = 3000, 200
-BLOCK_SIZE = 2**27  # [byte]: rows of a block of poses
-REPORTED = 2**16  # maximum number of poses between two reports on the processor, which take a second or more
+BLOCK_SIZE = 2**27  # size of the rows of a block of poses [byte]
+REPORTED = 2**16  # maximum number of poses between two progress reports; the processor needs a second or more for them
 LARGEST_WORD = 2**64
-# If single precision is at least this many times as fast as double precision, it rules out branches first. The ratio is
-# 2 on cards for computing, and 32 or 64 on other cards.
+# Branches are first ruled out in single precision if it is at least this many times as fast as double precision. The
+# ratio is 2 on cards for data centres, and 32 or 64 on other cards.
 SLOW_IN_DOUBLE = 8
 
 Arrays = tuple[npt.NDArray[Any], ...]
@@ -50,10 +50,10 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Backend(Protocol):
-    """What runs kernels for poses and rows in the memory of the processor."""
+    """Interface of classes that run kernels for poses and rows in the memory of the processor."""
 
     def answers(self, name: str, poses: FloatArray, arrays: Arrays, request: Callable[[list[int]], Bytes]) -> None:
-        """Fill arrays with the rows of poses (n, 4, 4); `request` makes a call from the addresses of all arrays."""
+        """Fill arrays with the rows of poses (n, 4, 4). `request` makes a call from the addresses of all arrays."""
         ...
 
 
@@ -87,20 +87,21 @@ class Call(NamedTuple):
 class DeviceSampler:
     """Answers many poses on a device, see `Sampler.on`.
 
-    Poses have any of the forms of `Sampler.solve_batch`, and the answer is in NumPy. On a GPU, they may also be a
-    tensor of torch or an array of CuPy that is there, (m, 4, 4) in double precision. The answer is then of the same
-    library on the same device. Such a call only starts a kernel in the current stream of the library. Other arrays with
-    DLPack, such as those of JAX, are exchanged through torch or CuPy, on the processor through NumPy.
+    Poses may have any form that `Sampler.solve_batch` accepts, and the answer contains NumPy arrays. Poses on a GPU are
+    a torch tensor or a CuPy array (m, 4, 4) in double precision. Their answer belongs to the same library and stays on
+    the GPU, and the call only starts a kernel in the current stream of the library. Other arrays with DLPack, such as
+    JAX arrays, are exchanged through torch or CuPy on a GPU, and through NumPy on the processor.
 
-    The i-th pose uses `seed + i`, so the same seed gives the same rows for every number of poses. `Sampler` returns
-    other rows for this seed. `method` says how rows are found. Closed forms of six joints give all solutions. Seven
-    joints have a parameterised form if their axes meet as in a Panda or an iiwa. All other arms, positions and
-    tolerances need least squares. Closed forms of six joints compute in double precision, which is slow on consumer
-    cards. On these cards, branches of seven joints that do not exist are ruled out in single precision. The rows are
-    the same.
+    The i-th pose uses `seed + i`, so its rows do not depend on the number of poses. `Sampler` returns other rows for
+    the same seed.
 
-    `progress` is called with the numbers of finished poses and of all poses, at the start and after each block. Poses
-    on a GPU have no progress, because a call for them only starts a kernel.
+    The property `method` names the algorithm. A closed form of six joints returns all solutions. Arms with seven joints
+    have a parameterised closed form if their axes intersect like those of a Panda or an iiwa. All other arms, positions
+    and tolerances need least squares. Double precision is slow on consumer cards. For seven joints, these cards first
+    rule out branches in single precision, which does not change the rows.
+
+    `progress` is called with the numbers of finished poses and of all poses, at the start and after each block. Calls
+    with poses on a GPU cannot report progress, because they only start a kernel.
 
     Parameters
     ----------
@@ -166,9 +167,9 @@ class DeviceSampler:
     ) -> DeviceSolutions:
         """Return one solution of each pose, or none.
 
-        Arms with a closed form get the solution nearest to `near`, as in `Sampler.solve_batch`. Without it, each
-        solution is equally likely, in the revolution nearest to the middle of the limits. For other arms, least squares
-        begin at `near`; the solution that they find need not be the nearest one.
+        If the arm has a closed form, the solution nearest to `near` is returned, as in `Sampler.solve_batch`. Without
+        `near`, each solution is equally likely, and joints are in the revolution nearest to the middle of the limits.
+        For other arms, least squares start at `near`, and the result need not be the nearest solution.
 
         Examples
         --------
@@ -192,11 +193,11 @@ class DeviceSampler:
     ) -> DeviceSolutions:
         """Return up to `n` solutions of each pose; any two differ by more than 0.01 rad or m in some joint.
 
-        `n` is at most 10,000. Closed forms give all solutions, or a random choice if there are more, then their
-        revolutions. Branches of parameterised forms are drawn. The parameter, which is the first or the last joint, is
-        uniform within its limits, and each of 8 branches is equally likely. The result is uniform neither in the joints
-        nor along the self-motion; `Sampler.draw` is. If no branch is found in 3000 tries, and for arms without such a
-        form, rows are where least squares from random seeds end.
+        `n` is at most 10,000. A closed form returns all solutions, or a random choice if there are more than `n`,
+        followed by their 2π-equivalent solutions. A parameterised form draws its parameter, which is the first or the
+        last joint, uniformly within its limits. It also draws one of 8 branches with equal probabilities. These rows
+        are uniform neither in the joints nor along the self-motion, so use `Sampler.draw` for uniform rows. Least
+        squares from random seeds answer all other arms, and poses for which 3000 tries find no branch.
 
         Examples
         --------
@@ -219,15 +220,15 @@ class DeviceSampler:
         revolutions: Revolutions = "all",
         progress: Progress | None = None,
     ) -> DeviceSolutions:
-        """Return all solutions of each pose if the arm has a closed form, else rows along its self-motions.
+        """Return all solutions of each pose if the arm has a closed form, otherwise solutions along its self-motions.
 
-        Sets of a closed form are complete if each of its cases was decided. Poses with a free angle, with a joint so
-        near a limit that its error matters, or with more than `max_solutions` are in `DeviceSolutions.undecided`. For
-        parameterised forms, values of the parameter are at most `max_spacing` [rad] apart. Other joints may be farther
-        apart, and nothing is claimed.
+        The answer of a closed form is complete if each of its cases was decided. `DeviceSolutions.undecided` lists
+        poses with a free angle, with more than `max_solutions` solutions, or with a joint so near a limit that rounding
+        matters. A parameterised form uses values of its parameter that are at most `max_spacing` [rad] apart. Other
+        joints may be farther apart, and the answer is not marked as complete.
 
-        `max_solutions` is the number of rows in the arrays. Default: 16 times the number of revolutions that the limits
-        allow, at most 1024; for self-motions 8 for each value of the parameter.
+        `max_solutions` is the number of rows per pose. By default, a closed form has 16 rows for each revolution that
+        the limits allow, at most 1024. A parameterised form has 8 rows for each value of the parameter.
 
         Raises
         ------
@@ -253,7 +254,10 @@ class DeviceSampler:
         return self._answer(poses, call._replace(lists_all=True), None, progress)
 
     def measured_batch(self, poses: Any, n: int, *, seed: int) -> DeviceSolutions:
-        """Return all solutions of a closed form up to full revolutions, else up to `n`, with their manipulability."""
+        """Return solutions with their manipulability.
+
+        A closed form returns all solutions up to full revolutions. Other arms get up to `n` solutions.
+        """
         call = Call("roots", MOST_SOLUTIONS, lists_revolutions=False, lists_all=True)
         if not self._has_roots:
             call = self._several(n, None, DISTINCT_TOLERANCE)
@@ -314,7 +318,7 @@ class DeviceSampler:
         progress: Progress | None = None,
         converted: Callable[[Any], Any] = np.asarray,
     ) -> DeviceSolutions:
-        """Answer poses in the memory of the processor, in blocks, so that any number of them fits on a GPU."""
+        """Answer poses in the memory of the processor. They are divided into blocks that fit on a GPU."""
         m, layout, report = len(poses), self._layout(call), checked_progress(progress)
         size = max(1, BLOCK_SIZE // (8 * (self._robot.dof + 2) * call.n_rows))
         if progress is not None and self._cuda is None:
@@ -355,9 +359,10 @@ class DeviceSampler:
         return self._found((library.moveaxis(each, -1, 0) for each in arrays), call)
 
     def _layout(self, call: Call) -> list[tuple[tuple[int, ...], str]]:
-        """Return shapes, without the number of poses, and types of the arrays of an answer, in the order of `Request`.
+        """Return the shape and type of each array of an answer, in the order of `Request`.
 
-        In the arrays of kernels, the axis of the poses is the last one, so rows are stored joint by joint.
+        Shapes are without the axis of the poses. Kernels use this axis as the last one, so they store rows joint by
+        joint.
         """
         n = call.n_rows
         layout: list[tuple[tuple[int, ...], str]] = [((n, self._robot.dof), "float64"), ((n, 2), "float64")]
@@ -372,7 +377,7 @@ class DeviceSampler:
         return f"{call.kernel}_{self._n_plain or 'any'}"
 
     def _request(self, call: Call, n: int, seed: int) -> Callable[[list[int]], Bytes]:
-        """Return a function of addresses that makes the structure of a call for n poses."""
+        """Return a function that makes the arguments of a kernel for n poses from the addresses of its arrays."""
         setup, has_reference = self._setup, call.reference is not None
         reference = call.reference if call.reference is not None else 0.5 * (setup.lower + setup.upper)
         settings = n, seed % LARGEST_WORD, call.n_rows, call.patience, call.n_values, call.lists_revolutions
@@ -393,7 +398,7 @@ def _lists(revolutions: Any) -> bool:
 
 
 def _refuse(sampler: Sampler, setup: Setup) -> None:
-    """Raise `ConfigurationError` for what kernels do not do."""
+    """Raise `ConfigurationError` if the sampler has a model or constraints that kernels do not support."""
     constraints = setup.constraints
     refused = {
         "a model": sampler.n_experts > 0,
@@ -421,7 +426,7 @@ def _library_of_gpu_arrays() -> Any:
 
 
 def _tensor(poses: Any) -> tuple[Any, str] | None:
-    """Return the library of a tensor or device array, and its device; None for poses of the processor."""
+    """Return the library and the device of a tensor or device array; None for other poses."""
     name = type(poses).__module__.partition(".")[0]
     library = sys.modules.get(name)
     if name == "torch":

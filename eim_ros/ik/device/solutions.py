@@ -1,4 +1,4 @@
-"""Answers for many poses as arrays of one size, which stay on the device."""
+"""Answers for many poses, as arrays that stay on the device."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from eim_ros.kinematics import Robot
 
 
 class PoseStatus(IntEnum):
-    """Status of the answer of a pose, with the numbers of `kernels.hpp`."""
+    """Status of the answer for a pose. The values are those of `kernels.hpp`."""
 
-    OPEN = 0  # fewer rows than requested, and nothing is known about others
+    OPEN = 0  # fewer rows than requested; there may be other solutions
     FULL = 1  # as many rows as requested
     COMPLETE = 2  # there are no other solutions
     NOT_RIGID = 3  # the pose is not a rigid transform
@@ -30,18 +30,18 @@ class PoseStatus(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class DeviceSolutions:
-    """Solutions of many poses, as arrays of the library and on the device of the poses.
+    """Solutions of many poses, as arrays of the same library and on the same device as the poses.
 
     Every row was verified by forward kinematics in double precision, and is within the limits.
 
     Attributes
     ----------
     q : (m, n, dof)
-        Configurations [rad] or [m]. Rows from `counts` on are NaN.
+        Configurations [rad] or [m]. The first `counts` rows of a pose are solutions, the remaining ones are NaN.
     counts : (m,)
         Number of rows of each pose.
     errors : (m, n, 2)
-        Distance [m] and angle [rad] of each row to its pose, beyond the tolerances per axis.
+        Position error [m] and orientation error [rad] of each row. Only the amount beyond the tolerances counts.
     status : (m,)
         Values of `PoseStatus`.
     robot : Robot
@@ -49,7 +49,7 @@ class DeviceSolutions:
     lists_all : bool
         Whether all solutions were requested.
     manipulability : (m, n), optional
-        Yoshikawa's measure of each row, which capability maps and base placement ask for.
+        Yoshikawa's measure of each row. It is only computed for capability maps and base placement.
 
     Examples
     --------
@@ -75,13 +75,14 @@ class DeviceSolutions:
     def undecided(self) -> IntArray:
         """Indices (k,) of poses that the processor may answer better, such as poses with free angles.
 
-        Their rows are solutions, but there may be others. Reading it waits for the device.
+        The rows of these poses are solutions, but other solutions may exist. Reading this property waits for the
+        device.
         """
         decided = [PoseStatus.COMPLETE] if self.lists_all else [PoseStatus.COMPLETE, PoseStatus.FULL]
         return np.flatnonzero(~np.isin(_on_host(self.status), decided))
 
     def converted(self, convert: Callable[[Any], Any]) -> DeviceSolutions:
-        """Return the answer with each array, contiguous, replaced by its conversion."""
+        """Return the answer with each array made contiguous and converted."""
         columns = self.q, self.counts, self.errors, self.status, self.manipulability
         q, counts, errors, status, measures = (
             None if each is None else convert(each.contiguous() if hasattr(each, "contiguous") else each.copy())
@@ -107,7 +108,7 @@ class DeviceSolutions:
         return {}
 
     def _outcome(self, count: int, status: int) -> Outcome:
-        """Return the outcome of a pose with this number of rows; few differ."""
+        """Return the outcome of poses with this number of rows and this status. Few outcomes are different."""
         if (count, status) not in self._outcomes:
             code = ErrorCode.SUCCESS if count else ErrorCode.NO_IK_SOLUTION
             number = "1 solution" if count == 1 else f"{count} solutions"
@@ -123,7 +124,7 @@ class DeviceSolutions:
 
 
 def _on_host(array: Any) -> npt.NDArray[Any]:
-    """Return an array of NumPy, torch or CuPy as one of NumPy."""
+    """Convert an array of NumPy, torch or CuPy to NumPy."""
     if hasattr(array, "get"):  # CuPy
         array = array.get()
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)

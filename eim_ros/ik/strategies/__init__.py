@@ -1,7 +1,7 @@
-"""Strategies that solve a problem. Those that apply are tried in order until a result is final.
+"""Strategies that solve a problem. Applicable strategies are tried in order until a result is final.
 
-closed_form   all roots of arms with a closed form
-manifold      self-motion curves, traced from end to end, of arms with one redundant direction
+closed_form   all solutions of arms with a closed form
+manifold      self-motion curves of arms with one redundant direction, traced from end to end
 slices        draws from sets of two to six dimensions
 restarts      proposals of the model, and a search from seeds for every arm and task
 
@@ -32,11 +32,11 @@ class Strategy(Protocol):
     """Strategy for solving problems."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether the strategy suits the arm, the task and the aim, whatever the pose is."""
+        """Return whether the strategy is suitable for the arm, the task and the aim, independent of the pose."""
         ...
 
     def prepare(self, problem: Problem, prior: Prior) -> Solver | None:
-        """Return a solver for many poses with the request of a problem, or None."""
+        """Return a solver of many poses for the request of a problem; None if there is no such solver."""
         ...
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
@@ -53,7 +53,7 @@ def find(problem: Problem) -> Found:
     Raises
     ------
     ConfigurationError
-        If no strategy can give the requested guarantee, or draw from the set.
+        If no strategy can provide the requested guarantee, or draw from the set of solutions.
     """
     if problem.guarantee is not None:
         check_guarantee(problem)
@@ -73,9 +73,9 @@ def is_refuted(problem: Problem, attempt: FloatArray | None) -> bool:
 
     A proof is possible if the target is beyond the length of the arm, or if links at the tip collide or violate
     conditions. It is also possible for arms with a closed form, and for arms with one redundant joint whose
-    self-motions can be certified. For a pose without any self-motion, the proof takes less than a millisecond with
-    spherical shoulders and wrists, and 10 to 200 ms otherwise. There is no proof if the request has tolerances, or if
-    configurations on self-motions reach the pose but violate other constraints.
+    self-motions can be certified. If a pose has no self-motion, the proof takes less than a millisecond for arms with a
+    spherical shoulder and wrist, and 10 to 200 ms for other arms. There is no proof if the request has tolerances, or
+    if configurations on self-motions reach the pose but violate other constraints.
     """
     if not problem.is_within_reach or (attempt is not None and problem.is_excluded_at_tip(attempt)):
         return True

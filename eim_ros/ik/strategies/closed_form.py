@@ -1,13 +1,13 @@
 """Solutions of an arm with a closed form. No search is needed, and the number of solutions is known.
 
-Every arm with six revolute joints has a closed form, and one of the joints may slide. The form is certified if axes
-intersect or are parallel in the usual ways. Otherwise it is the general form, by elimination. Virtual joints complete
-arms with fewer joints. A measured noise level bounds the number of solutions of the general form, so its answers are
-complete, but not certified. If a certificate is requested, the elimination is repeated with twice the precision, which
-bounds all errors. This is impossible for arms whose eliminations are all degenerate.
+Every arm with six joints has a closed form if at most one of them is prismatic. If axes intersect or are parallel in
+the usual ways, answers of the form are certified. Otherwise the form is the general one, by elimination. Arms with
+fewer joints are completed by virtual joints. A measured noise level bounds the number of solutions of the general form,
+so its answers are complete, but not certified. If a certificate is requested, the elimination is repeated with twice
+the precision and bounds of all errors. A certificate is impossible if all eliminations of an arm are degenerate.
 
-Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
-there can be many of them, only the requested number is enumerated, starting with the preferred solutions.
+Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. There can
+be many such solutions, so only the requested number is enumerated, starting with the preferred ones.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from eim_ros.solver import ClosedForm as Form
 from eim_ros.solver import revolutions, swept_self_motions
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
-# [rad] roots that differ by less are equal up to rounding, because the poses of nearly double roots differ by only the
-# square of this value
+# Roots that differ by less are equal up to rounding [rad]. Poses of nearly double roots differ by only the square of
+# this value.
 FINEST = 1e-6
-LINE = 8 * 8  # [byte] length of a row in the table of `ClosedForm.solutions`
+LINE = 8 * 8  # length of a row in the table of `ClosedForm.solutions` [byte]
 MOST_OUTCOMES = 256  # number of different outcomes that are cached
 NO_CHOICES = np.empty(0)
 UNSEEN = Outcome(0, ("", None))
@@ -54,25 +54,25 @@ class Roots(NamedTuple):
     Attributes
     ----------
     candidates : Candidates
-        Verified solutions: the requested number, or more to choose from.
+        Verified solutions. There may be more than requested, to choose from.
     n_total : float
         Number of solutions, including those that differ by revolutions.
     is_singular : bool
-        Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
-        contain one solution of each such self-motion.
+        Whether the arm is singular in some solution, so that joints can turn while the tip stays still. The candidates
+        then contain one solution of each such self-motion.
     is_complete : bool
-        Whether it is known that there are no other solutions, apart from further solutions on a self-motion. It is
-        unknown if a form left a case undecided, or if no elimination bounds the number of solutions.
+        Whether it is proven that there are no other solutions, apart from further solutions on a self-motion. There is
+        no proof if the form left a case undecided, or if no elimination bounds the number of solutions.
     is_certified : bool
-        Whether completeness does not rely on the measured noise of an elimination.
+        Whether completeness is proven without the measured noise level of an elimination.
     is_swept : bool
-        Whether all self-motions are curves in closed form.
+        Whether a closed form describes all self-motions as curves.
     has_near_duplicates : bool
         Whether some solutions differ by less than DISTINCT_TOLERANCE in every joint.
     in_time : bool
         Whether there was time to enumerate the requested number.
     n_distinct : int, optional
-        Number of solutions if 2π-equivalent solutions count once, if it is known.
+        Number of solutions if 2π-equivalent solutions count once; None if it is unknown.
     """
 
     candidates: Candidates
@@ -87,7 +87,7 @@ class Roots(NamedTuple):
 
 
 class ClosedForm:
-    """Solve arms with six joints by a closed form, and arms with seven joints if one joint is fixed."""
+    """Strategy for arms with a closed form: six joints, or seven joints if one of them is fixed."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the arm and the task have a closed form, and the solutions are not samples of the model."""
@@ -96,7 +96,7 @@ class ClosedForm:
         return not isinstance(problem.aim, Proposals) and not problem.is_sampled and has_closed_form(problem)
 
     def prepare(self, problem: Problem, prior: Prior) -> Points | None:
-        """Return the solver for many poses, or None if roots alone do not give the answer."""
+        """Return the solver for many poses; None if the answer needs more than the roots of the closed form."""
         if isinstance(problem.aim, Draws) or closed_form(problem) is None:
             return None
         if problem.order.needs_density or (problem.order.reference is not None and isinstance(problem.aim, Covering)):
@@ -104,7 +104,7 @@ class ClosedForm:
         return Points(problem)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Return all roots; the result is final unless the arm is singular in one of them."""
+        """Return all roots. The result is final unless the arm is singular in one of them."""
         if isinstance(problem.aim, Draws):
             return self._drawn(problem)
         roots = all_roots(problem)
@@ -122,7 +122,7 @@ class ClosedForm:
 
 
 class Points:
-    """Solves many poses by a closed form in one compiled call."""
+    """Solver that answers many poses by a closed form in one compiled call."""
 
     def __init__(self, problem: Problem) -> None:
         form = closed_form(problem)
@@ -133,7 +133,7 @@ class Points:
         self._outcomes = dict[bytes, Outcome | None]()
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses. Poses with free angles or undecided cases are left open."""
+        """Return the solutions of poses. Poses with free angles or undecided cases have no outcome."""
         problem, n, reference = self._problem, self._problem.n, batch.reference
         fractions = [seed_fraction(seed) for seed in batch.seeds] if n == 1 and reference is None else NO_CHOICES
         options = FINEST, problem.is_certified, reference, None, n, batch.deadline, batch.n_threads, fractions
@@ -159,7 +159,7 @@ class Points:
     def _fewer(
         self, q: FloatArray, errors: FloatArray, table: FloatArray, batch: Batch
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Return at most the requested number of rows of each pose, their errors, and their numbers (m,)."""
+        """Return at most the requested number of rows of each pose, their errors, and the number of rows (m,)."""
         problem, n, (n_rows, n_roots) = self._problem, self._problem.n, table[:, :2].T.astype(np.int64)
         firsts, counts = np.cumsum(n_rows) - n_rows, np.minimum(n_rows, n)
         rows = np.flatnonzero(np.arange(len(q)) - np.repeat(firsts, n_rows) < n)
@@ -171,7 +171,7 @@ class Points:
         return *taken(q, errors, rows), counts
 
     def _outcome(self, key: bytes, line: list[float]) -> Outcome | None:
-        """Return the outcome for a line of the table, or None if the pose is left open. Few lines differ."""
+        """Return the outcome for a line of the table, or None for an undecided pose. Outcomes are cached."""
         if key not in self._outcomes:
             if len(self._outcomes) >= MOST_OUTCOMES:
                 self._outcomes.clear()
@@ -208,7 +208,7 @@ class Points:
 
 
 def found_by_roots(problem: Problem, roots: Roots) -> Found:
-    """Return the result of a closed form, which is final unless the arm is singular in a root or there is no root."""
+    """Return the result of a closed form. It is final if there are roots, and if the arm is not singular in a root."""
     found = roots.candidates
     if math.isinf(roots.n_total):  # the reference itself is a solution
         return Found(found)
@@ -226,7 +226,7 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
 
 
 def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
-    """Return isolated solutions, and solutions on the self-motions that begin where a joint is free.
+    """Return isolated solutions, and solutions on self-motions that begin at singular solutions.
 
     The result is final if a closed form describes all self-motions.
     """
@@ -245,7 +245,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
     else:
         members, has_all = curves.even(deadline)
     found = points.joined(members)
-    if not is_covering:  # shuffle, so that the first solutions are a fair choice
+    if not is_covering:  # a random order makes the first solutions a fair choice
         found = found.pick(generator(problem.seed).permutation(len(found)))
         found = found.pick(distinct_rows(problem.robot, found.q, DISTINCT_TOLERANCE))
     evidence = curves.evidence.with_points(n_points) if n_points <= MAX_SOLUTIONS else curves.evidence
@@ -267,7 +267,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
 
 
 def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, int, bool]:
-    """Return the requested number of allowed 2π-equivalents of roots, their total number, and whether time sufficed."""
+    """Return up to the requested number of allowed 2π-equivalents of roots, their number, and whether time sufficed."""
     chain, task = problem.robot.chain, problem.task
     if problem.is_checked:  # revolutions do not change collisions
         first, _, sources, _ = revolutions(chain, task, roots, None, None, len(roots), NEVER)
@@ -280,7 +280,7 @@ def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, in
 
 
 def has_closed_form(problem: Problem) -> bool:
-    """Return whether the arm and the task have a closed form, which is certified if the request needs this."""
+    """Return whether the arm and the task have a closed form, with certificates if the request needs them."""
     form = closed_form(problem) or virtual_form(problem)
     return form is not None and (not problem.is_certified or form.certifies)
 
@@ -288,9 +288,9 @@ def has_closed_form(problem: Problem) -> bool:
 def all_roots(problem: Problem) -> Roots | None:
     """Return the requested number of solutions; None if there is no closed form.
 
-    They are ordered by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without
-    either, each root first appears in the revolution nearest to the middle of the limits, and then in further
-    revolutions.
+    Solutions are ordered by the cost of their revolutions, which is the distance to `near` or the cost of the posture.
+    Without such a preference, each root first appears in the revolution nearest to the middle of the limits, and then
+    in further revolutions.
     """
     form = closed_form(problem)
     if form is None:
@@ -326,14 +326,14 @@ def all_roots(problem: Problem) -> Roots | None:
 
 
 def _n_distinct(n_rows: float, n_roots: float, n_total: float, reference: FloatArray | None) -> int | None:
-    """Return the number of roots; None if it is unknown, because some may not be among the nearest solutions."""
+    """Return the number of roots; None if it is unknown, because the nearest solutions may not include all roots."""
     return int(n_roots) if reference is None or n_rows >= n_total else None
 
 
 def chosen_rows(
     problem: Problem, n_roots: int, most: int, seed: int | None, reference: FloatArray | None
 ) -> IntArray | slice:
-    """Return the rows of solutions to keep. Without a preference, draw different roots with equal probabilities."""
+    """Return the rows of solutions to keep. Without a preference, all roots have equal probabilities."""
     n = problem.n
     if n < n_roots and problem.order.is_fair and reference is None:
         if n == 1:  # a slice is faster than an index
@@ -371,7 +371,7 @@ def _all_points(problem: Problem) -> FloatArray:
 
 
 def closed_form(problem: Problem) -> Form | None:
-    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
+    """Return the closed form of the robot. One of seven joints may be fixed by the constraints."""
     robot, setup = problem.robot, problem.setup
     if problem.position_only or setup.tolerances is not None:
         return None
@@ -382,13 +382,13 @@ def closed_form(problem: Problem) -> Form | None:
 
 
 def virtual_form(problem: Problem) -> VirtualForm | None:
-    """Return the form of an arm with fewer joints than its task needs, or with three slides, or None."""
+    """Return the form of an arm with too few joints for its task, or with three prismatic joints; otherwise None."""
     robot, free = problem.robot, free_axes(problem)
     return None if free is None or robot.dof + len(free) > SIX_JOINTS else robot.form_with_virtual_joints(free)
 
 
 def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
-    """Return the requested number of solutions by virtual joints."""
+    """Return the requested number of solutions, computed with virtual joints."""
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
     roots = form.roots(_target(problem), FINEST, problem.is_certified)
     reference, weights, most = _revolution_cost(problem)
@@ -424,7 +424,7 @@ def free_axes(problem: Problem) -> str | None:
 
 
 def _target(problem: Problem) -> Target:
-    """Return the target of virtual joints."""
+    """Return the target for a form with virtual joints."""
     setup, robot = problem.setup, problem.robot
     tolerances = np.empty(0) if setup.tolerances is None else setup.tolerances.copy()
     if problem.position_only:
@@ -434,7 +434,7 @@ def _target(problem: Problem) -> Target:
 
 
 def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | None, int]:
-    """Return the reference (dof,) for the order of revolutions, the weight of each joint, and the largest number."""
+    """Return the reference (dof,) and the joint weights for the order of revolutions, and their largest number."""
     order, n = problem.order, problem.n
     if order.criterion == "posture" and order.posture is not None:
         return *order.posture.of(problem.robot), n

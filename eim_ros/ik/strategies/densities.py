@@ -1,26 +1,26 @@
-"""Densities on the exact set of solutions: uniform, of the model, or of a cost and a temperature.
+"""Densities on the exact set of solutions: uniform, given by the model, or given by a cost and a temperature.
 
-The density "uniform" is constant by length, area or volume, if joints are scaled by their ranges. Isolated points have
-equal probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised on
-it,
+The density "uniform" is constant by length, area or volume, where joints are scaled by their ranges. Isolated points
+have equal probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised
+on the set:
 
-    p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
+    p(q) / int_set p(q) du,    or p(q) / sum_i p(q_i) for isolated points.
 
-so exact solutions keep the learned proportions, such as the ratio of elbow up to elbow down. Samples of the model that
-are moved onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised in
-the same way. A `Posture` is such a cost.
+Exact solutions therefore have the learned proportions, such as the ratio of elbow up to elbow down. Samples of the
+model that are moved onto the pose have other proportions. A cost c with a temperature T has the density
+exp(-c(q) / T), normalised in the same way. A `Posture` is such a cost.
 
-The set is represented by weighted points. Curves are divided completely, isolated points are all known, and sets of
-more dimensions are sampled by slices (`slices.py`).
+The set is represented by weighted points. All isolated points are known, curves are divided completely, and sets of
+higher dimension are sampled by slices (`slices.py`).
 
 Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the set is the dimension of
-the null space of J_u. If joints H are fixed, curves remain. Each piece of a curve represents a part of the set (co-area
-formula, Federer 1969, 3.2.12):
+the null space of J_u. If the joints H are fixed, the remaining solutions are curves. Each piece of a curve represents a
+part of the set (co-area formula, Federer 1969, 3.2.12):
 
     int_set g du = int du_H int_curve g / |du_H on the set| dl,
     |du_H on the set|^2 = det(J_R J_R^T) / det(J_u J_u^T),
 
-where J_R has the columns of J_u of the other joints.
+where J_R contains the columns of J_u for the joints that are not in H.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ POSITION_ROWS, POSE_ROWS = 3, 6
 
 @dataclass(frozen=True, eq=False)
 class ScaledMeasure:
-    """Length, area and volume on the set of solutions, with each joint scaled by its range.
+    """Length, area and volume on the set of solutions, where each joint is scaled by its range.
 
     Attributes
     ----------
     problem : Problem
     ranges : (dof,)
-        Ranges of the robot's joints [rad, m], without the narrower limits of the problem.
+        Ranges of the robot's joints [rad, m]. Narrower limits of the problem are ignored.
     moving : (dof,) of bool
         Joints that can move within the limits.
     n_rows : int
-        Rows of the Jacobian: 3 if any orientation is accepted, otherwise 6.
+        Number of rows of the Jacobian: 3 if any orientation is accepted, otherwise 6.
     """
 
     problem: Problem
@@ -100,9 +100,9 @@ class ScaledMeasure:
     def log_share(self, q: FloatArray, held: BoolArray) -> FloatArray:
         """Return the log (n,) of the part of the set that curves with fixed joints H represent, per rad or m of curve.
 
-        It is the scaled length times |du_H on the set|, the weight of these fixed joints among all choices of the same
+        This part is the scaled length times |du_H on the set|, which is the weight of H among all choices of the same
         number of joints. The squares of the weights of all choices add up to the dimension of the set. `held` (n, dof)
-        marks the joints.
+        marks the joints H.
         """
         rest = np.where(self.moving & ~held, self.ranges, 0.0)
         of_set = self._log_det(q, np.where(self.moving, self.ranges, 0.0))
@@ -137,12 +137,12 @@ class ScaledMeasure:
 
 
 def _difference(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the difference (n,) of log determinants; minus infinity at singularities, which are not on a surface."""
+    """Return the difference (n,) of log determinants; minus infinity at singularities."""
     return np.where(np.isfinite(b), a, -np.inf) - np.where(np.isfinite(b), b, 0.0)
 
 
 def n_pieces(n: int, seconds: float = math.inf) -> int:
-    """Return the number of pieces into which curves are divided for n draws, within the seconds that are left."""
+    """Return the number of pieces into which curves are divided for n draws, given the remaining time [s]."""
     wanted = min(max(FEWEST_PIECES, PIECES_EACH * n), MOST_PIECES)
     share = min(1.0, max(seconds, 0.0) / _effort.seconds(wanted))
     return max(FEWEST_PIECES, int(share * wanted))
@@ -154,7 +154,7 @@ def took_pieces(n: int, seconds: float) -> None:
 
 
 def log_density_of(problem: Problem) -> LogDensity:
-    """Return a function that maps configurations (n, dof) to log densities [nat], not normalised on the set."""
+    """Return a function that maps configurations (n, dof) to log densities [nat], which are not normalised."""
     aim = problem.aim
     assert isinstance(aim, Draws)
     density, temperature = aim.density, aim.temperature
@@ -175,7 +175,7 @@ def log_density_of(problem: Problem) -> LogDensity:
 
 
 def _costs(cost: Callable[[FloatArray], npt.ArrayLike], q: FloatArray) -> FloatArray:
-    """Return the costs (n,) of a callable after a check of shape and values."""
+    """Call a cost function, and check the shape and the values of the costs (n,)."""
     if not len(q):
         return np.empty(0)
     try:
@@ -207,7 +207,7 @@ class WeightedPoints:
     is_late : bool
         Whether time ended before the sample had the requested size.
     is_fair : bool
-        Whether the points represent the set. They do not represent it if time ended before it was divided completely.
+        Whether the points represent the set. The value is False if time ended before the set was divided completely.
     """
 
     q: FloatArray
@@ -224,9 +224,9 @@ class WeightedPoints:
 
         Return None if no point has a positive probability.
 
-        Draws from a set that was divided completely are independent, and some may be equal. Draws from a sample are
-        spread over it by systematic resampling (Kitagawa 1996), so that no point is drawn much more often than its
-        weight demands.
+        Draws from a set that was divided completely are independent, and some of them may be equal. Draws from a sample
+        are spread over the sample by systematic resampling (Kitagawa 1996). No point is then drawn much more often than
+        its weight requires.
 
         Returns
         -------
@@ -253,8 +253,8 @@ class WeightedPoints:
 def draw(problem: Problem, points: WeightedPoints, log_density: FloatArray) -> Found:
     """Draw from the points by their log densities (n_points,) [nat].
 
-    The result has no log densities if nothing could be drawn: there is no solution, or the points do not represent the
-    set.
+    The result has no log densities if nothing can be drawn, because there is no solution or the points do not represent
+    the set.
     """
     n, deadline = problem.n, with_grace(problem.deadline)
     rng = np.random.default_rng(problem.seed)
@@ -290,13 +290,13 @@ def _size_of_more(size: float, n: int, n_more: int) -> float:
 def log_sum_exp(values: FloatArray) -> float:
     """Return the log of the sum of the exponentials of values (n,); minus infinity without values.
 
-    Unlike the functions of NumPy and SciPy, it returns the same bits on every processor.
+    Unlike the functions of NumPy and SciPy, this function returns the same bits on every processor.
     """
     most = float(values.max(initial=-np.inf))
     return most + float(log(exp(values - most).sum())) if math.isfinite(most) else most
 
 
 def effective_sample_size(log_weights: FloatArray) -> float:
-    """Return (sum w)^2 / sum w^2 of the weights of slices (Kong 1992); 0 without weights."""
+    """Return the effective sample size (sum w)^2 / sum w^2 of weights w (Kong 1992); 0 without weights."""
     log_sums = [log_sum_exp(power * log_weights) for power in (1, 2)]
     return float(exp(2.0 * log_sums[0] - log_sums[1])) if math.isfinite(log_sums[0]) else 0.0

@@ -1,7 +1,7 @@
 """Solutions of an arm with one redundant direction: self-motion curves, traced from end to end.
 
 A few restarts find the curves, continuation follows each curve to its ends, and limits divide the curves into
-components. The answer divides the components evenly, or contains the point of each component that is nearest to a
+components. The answer divides the components evenly, or contains the point of each component nearest to a reference
 configuration. If only the nearest solution is requested and the arm has a closed form, no curve is traced.
 """
 
@@ -51,7 +51,7 @@ from eim_ros.solver import (
 
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
-NEARBY = 0.2  # [rad, m]: distance from the reference that is searched first
+NEARBY = 0.2  # distance from the reference within which solutions are searched first [rad, m]
 MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
 # search for short arcs: spacing [rad, m], and limits of its effort
 FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10
@@ -60,10 +60,10 @@ FINELY, CHECKED_AT_ONCE = 1000, 16
 
 
 class Manifold:
-    """Trace the curves of an arm with one redundant direction."""
+    """Strategy that traces the curves of an arm with one redundant direction."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether solutions are curves, and the answer needs all of them, the nearest, or an even spread."""
+        """Return whether solutions are curves, and whether all, the nearest or evenly spread solutions are needed."""
         if isinstance(problem.aim, Proposals) or not problem.is_curve:
             return False
         if isinstance(problem.aim, Draws):
@@ -76,14 +76,14 @@ class Manifold:
         return True
 
     def prepare(self, problem: Problem, prior: Prior) -> CurveSolver | None:
-        """Return the solver for many poses, or None with a guarantee or too many configurations to compare."""
+        """Return the solver for many poses; None if there is a guarantee, or too many configurations to compare."""
         aim = problem.aim
         if isinstance(aim, Draws) or aim.guarantee is not None or problem.order.needs_density:
             return None
         return None if isinstance(aim, Covering) and problem.order.reference is not None else CurveSolver(problem)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Return solutions on the traced curves; the result is final if all components could be traced."""
+        """Return solutions on the traced curves. The result is final if all components could be traced."""
         aim, near, deadline = problem.aim, problem.near, problem.deadline
         if isinstance(aim, Draws):
             return self._drawn(problem)
@@ -127,7 +127,7 @@ class Manifold:
 
 
 class CurveSolver:
-    """Solves many poses on their curves in one compiled call."""
+    """Solver that traces the curves of many poses in one compiled call."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._bound = problem, Completeness()
@@ -139,7 +139,7 @@ class CurveSolver:
         self._nearest = Outcome(*_told(problem, Found(nearest)))
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses. Poses out of reach, or with curves that could not be traced, are left open."""
+        """Return the solutions of poses. Poses that are out of reach, or with untraced curves, have no outcome."""
         problem, near, m = self._problem, batch.reference, len(batch.poses)
         if m > 1 or not problem.setup.is_within_reach(batch.poses[0]):
             reached = problem.setup.are_within_reach(batch.poses)
@@ -178,7 +178,7 @@ class CurveSolver:
         return Rows(q, errors, counts, outcomes)
 
     def _of_some(self, batch: Batch, which: IntArray) -> Rows:
-        """Return the solutions of some of the poses. The other poses are left open."""
+        """Return the solutions of the poses `which`. Other poses have no outcome."""
         m, outcomes = len(batch.poses), list[Outcome | None]()
         counts, dof = np.zeros(m, np.int64), self._problem.robot.dof
         if not len(which):
@@ -191,7 +191,7 @@ class CurveSolver:
         return some._replace(counts=counts, outcomes=outcomes)
 
     def _outcome(self, line: list[float], components: FloatArray, is_late: bool) -> Outcome | None:
-        """Return the outcome for a line of the table, or None if the pose is left open."""
+        """Return the outcome for a line of the table, or None if the pose needs another strategy."""
         n_rows, n_components, missed_share, is_nearest, has_searched, in_time, is_too_fine = line
         if is_nearest:
             return self._nearest
@@ -237,14 +237,14 @@ def components_of(motions: SelfMotions, is_exhaustive: bool, is_exact: bool, mis
 
 
 def certified_form(problem: Problem) -> ParameterisedForm | None:
-    """Return the closed form with one joint as parameter, which yields all components, or None without such a form."""
+    """Return the closed form with one joint as parameter, which finds all components; None without such a form."""
     if problem.position_only or not problem.is_curve or joints_of_a_revolution(problem):
         return None
     return problem.robot.parameterised_form
 
 
 def forms_of_curves(problem: Problem) -> Iterator[ParameterisedForm | General7R]:
-    """Yield the forms that prove which self-motion curves exist without limits, the fastest first."""
+    """Yield the forms that prove which self-motion curves exist if limits are ignored, the fastest first."""
     if problem.position_only or not problem.is_curve:
         return
     for form in (problem.robot.parameterised_form, problem.robot.general_7r):
@@ -253,7 +253,7 @@ def forms_of_curves(problem: Problem) -> Iterator[ParameterisedForm | General7R]
 
 
 def joints_of_a_revolution(problem: Problem) -> list[str]:
-    """Return the names of joints whose limits allow a full revolution, so that they have 2π-equivalent values."""
+    """Return the names of joints with 2π-equivalent values, because their limits allow a full revolution."""
     bounds = problem.bounds
     is_wide = (bounds[1] - bounds[0] >= NEARLY_A_REVOLUTION) & (bounds[2] == 0.0)
     return [problem.robot.joint_names[joint] for joint in np.flatnonzero(is_wide)]
@@ -281,9 +281,9 @@ class Curves:
     def of(cls, problem: Problem) -> Curves:
         """Search until the requested bound is reached. Without a bound, search until missing components are unlikely.
 
-        If a certificate is requested, components come from a closed form. If there is no closed form, or if it cannot
-        decide about some components, a search finds them, and a proof shows that the search missed nothing. The closed
-        form also decides if a bound is requested and the arm is too close to a singularity to trace every curve.
+        If a certificate is requested, a closed form determines the components. If there is no closed form, or if it
+        leaves a case undecided, a search finds the components, and a proof must show that none is missing. The closed
+        form is also used if a bound is requested and the arm is too close to a singularity to trace every curve.
         """
         until, deadline, chain = problem.until, problem.deadline, problem.robot.chain
         wanted = until or Completeness()
@@ -345,8 +345,8 @@ class Curves:
     def covering(self, n: int, deadline: float) -> tuple[Candidates, bool]:
         """Return at most n solutions on all components, and whether they are as close as requested.
 
-        Users of an arm with isolated solutions do not expect curves and choose no spacing for them. The solutions are
-        therefore farther apart if n is too small.
+        Solutions are farther apart if n is too small. An error would be wrong here, because users of an arm with
+        isolated solutions do not expect curves and do not choose a spacing.
         """
         spacing = self.problem.max_spacing
         assert spacing is not None
@@ -360,7 +360,7 @@ class Curves:
     def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
         """Return about n random points (n, dof) on all components, and the length [rad, m] that each point represents.
 
-        Also return whether there was time for all points. Otherwise they do not represent the set.
+        Also return whether there was time for all points. If time ran out, the points do not represent the set.
         """
         length = float(self.report.lengths.sum())
         if length <= 0.0:
@@ -372,9 +372,9 @@ class Curves:
     def nearest(self, near: FloatArray, n: int, deadline: float) -> tuple[Candidates, bool]:
         """Return the nearest solution of each of the nearest components, and others that divide all components evenly.
 
-        If collisions are checked, solutions that divide the components finely are checked, the nearest first, until n
-        of them are valid. If n is 1, this solution is then moved nearer until an obstacle stops it. Also return whether
-        there was time for the search.
+        If collisions are checked, the components are divided finely, and solutions are checked in the order of their
+        distance until n of them are valid. If n is 1, this solution is then moved nearer until an obstacle stops it.
+        Also return whether there was time for the search.
         """
         problem, robot, checked = self.problem, self.problem.robot, self.problem.is_checked
         most, n_others = (MOST_NEAREST, n) if n > 1 else (1, 0)
@@ -416,10 +416,10 @@ class Curves:
 
 
 def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: float) -> Candidates:
-    """Return a solution of each arc in the branch that is farther than a spacing from known solutions (m, dof).
+    """Return a solution of each arc in the branch that is farther than `spacing` from known solutions (m, dof).
 
-    Such an arc may lie between two of the solutions (n, dof) that divide all components. There, the margin of the
-    branch has a maximum along the curve, which is found by halving the intervals to both neighbours.
+    Such an arc may lie between two of the solutions `q` (n, dof) that divide all components. The margin of the branch
+    has a maximum on such an arc. The maximum is found by halving the intervals to both neighbours.
     """
     robot, branch = problem.robot, problem.setup.constraints.branch
     fraction, finely = seed_fraction(problem.seed), min(spacing, FINE_ARC)
@@ -461,7 +461,7 @@ def no_candidates(problem: Problem) -> Candidates:
 
 
 def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
-    """Return at most one solution close to a configuration, and whether it is certainly the nearest solution."""
+    """Return at most one solution close to a configuration, and whether it is proven to be the nearest one."""
     errors, _ = problem.robot.chain.verify(problem.task, near[None])
     nothing = no_candidates(problem)
     if errors[1, 0] > NEARBY * math.sqrt(len(near)):  # joints within this distance turn the tip by a smaller angle
@@ -476,8 +476,8 @@ def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
 def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | None:
     """Return the solution nearest to a configuration by closed form.
 
-    The result is None if there is no closed form, if the solution is not allowed, or, rarely, if the form leaves a case
-    undecided.
+    The result is None if there is no closed form, if the solution is not allowed, or if the form leaves a case
+    undecided, which is rare.
     """
     form = None if problem.position_only else problem.robot.parameterised_form
     if form is None:
@@ -491,10 +491,10 @@ def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | N
 
 
 def equivalents(problem: Problem, near: FloatArray) -> FloatArray:
-    """Return 2π-equivalents (n, dof) of a configuration, with continuous joints turned into their narrowed limits.
+    """Return 2π-equivalents (n, dof) of a configuration with continuous joints near their narrowed limits.
 
-    Each such joint is turned to the revolution nearest to its range. There are two results if both ends of the range
-    are equally near.
+    Each continuous joint with narrowed limits is moved to the revolution nearest to its range. A joint has two such
+    values if both ends of the range are equally near.
     """
     found = [near]
     for joint in np.flatnonzero(problem.robot.continuous & (problem.bounds[2] == 0.0)):
@@ -506,9 +506,9 @@ def equivalents(problem: Problem, near: FloatArray) -> FloatArray:
 
 
 def _towards(problem: Problem, q: FloatArray, near: FloatArray) -> tuple[Candidates, FloatArray]:
-    """Move configurations onto the pose, and along the self-motion to the point nearest to a configuration.
+    """Move configurations onto the pose, and along the self-motion to the point nearest to `near`.
 
-    Return the configurations that reach the pose, without further checks, and their distances.
+    Return the configurations that reach the pose, and their distances from `near`. Collisions are not checked.
     """
     robot = problem.robot
     rows, errors, distances = nearest_on_curve(

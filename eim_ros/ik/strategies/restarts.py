@@ -1,11 +1,11 @@
-"""Restarts: rounds of seeds, uniform or from a model, are solved numerically, continued along curves and verified.
+"""Restarts: numerical search for solutions in rounds of seeds, which are uniform or drawn from a model.
 
 Restarts also find the nearest solution if solutions form surfaces, or are points without a closed form. The nearest of
-many solutions are moved along the null space to a local minimum of the distance, which depends on the start. In a test
-with 40 random poses of each of five arms, moving the 16 nearest of 128 solutions took 0.6 ms and gave the same distance
-as 4000 solutions. Moving the 8 nearest of 64 solutions did so for only 37 of 40 poses of the worst arm. With tolerances
-per axis, each optimisation takes 2 ms. Moving 8 solutions is then enough for a result within 0.1 rad of the smallest
-distance.
+many solutions are moved along the null space to a local minimum of the distance. The minimum depends on the start, so
+several solutions are moved. In a test with 40 random poses of each of five arms, moving the 16 nearest of 128 solutions
+took 0.6 ms and found the same distance as 4000 solutions. Moving the 8 nearest of 64 solutions found this distance for
+only 37 of 40 poses of the worst arm. With tolerances per axis, each optimisation takes 2 ms. Only 8 solutions are moved
+in this case, which gives a distance within 0.1 rad of the smallest one.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in ever
 MAX_SEEDS_WITHOUT_GAIN = 3000  # number of seeds without any new solution after which the search ends
 OUT_OF_REACH_SEEDS = 256  # the same number for poses that are farther away than the arm is long
 NEAR_SEEDS = 512  # the same number in the search for the nearest solution
-OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 to get another seed; not a multiple of the golden ratio
+OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 to get another seed; unrelated to the golden ratio
 DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n with this default
 OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions per requested solution at diversity 1, by dimension of the set
 MOST_OVERSAMPLING = 24.0  # the same ratio for more than three dimensions
-MOST_SPREAD = 2000  # largest request with oversampling, because the time for the choice grows as its square
+MOST_SPREAD = 2000  # largest request with oversampling; the time to choose rows grows with the square of the number
 POSE_DIMENSIONS = 6
-SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; smallest share of singular solutions
+SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # largest singular value that counts as 0; smallest share of singular solutions
 MOST_MEASURED = 1000  # number of solutions whose singular values are computed
 N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
 PROPOSED_AT_ONCE = 8192  # number of proposals between two checks of the deadline
@@ -47,7 +47,7 @@ NOTHING_BEGUN = Outcome(ErrorCode.TIMED_OUT, (NOT_BEGUN, None))
 
 
 class RawProposals:
-    """Draw configurations from the model without solving them."""
+    """Strategy that draws configurations from the model without solving them."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether proposals are requested."""
@@ -57,7 +57,7 @@ class RawProposals:
         """Return None, because there is no compiled solver."""
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Draw and verify configurations in blocks until there are enough or time is up, but at least one block."""
+        """Draw and verify blocks of configurations until there are enough or time is up; at least one block."""
         rng, parts, n = np.random.default_rng(problem.seed), list[Candidates](), problem.n
         for first in range(0, n, PROPOSED_AT_ONCE):
             if first and is_past(problem.deadline):
@@ -68,14 +68,14 @@ class RawProposals:
 
 
 class Restarts:
-    """Search for solutions from seeds, and add them to the results of other strategies."""
+    """Strategy that searches for solutions from seeds, and adds them to the results of other strategies."""
 
     def applies(self, problem: Problem) -> bool:
         """Return True, because restarts work for every arm and task."""
         return True
 
     def prepare(self, problem: Problem, prior: Prior) -> UniformSolver | SearchSolver | None:
-        """Return the solver for many poses, or None if solutions should be near a configuration."""
+        """Return the solver for many poses; None if solutions should be near a configuration."""
         if not isinstance(problem.aim, Spread) or problem.order.reference is not None:
             return None
         if not problem.has_model and not _diversity(problem):
@@ -112,9 +112,10 @@ class Restarts:
         return known._replace(candidates=best, timed_out=True, n_restarts=n_restarts)
 
     def _joined_to_curves(self, problem: Problem, known: Found) -> Found:
-        """Return solutions of restarts, followed by the known solutions on curves, if not all curves could be traced.
+        """Return solutions of restarts, followed by the known solutions on curves.
 
-        There is no continuation, because it fails at singularities.
+        This method is used if not all curves could be traced. There is no continuation, because it fails near
+        singularities.
         """
         searched = self._searched(problem, known.is_exhausted, diversity=0.0)
         found, timed_out = searched.candidates, known.timed_out or searched.timed_out
@@ -134,7 +135,7 @@ class Restarts:
         diversity: float | None = None,
         until_deadline: bool = False,
     ) -> Found:
-        """Return the result of a search, which is the best attempt if there can be no solution."""
+        """Return the result of a search. If there can be no solution, this is the best attempt."""
         diversity = _diversity(problem) if diversity is None else diversity
         search, near = Search.of(problem, diversity, is_hopeless), problem.near
         if until_deadline:
@@ -167,8 +168,8 @@ def _apart(problem: Problem, found: Candidates, known: Candidates) -> Candidates
 def _is_singular(problem: Problem, found: Candidates) -> bool:
     """Return whether solutions of a pose have more free directions than the arm has redundant joints.
 
-    The answer is True only if this applies to a share of the solutions, because a curve may pass through single
-    singular configurations.
+    The answer is True only for a sufficient share of the solutions, because a curve may pass through single singular
+    configurations.
     """
     q = found.q[:MOST_MEASURED]
     if problem.position_only or not len(q):
@@ -188,15 +189,15 @@ class Search:
     n : int
         Number of solutions to look for.
     seed : float
-        From 0 to below 1.
+        Seed of the search, from 0 to below 1.
     diversity : float
-        From 0 (samples of the model) to 1.
+        Diversity from 0 (samples of the model) to 1 (evenly over the set of solutions).
     distinct : bool
-        Whether near-duplicates are dropped.
+        Whether near-duplicates are removed.
     patience : int
         Number of seeds without any new solution after which the search ends.
     oversampling : float
-        Number of solutions for each requested solution. Those farthest from each other are chosen.
+        Number of solutions that are searched for each requested solution. The solutions farthest apart are returned.
     until_deadline : bool
         Whether the search for the first solution continues until the deadline.
     """
@@ -220,7 +221,7 @@ class Search:
         return cls(problem, problem.n, fraction, diversity, patience=patience, oversampling=more)
 
     def run(self) -> tuple[Candidates, bool, int]:
-        """Return n solutions or the best attempt, whether time ended before, and the number of seeds."""
+        """Return n solutions or the best attempt, whether time ran out, and the number of seeds."""
         problem, robot = self.problem, self.problem.robot
         reference, conditional = problem.order.reference, problem.conditional
         near = np.empty((0, robot.dof)) if reference is None else reference[None]
@@ -254,7 +255,7 @@ class Search:
 
 
 def _oversampling(problem: Problem, diversity: float) -> float:
-    """Return the factor by which more solutions than requested are searched, so that those kept are far apart."""
+    """Return the number of solutions to search for each requested one, so that the chosen solutions are far apart."""
     is_surface = problem.redundancy > 1 or problem.tolerances is not None
     has_wish = problem.order.reference is not None or problem.order.posture is not None
     if not (diversity and is_surface and problem.n <= MOST_SPREAD) or has_wish:
@@ -263,7 +264,7 @@ def _oversampling(problem: Problem, diversity: float) -> float:
 
 
 class UniformSolver:
-    """Solves many poses by uniform restarts in lanes and threads, in one compiled call.
+    """Solver that answers many poses by uniform restarts in one compiled call, with vector lanes and threads.
 
     The answer to a pose depends on its seed, and not on other poses or the number of threads.
     """
@@ -295,7 +296,7 @@ class UniformSolver:
 
 
 class SearchSolver:
-    """Solves many poses by searches for diverse solutions, or from samples of a model, in one compiled call."""
+    """Solver that answers many poses in one compiled call, by diverse searches or from samples of a model."""
 
     def __init__(self, problem: Problem, prior: Prior) -> None:
         self._problem, self._prior, self._patience = problem, prior, patience_of(problem)
@@ -346,9 +347,9 @@ class SearchSolver:
         late: BoolArray,
         n_restarts: IntArray,
     ) -> Rows | None:
-        """Return the rows of one pose in the most frequent case, in which all rows are solutions as requested.
+        """Return the rows of one pose in the most frequent case, where all rows are solutions as requested.
 
-        The general case, `_Searched`, takes ten times as long.
+        `_Searched` covers the general case, but takes ten times as long.
         """
         n = self._problem.n
         if len(q) < n or late[0] or not all(valid[:n].tolist()):
@@ -360,7 +361,7 @@ class SearchSolver:
 
 @dataclass(frozen=True, eq=False)
 class _Searched:
-    """Result of a search for each pose of a batch. If a pose has no solution, its best attempt may be its only row."""
+    """Results of searches for the poses of a batch. A pose without a solution may have its best attempt as a row."""
 
     problem: Problem
     batch: Batch
@@ -373,7 +374,7 @@ class _Searched:
     n_restarts: IntArray  # (m,)
 
     def rows(self, success: Outcome, remark: str = "") -> Rows:
-        """Return the requested number of solutions of each pose; `success` is the outcome if that number was found.
+        """Return the requested number of solutions of each pose. `success` is the outcome if all were found.
 
         The remark is added to messages of poses with solutions.
         """
@@ -395,7 +396,7 @@ class _Searched:
         return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
 
     def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
-        """Return the outcome of a pose with rows, `n_valid` of them valid. Its message is created when it is read."""
+        """Return the outcome of a pose with rows, `n_valid` of them valid. The message is created when it is read."""
         if n_valid:
             is_late = bool(self.late[i])
             code = ErrorCode.TIMED_OUT if is_late else ErrorCode.SUCCESS
@@ -435,12 +436,12 @@ def _success(problem: Problem) -> Outcome:
 
 
 def nearest_found(search: Search, near: FloatArray) -> tuple[Candidates, bool, int]:
-    """Return solutions, nearest first, or the best attempt, whether time ended, and the number of seeds.
+    """Return solutions, the nearest first, or the best attempt; also whether time ran out, and the number of seeds.
 
     Parameters
     ----------
     search : Search
-        Has `near` as its first seed.
+        Search with `near` as its first seed.
     near : (dof,)
         Configuration [rad or m].
     """
@@ -463,7 +464,7 @@ def nearest_found(search: Search, near: FloatArray) -> tuple[Candidates, bool, i
     moved, _ = problem.optimized(found.pick(order[:n_moved]), posture, deadline)
     everything = moved.joined(found.pick(order))
     everything = everything.pick(np.argsort(distance_to(robot, everything.q, near), kind="stable"))
-    if search.distinct:  # known solutions differ from each other, so only those close to a moved solution are compared
+    if search.distinct:  # only solutions close to a moved solution can be duplicates
         is_close = is_within(robot, everything.q, moved.q, DISTINCT_TOLERANCE)
         close = np.flatnonzero(is_close)
         kept = ~is_close

@@ -1,18 +1,18 @@
 """Draws from a set of solutions with more than one dimension, by slices that consist of known curves or points.
 
-A slice fixes some joints at random values. For a task with tolerances, it also fixes the pose within them. The
-remaining solutions are curves, which are traced from end to end, or points in closed form. Each point represents a
+A slice fixes some joints at random values. For a task with tolerances, it also fixes the pose within the tolerances.
+The remaining solutions are curves, which are traced from end to end, or points in closed form. Each point represents a
 known part of the set, its *mass*. The mass is the length of curve around the point, times the part of the set per unit
-of length, divided by the probability density of the slice (see `densities.py`). Therefore sums over the points of all
-slices are unbiased estimates of integrals over the set. Solutions of restarts lack this property, because the basins of
-attraction differ in size. Samples of a model that are moved onto the pose lack it, too. The method intersects the set
-with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"), here along the axes
-of joints.
+of length, divided by the probability density of the slice (see `densities.py`). Sums over the points of all slices are
+therefore unbiased estimates of integrals over the set. Restarts do not have this property, because their basins of
+attraction differ in size. Neither do samples of a model that are moved onto the pose. The method intersects the set
+with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"). These spaces are
+parallel to the axes of joints here.
 
 The number of fixed joints is the dimension of the set minus one. A choice H of joints is drawn in proportion to the
 mean of |du_H on the set|^2 over known solutions, so joints with little freedom are seldom fixed. The values of these
 joints are uniform, or mostly near known solutions if the requested density prefers some solutions. The mass is divided
-by the density of the proposal, so proposals affect only the time of the search.
+by the density of the proposal, so proposals affect the time of the search, but not the result.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics.tolerances import ToleranceBox
 from eim_ros.solver import NO_EXPERT, SelfMotions, Task, exp, log
 
-FEW_KNOWN, MANY_KNOWN = 300, 2000  # numbers of known solutions behind proposals, for uniform and other densities
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # numbers of known solutions for proposals, for uniform and other densities
 MOST_FREE = 6  # largest number of dimensions; with more, too few choices of fixed joints lead to a solution
 MOST_DETERMINANTS = 100_000  # largest number of determinants for the probabilities of all choices of joints
 EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
 NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
-BANDWIDTH = 0.2  # width of kernels relative to the rule for a normal density; a density with several modes needs less
+BANDWIDTH = 0.2  # width of kernels relative to the rule for a normal density; densities with several modes need less
 LEAST_WIDTH = 0.02  # smallest width of a kernel, as a share of a joint's range
 AT_ONCE = 32  # number of slices between two checks of the deadline
 SPACING, FINE_SPACING = 0.5, 0.15  # mean distance between points on curves [rad, m], without and with preferences
 SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
 LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
-# the proposals are derived again after this number of slices if a smaller share of them is effective
+# proposals are derived again after this number of slices if the effective share of slices is smaller
 FEWEST_TO_LEARN, POOR = 128, 0.1
 N_LIKELY = 2000
 MOST_SLICES = 100_000
@@ -67,7 +67,7 @@ LATEST = 0.02  # longest time after the deadline for the end of a round [s]
 
 @dataclass(frozen=True, eq=False)
 class SliceProposals:
-    """Proposal density of the joints that a slice fixes, and of their values.
+    """Proposal density for the joints that a slice fixes and for the values of these joints.
 
     Attributes
     ----------
@@ -76,10 +76,10 @@ class SliceProposals:
     ranges : (dof,)
         Ranges of the robot's joints [rad, m].
     choices : (n_choices, n_held) of int
-        Joints that are fixed.
+        Joints that are fixed in each choice.
     probabilities : (n_choices,)
     near : (n_near, dof)
-        Solutions near which joints are fixed. Without such solutions, values are uniform.
+        Solutions near which joints are fixed. If there are none, values are uniform.
     deviations : (dof,)
         Standard deviations of the kernels around these solutions [rad, m].
     """
@@ -106,7 +106,7 @@ class SliceProposals:
         return anywhere.close_to(near) if len(near) else anywhere
 
     def close_to(self, near: FloatArray) -> SliceProposals:
-        """Return proposals that are mostly near other solutions (n_near, dof), by Silverman's rule (1986, 4.3.2)."""
+        """Return proposals near other solutions (n_near, dof). Widths follow Silverman's rule (1986, 4.3.2)."""
         n_held = self.choices.shape[1]
         factor = BANDWIDTH * float(exp(log(4.0 / ((n_held + 2.0) * len(near))) / (n_held + 4.0)))
         deviations = np.maximum(factor * near.std(axis=0), LEAST_WIDTH * self.ranges)
@@ -115,8 +115,8 @@ class SliceProposals:
     def draw(self, rng: np.random.Generator) -> tuple[IntArray, FloatArray, float]:
         """Draw joints (n_held,) and values [rad, m] to fix them at.
 
-        Also return the log of the probability of the joints times the density of their values. For the density, each
-        value is a share of the joint's range.
+        Also return the log of the probability of the joints times the density of their values. The density is with
+        respect to shares of the joints' ranges.
         """
         choice = int(rng.choice(len(self.choices), p=self.probabilities))
         joints = self.choices[choice]
@@ -146,7 +146,7 @@ def _mean_squares(measure: ScaledMeasure, known: FloatArray, choices: IntArray) 
 
 
 def _determinants(matrices: FloatArray) -> FloatArray:
-    """Return the determinants (...) of symmetric matrices (..., n, n) without negative eigenvalues, by elimination."""
+    """Return the determinants (...) of positive semidefinite matrices (..., n, n), computed by elimination."""
     rest, determinants = matrices.copy(), np.ones(matrices.shape[:-2])
     for i in range(matrices.shape[-1]):
         pivot = rest[..., i, i].copy()
@@ -157,7 +157,7 @@ def _determinants(matrices: FloatArray) -> FloatArray:
 
 
 class Slices:
-    """Draw from sets of two to six dimensions, or with tolerances per axis."""
+    """Strategy that draws from sets of two to six dimensions, or from sets with tolerances per axis."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether draws are requested. Strategies for curves and points are tried before this one."""
@@ -217,7 +217,7 @@ def _check_dimensions(measure: ScaledMeasure) -> None:
 
 @dataclass(eq=False)
 class SliceSampler:
-    """Sample a set of solutions by slices.
+    """Sampler of a set of solutions by slices.
 
     Attributes
     ----------
@@ -273,10 +273,7 @@ class SliceSampler:
         return WeightedPoints(q, log_mass, slices, None, is_late), densities
 
     def _round(self, first: int, deadline: float) -> _Round | None:
-        """Return a round of slices, the first of which has the number `first`.
-
-        Return None if time ends before all solutions on a slice are found.
-        """
+        """Return a round of slices, numbered from `first`; None if time ends before a slice is finished."""
         problem, measure, rng, box = self.measure.problem, self.measure, self.rng, self._box
         held, rates = np.zeros((AT_ONCE, problem.robot.dof), np.bool_), np.zeros((AT_ONCE, 6, 6))
         log_probability, is_open = np.zeros(AT_ONCE), box.widest > 0.0
@@ -332,7 +329,7 @@ class SliceSampler:
 
 
 def _likely(rounds: list[_Round], rng: np.random.Generator) -> FloatArray:
-    """Draw points (N_LIKELY, dof) by their weights."""
+    """Draw points (N_LIKELY, dof) with probabilities in proportion to their weights."""
     log_weights = np.concatenate([each.log_mass + each.log_density for each in rounds])
     weights = exp(log_weights - log_weights.max())
     rows = rng.choice(len(weights), size=N_LIKELY, p=weights / weights.sum())
@@ -341,7 +338,7 @@ def _likely(rounds: list[_Round], rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Points (n, dof) of some slices, with the log mass (n,), log density (n,) and slice (n,) of each point."""
+    """Points (n, dof) of some slices, with their log masses (n,), log densities (n,) and slices (n,)."""
 
     q: FloatArray
     log_mass: FloatArray
