@@ -56,7 +56,7 @@ def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
     target, place = three_modes(), torch.tensor([[0.7, -2.0]]).double()
     for number, word in enumerate(["SAMTRON", "LAMTRUX", "ZAMTROG", "SEPIFUX", "ZEMYDON", "SAPYRUN", "ZEPTDOX"]):
         settings = {
-            "n_iterations": 15,
+            "n_iterations": 10,
             "n_samples": 20,
             "adaptation.add_every": 4,
             "adaptation.delete_after": 6,
