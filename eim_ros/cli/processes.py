@@ -39,13 +39,19 @@ def ended_by_sigterm() -> Iterator[None]:
 
     By default the signal ends the program at once, and its nodes are killed.
     """
+    received: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         raise SystemExit(128 + number)
 
     previous = signal.signal(signal.SIGTERM, leave)
     try:
         yield
+    except Exception:
+        if not received:
+            raise
+        raise SystemExit(128 + received[0]) from None  # compiled code of rclpy replaces the exception by its own
     finally:
         signal.signal(signal.SIGTERM, previous)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from eim_ros.cli.processes import ServerProcess, Waiting
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm
 from eim_ros.core.errors import ServiceError
 
 PATIENCE = 90.0  # timeout for a process on a busy machine [s]
@@ -51,3 +53,17 @@ def test_process_that_ended_is_told_with_its_reason_and_how_to_see_more(tmp_path
     assert "unknown parameter max_sample" in message
     assert str(tmp_path / "ik_server.log") in message
     assert "-m eim_ros.nodes ik_server --ros-args -p max_sample:=1" in message
+
+
+def test_sigterm_ends_the_program_even_if_compiled_code_replaces_the_exception() -> None:
+    with pytest.raises(SystemExit) as found, ended_by_sigterm():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except SystemExit:
+            raise RuntimeError("Unable to convert call argument") from None
+    assert found.value.code == 128 + signal.SIGTERM
+
+
+def test_error_without_a_signal_is_kept() -> None:
+    with pytest.raises(RuntimeError, match="own"), ended_by_sigterm():
+        raise RuntimeError("own")
