@@ -134,7 +134,8 @@ FITS: dict[str, Fit] = {
 }
 
 
-@pytest.mark.parametrize(("name", "n"), [(name, n) for name in FITS for n in SIZES if n < 100 or "neural" not in name])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", FITS)
 def test_learner_keeps_its_tensors_on_the_device(name: str, n: int, elsewhere: Elsewhere) -> None:
     found = FITS[name](n, torch.Generator("cuda").manual_seed(0))
     assert found.mixture_of_experts.device == CUDA
