@@ -1,7 +1,7 @@
-"""Named branches of solutions, defined by the signs of quantities that follow from the lines of the joint axes.
+"""Named branches of solutions, defined by the signs of quantities that are computed from the lines of the joint axes.
 
-The definitions are in `Branches`. The Jacobian gives the lines in the base frame. If a joint turns about an axis
-through p in direction a, and the tip is at t, the velocity of the tip is a x (t - p).
+`Branches` contains the definitions. The lines in the base frame are computed from the Jacobian. If a joint turns about
+an axis through p in direction a, and the tip is at t, the velocity of the tip is a x (t - p).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BOUNDARY = 1e-6  # smaller quantities count as 0; all quantities are at most abo
 ALIKE = 0.02  # axes with a smaller sine count as parallel, and axes with a smaller distance / reach as intersecting
 OFFSET = 0.01  # a shoulder is offset if its offset / reach is larger
 TINY = np.finfo(np.float64).tiny
-CLEARLY = 0.5  # two axes have the same direction if their cosine is larger
+CLEARLY = 0.5  # two axes have the same direction if the cosine of their angle is larger
 X, Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 
 
@@ -37,43 +37,43 @@ class Branches:
     """Names of the branches of an arm: shoulder left or right, elbow up or down, wrist flip or no-flip.
 
     A label is the sign of a quantity. In the following, a_i is the direction of axis i in the base frame, p_i is a
-    point on it, and z is the z axis of the base. The labels do not depend on where the zeros of the joint angles are.
+    point on axis i, and z is the z axis of the base. The labels do not depend on the zeros of the joint angles.
 
     - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. The quantity is divided by the
       reach of the arm.
     - `elbow` is "up" if z . (u - d (u . d) / (d . d)) > 0, with u = E - S and d = F - S, and "down" if it is negative.
       "Up" means that the elbow is above the line from shoulder to wrist. The quantity is divided by the length of u.
     - `wrist` is "no-flip" if c . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle
-      joint of the wrist. The quantity is the sine of the angle of joint m, counted from where its neighbours are in
-      line.
+      joint of the wrist. The quantity is the sine of the angle of joint m, which is 0 if the axes of its neighbours are
+      in line.
 
     The names are defined for two kinds of arms. Axes may miss these conditions by up to 2 % of the reach:
 
-    - Six joints, and the last three axes meet in W, or axes 2 to 4 are parallel (UR). For a UR, W is the point of axis
-      6 nearest to axis 5. The elbow needs parallel axes 2 and 3. S is a point of axis 2, E is a point of axis 3, and F
-      is W (for a UR, a point of axis 4). All three are projected onto a plane normal to axis 2.
-    - Seven joints. The first three axes meet in S, and the last three meet in F. E is the point of axis 4 nearest to S.
-      In the formula of the shoulder, E - S replaces W - p_1.
+    - An arm with six joints, whose last three axes meet in W, or whose axes 2 to 4 are parallel (UR). For a UR, W is
+      the point of axis 6 nearest to axis 5. The elbow needs parallel axes 2 and 3. S is a point of axis 2, E is a point
+      of axis 3, and F is W (for a UR, a point of axis 4). All three are projected onto a plane normal to axis 2.
+    - An arm with seven joints, whose first three axes meet in S, and whose last three axes meet in F. E is the point of
+      axis 4 nearest to S. In the formula of the shoulder, E - S replaces W - p_1.
 
     The direction a_1 points up, b is along axis 2, and c is along axis m. The signs of b and c are chosen as follows,
     so that a label does not depend on the direction of an axis in the URDF:
 
-    - If the plane of the arm is offset from axis 1, the label of the shoulder is the side of the offset. It is seen
-      from above by someone who looks towards the wrist.
-    - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
-      middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
+    - If the plane of the arm is offset from axis 1, the label of the shoulder is the side of the offset, seen from
+      above in the direction of the wrist.
+    - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, "right" is the side of +x in
+      the middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
     - With "right" and "no-flip", a hand on a forearm that points away from axis 1 bends down in the middle of the
       limits of the joint before joint m. If that joint has no limits, and for UR arms, c is the direction in the URDF.
 
-    If the quantity is nearly 0, there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these
-    configurations are singular. The elbow also has no label where the line from shoulder to wrist is vertical.
+    If the quantity is nearly 0, there is no label. The arm is then singular, except at the elbow if the line from
+    shoulder to wrist is vertical.
 
     Attributes
     ----------
     robot : str
         Name of the robot.
     reasons : mapping of str to str
-        For each name that is not defined for the arm, the reason.
+        Reason for each name that is not defined for the arm.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class Branches:
         return tuple(name for name in NAMES if name not in self.reasons)
 
     def measures(self, q: npt.ArrayLike, names: Iterable[str] | None = None) -> dict[str, FloatArray]:
-        """Return the signed quantity (n,) of each name for configurations (n, dof). It is 0 between two branches.
+        """Return the signed quantity (n,) of each name for configurations (n, dof), which is 0 between two branches.
 
         Without `names`, the result has all names that are defined for the arm.
         """
@@ -184,7 +184,8 @@ class Branches:
     def margins(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> FloatArray:
         """Return how far configurations (n, dof) are inside a branch, (n,); negative if they are outside.
 
-        The margin is the smallest quantity among the names in the branch, each multiplied by the sign of its label.
+        The margin is the smallest quantity of the names in the branch. Each quantity is multiplied by the sign of its
+        label.
         """
         measures = self.measures(q, branch).items()
         return np.asarray(
@@ -247,12 +248,12 @@ class _Lines:
         self.q, self.tips = q, chain.forward(q)
         jacobians = chain.jacobian(q)
         self.directions = np.swapaxes(jacobians[:, 3:], 1, 2)
-        # the velocity of the tip is a x (tip - p), so a x velocity leads from the tip to the axis
+        # the velocity of the tip is a x (tip - p), so a x velocity points from the tip to the axis
         self.points = self.tips[:, None, :3, 3] + _cross(self.directions, np.swapaxes(jacobians[:, :3], 1, 2))
 
 
 def _sideways(lines: _Lines, up: float, wrist: FloatArray, size: float, is_redundant: bool, is_free: bool) -> float:
-    """Return the factor, 1 or -1, that turns the direction of axis 2 into b; `is_free` means a continuous joint 1."""
+    """Return the sign of b relative to the direction of axis 2. `is_free` means that joint 1 is continuous."""
     a, p = lines.directions[0], lines.points[0]
     if not is_redundant:
         near = p[0] + a[0] * _nearest(p[0], a[0], p[1], a[1])
@@ -266,7 +267,7 @@ def _sideways(lines: _Lines, up: float, wrist: FloatArray, size: float, is_redun
 
 
 def _sign_if_clear(cosine: float, sign: float, is_free: bool) -> float:
-    """Return `sign` with the sign of a cosine, or 1 if the cosine is near 0 or depends on the zero of a joint."""
+    """Return `sign` times the sign of a cosine, or 1 if the cosine is near 0 or depends on the zero of a joint."""
     return 1.0 if is_free or abs(cosine) < CLEARLY else float(np.sign(cosine)) * sign
 
 
@@ -281,7 +282,7 @@ def _meeting(a: FloatArray, p: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _nearest(p: FloatArray, a: FloatArray, other_p: FloatArray, other_a: FloatArray) -> float:
-    """Return where a line is nearest to another, as a coordinate along the line; 0 if they are parallel."""
+    """Return the coordinate along a line of the point nearest to another line; 0 if the lines are parallel."""
     cosine, between = float(a @ other_a), other_p - p
     return float((between @ a - cosine * (between @ other_a)) / max(1.0 - cosine**2, ALIKE**2))
 
@@ -299,6 +300,6 @@ def _length(a: FloatArray) -> FloatArray:
 
 
 def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return a x b in a tenth of the time that `np.cross` takes for few rows."""
+    """Return a x b. For a few rows this takes a tenth of the time of `np.cross`."""
     first, second = np.array([1, 2, 0]), np.array([2, 0, 1])
     return np.asarray(a[..., first] * b[..., second] - a[..., second] * b[..., first])

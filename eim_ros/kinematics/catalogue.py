@@ -1,6 +1,6 @@
 """Robot descriptions from any source: included files, other packages, paths, objects of other libraries, xacro, MJCF.
 
-The module also finds the other files of the package (config/, launch/), in a checkout and in an installed package.
+The module also locates the other files of this package (config/, launch/), in a checkout or in an installation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def share_path(relative: str) -> Path:
     Raises
     ------
     MissingFileError
-        If the file does not exist; the message lists the searched folders. It is also a `FileNotFoundError`.
+        If the file does not exist. The message lists the searched folders. The error is also a `FileNotFoundError`.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def share_path(relative: str) -> Path:
 
 
 def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = ()) -> Path:
-    """Return the path of a description: a path itself, the name of an included robot, or one of `robot_descriptions`.
+    """Return the path of a description, given by a path, an included robot, or a name in `robot_descriptions`.
 
     A path may also be `package://NAME/...`. Packages are also searched in `package_paths`, see `find_mesh`.
 
     Raises
     ------
     RobotError
-        If the name is unknown; the message suggests similar names.
+        If the name is unknown. The message suggests similar names.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _named_file(name: str, near: Path | None, package_paths: Sequence[str | Path
 
 
 def read_srdf(source: str | Path, near: Path | None, package_paths: Sequence[str | Path] = ()) -> str:
-    """Return the text of an SRDF: the source itself if it is a text, otherwise the content of the file it names.
+    """Return the text of an SRDF, which is the source itself or the content of the file that the source names.
 
     A package in `package://NAME/...` is also searched near the file of the robot. A xacro file is expanded.
 
@@ -140,14 +140,14 @@ def read_srdf(source: str | Path, near: Path | None, package_paths: Sequence[str
 
 
 def _similar(name: str) -> str:
-    """Return the end of a message that suggests an included robot whose name is similar to, or part of, the word."""
+    """Return the end of a message that suggests an included robot with a name similar to, or contained in, `name`."""
     parts = MAKERS | {robot: robot for robot in SHIPPED_ROBOTS}
     within = max((part for part in parts if part in name.lower()), key=len, default=None)
     return f"; did you mean {parts[within]}?" if within else did_you_mean(name, SHIPPED_ROBOTS)
 
 
 def _described(name: str) -> Path | None:
-    """Return the file of a robot from `robot_descriptions`, or None; that package downloads it if necessary."""
+    """Return the file of a robot from `robot_descriptions`, which may download it; None if there is no such robot."""
     try:
         module = importlib.import_module(f"{DESCRIPTIONS}.{name}")
     except ModuleNotFoundError:
@@ -183,18 +183,18 @@ def checked_source(source: Any) -> str | Path:
 
 
 def read_urdf_source(source: str | Path, package_paths: Sequence[str | Path] = ()) -> str | bytes:
-    """Return the URDF of a source; see `read_description`."""
+    """Return the URDF of a source, see `read_description`."""
     return read_description(source, package_paths).text
 
 
 def read_description(source: str | Path, package_paths: Sequence[str | Path] = ()) -> Description:
     """Return the URDF of a source, with remarks on parts that could not be converted.
 
-    The URDF is the source itself if it starts with '<', otherwise the content of the file it names. The content is not
-    decoded, because the XML parser detects the encoding. MJCF is converted if it is in a file, but not if it is a text,
-    because MJCF may include any other file. A file that ends in .xacro is expanded with the arguments that follow its
-    name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are never expanded, because xacro evaluates Python
-    and includes any file. `$(find NAME)` also searches `package_paths`, see `find_mesh`.
+    The URDF is the source itself if it starts with '<', otherwise the content of the file that it names. The content is
+    not decoded, because the XML parser detects the encoding. An MJCF file is converted. An MJCF text is not converted,
+    because it may include any file. A file that ends in .xacro is expanded with the arguments that follow its name,
+    such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are never expanded, because xacro evaluates Python and
+    may include any file. `$(find NAME)` also searches `package_paths`, see `find_mesh`.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return Description(source.lstrip("\ufeff \t\r\n"))
@@ -228,7 +228,7 @@ def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
 def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequence[str | Path] = ()) -> str:
     """Expand a xacro file to a URDF; raise `RobotError` if xacro is not installed or fails.
 
-    `$(find NAME)` searches as `find_mesh` does.
+    `$(find NAME)` searches packages in the same order as `find_mesh`.
     """
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:

@@ -1,14 +1,14 @@
 """Collision checks of a robot with itself and with obstacles.
 
 The shapes are read from the URDF (`links.py`) and converted to coal geometries (`solids.py`). All pairs of bodies of
-the robot are checked, with two exceptions. Neighbours in the chain are skipped, where bodies without a shape do not
-count. Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because
+the robot are checked, with two exceptions. Neighbours in the chain are skipped; bodies without a shape between them are
+ignored. Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are also skipped, because
 their shapes overlap by design. An SRDF that disables pairs replaces these exceptions. Obstacles are checked against all
-bodies except the base, which does not move. A scene can allow further pairs to collide, by their names.
+bodies except the base, which does not move. A scene can name further pairs that may collide.
 
 The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the fraction
 ALWAYS of the trials are only checked for contact. A first pass uses the convex hull of each mesh. If hulls collide, the
-surfaces of the meshes are checked. Then follows a check for shapes that lie completely inside a mesh.
+surfaces of the meshes are checked. Finally, shapes that lie completely inside a mesh are detected.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ MOST_CLEARANCES = 16  # maximum number of clearances for which the trials are ca
 class CollisionScene:
     """Collision check of configurations in one scene; not thread-safe.
 
-    The keys of `margins` are the pairs to check, its values their minimum distances [m]. Obstacles of the crowds have
-    numbers in the set of shapes too, but occur in none of the pairs.
+    `margins` maps each pair to check to its minimum distance [m]. Obstacles of the crowds also have numbers in the set
+    of shapes, but occur in none of the pairs.
 
     Attributes
     ----------
@@ -88,9 +88,9 @@ class CollisionScene:
     def colliding(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
         """Return whether each configuration (n, dof) collides; contact counts as a collision.
 
-        The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before it count as
-        colliding, so that no unchecked configuration passes as free. A few configurations are checked even after it. If
-        configurations differ by full revolutions, all links are at the same place, so only the first is checked.
+        The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before the deadline count as
+        colliding, so that no unchecked configuration counts as free. A few configurations are always checked. If
+        configurations differ by full revolutions, their links have equal poses, and only the first one is checked.
         """
         rows, copies = self._distinct(q)
         found, unchecked = (each[copies] for each in self._checked(q[rows], deadline))
@@ -99,10 +99,10 @@ class CollisionScene:
         return found
 
     def _distinct(self, q: FloatArray) -> tuple[IntArray | slice, IntArray | slice]:
-        """Return the indices of distinct placements of the links, and for each configuration its index among them.
+        """Return the indices of configurations with distinct poses of the links, and the index of each among these.
 
-        Configurations are sorted by a fixed projection, so that copies are neighbours. If another configuration lies
-        between two copies, the second one is checked too.
+        Configurations are sorted by a fixed projection, so that copies are neighbours. If another configuration is
+        between two copies, both copies are checked.
         """
         if len(q) < 2 or not len(self._wide_joints):
             return slice(None), slice(None)
@@ -134,7 +134,7 @@ class CollisionScene:
         return found, unchecked
 
     def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
-        """Do the same as `_checked` for a few configurations."""
+        """Return the result of `_checked` for a few configurations."""
         found = self._outer.colliding(values) if self._margins else np.zeros(len(q), dtype=np.bool_)
         unchecked = np.zeros(len(q), dtype=np.bool_)
         if self._shapes.has_surfaces and found.any():
@@ -164,7 +164,7 @@ class CollisionScene:
     def collides_at_tip(self, q: FloatArray) -> bool:
         """Return whether links fixed to the tip collide with obstacles or the base in a configuration (dof,).
 
-        If they do, they collide in all configurations with the same pose of the tip.
+        If these links collide, they collide in all configurations with the same pose of the tip.
         """
         base, tip = 0, len(self._robot.links) - 1
         bodies = [*self._shapes.bodies, *([base] * len(self._shapes.names))]  # obstacles of crowds have no body
@@ -186,8 +186,8 @@ class CollisionScene:
     def _enclosed(self, row: FloatArray, first: bool) -> list[Pair]:
         """Return the pairs in which one shape lies inside the surface of the other.
 
-        Shapes that touch the surface are not included; the exact check finds them. If `first` is true, at most one pair
-        is returned.
+        Shapes that touch the surface are not included, because the exact check detects them. If `first` is true, at
+        most one pair is returned.
         """
         found = []
         for pair in self._outer.pairs(row):
@@ -213,8 +213,8 @@ class CollisionScene:
 class CollisionModel:
     """Collision shapes of a robot, and the pairs of its bodies to check.
 
-    `Robot.collision` determines how meshes are read. `known` contains the meshes that were read before, and new ones
-    are added to it. The deadline is a time of `perf_counter` [s].
+    `Robot.collision` determines how meshes are read. `known` is a cache of meshes, to which new meshes are added. The
+    deadline is a time of `perf_counter` [s].
 
     Raises
     ------
@@ -293,7 +293,7 @@ class CollisionModel:
             If the robot has no collision shapes, if the scene exceeds the limits of `CollisionOptions`, or if neither
             name of an allowed pair is a link of the robot.
         OutOfTime
-            If the shapes are not prepared before the deadline. Finished shapes are kept for the next call.
+            If the shapes cannot be prepared before the deadline. Finished shapes are kept for the next call.
         """
         if not self._shapes.bodies:
             unread = ", and its meshes are not read (meshes is 'none')" if self.robot.collision.meshes == "none" else ""
@@ -316,7 +316,7 @@ class CollisionModel:
         return scene.again()
 
     def _check_names(self, allowed_collisions: Sequence[tuple[str, str]]) -> None:
-        """Raise `ConstraintError` if neither name of a pair is a link; other names may belong to later obstacles."""
+        """Raise `ConstraintError` if neither name of a pair is a link. One name may belong to a later obstacle."""
         for pair in allowed_collisions:
             if not self._links.intersection(pair):
                 raise ConstraintError(
@@ -417,7 +417,7 @@ class _KeptScene:
             self._first = weakref.ref(obstacles[0], lambda _: kept.clear())
 
     def scene_of(self, asked: object, obstacles: Sequence[Obstacle]) -> CollisionScene | None:
-        """Return the scene if it was built for the same obstacle objects, else None."""
+        """Return the scene if it was built for the same obstacle objects, otherwise None."""
         is_same = self._asked == asked and len(self._obstacles) == len(obstacles)
         if is_same and all(known() is given for known, given in zip(self._obstacles, obstacles, strict=True)):
             return self._scene[0] if self._scene else None
@@ -425,7 +425,7 @@ class _KeptScene:
 
 
 class _Trials:
-    """Count of collisions in random configurations. If it runs out of time, it can be continued later."""
+    """Count of collisions in random configurations. If time runs out, the count can be continued later."""
 
     def __init__(self, robot: Robot, shapes: SolidSet, pairs: list[Pair], clearance: float) -> None:
         self.pairs = pairs
@@ -516,7 +516,7 @@ def checked_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ..
 
 
 def _chain(robot: Robot) -> Any:
-    """Return a pinocchio model with the joint frames of `urdf.py`, in which mimic joints are independent joints."""
+    """Return a pinocchio model with the joint frames of `urdf.py`, where mimic joints are independent joints."""
     import pinocchio
 
     model, parent = pinocchio.Model(), 0
@@ -528,7 +528,7 @@ def _chain(robot: Robot) -> Any:
 
 
 def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh], deadline: float) -> Mesh:
-    """Return a collision mesh of a link, or its convex hull; each file is read once."""
+    """Return a collision mesh of a link, or its convex hull. Each file is read once."""
     scale = tuple(np.asarray(shape.scale, dtype=np.float64).tolist())
     key, options = (shape.filename, scale), robot.collision
     if key in known:

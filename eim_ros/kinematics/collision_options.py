@@ -14,14 +14,14 @@ from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
 MESHES = ("exact", "hulls", "none")
-THINNED = 10  # clouds with a resolution may have this many times as many points
+THINNED = 10  # a cloud with a resolution may have this many times as many points as one without
 MOST_SURFACES = 500  # maximum number of exact meshes, because pinocchio prepares each pair with a link
 
 
 @with_hints
 @dataclass(frozen=True)
 class CollisionOptions:
-    """Options for the collision check of a robot; by default, meshes are used as they are.
+    """Options for the collision check of a robot. By default, meshes are used as they are.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class CollisionOptions:
     package_paths : sequence of str or Path
         Folders that contain packages, or folders of packages. They are searched first, see `Robot`.
     srdf : str or Path
-        Text of an SRDF, its path, or a name `package://NAME/...`. The attribute of a loaded robot is the text. Pairs of
-        links that the SRDF disables are skipped, and all others are checked. If it is empty or disables no pair,
-        neighbours in the chain and links that almost always collide are skipped.
+        Text of an SRDF, its path, or a name `package://NAME/...`. For a loaded robot, this attribute is the text. Pairs
+        of links that the SRDF disables are skipped, and all other pairs are checked. If the SRDF is empty or disables
+        no pair, neighbours in the chain and links that almost always collide are skipped.
     packages_only : bool
         Whether meshes must lie in packages. Set it to true for descriptions from a topic, see `find_mesh`.
     most_obstacles : int
-        Maximum number of obstacles in a scene, 1 to 2**40. Larger scenes are refused.
+        Maximum number of obstacles in a scene, 1 to 2**40. Larger scenes raise an error.
     most_points : int
         Maximum number of balls of all point clouds in a scene. There is a ball for each point, or for each occupied
         cube if the cloud has a `resolution`. Clouds with a resolution may have ten times as many points. Each ball
@@ -49,7 +49,7 @@ class CollisionOptions:
 
     Examples
     --------
-    Convex hulls instead of meshes make the check faster:
+    Use convex hulls instead of meshes, which makes the check faster:
 
     >>> from eim_ros.kinematics import CollisionOptions, Robot
     >>> robot = Robot("panda", collision=CollisionOptions(meshes="hulls"))
@@ -114,7 +114,7 @@ class SceneSize:
         )
 
     def check(self, options: CollisionOptions) -> None:
-        """Raise `ConstraintError` if the scene exceeds the limits; no geometry is prepared for this check."""
+        """Raise `ConstraintError` if the scene exceeds the limits, before any geometry is prepared."""
         most, thinned = options.most_points, "points in clouds that are thinned"
         _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out obstacles out of reach")
         _at_most(self.points, most, "points in clouds", "points", "give the clouds a resolution")
@@ -143,7 +143,7 @@ def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
 
 
 def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:
-    """Return a function that says whether an SRDF disables the check of two links; None if it disables nothing.
+    """Return a function that returns whether an SRDF disables the check of two links; None if it disables no pair.
 
     Raises
     ------

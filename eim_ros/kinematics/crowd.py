@@ -1,8 +1,8 @@
 """Collision checks with many static obstacles.
 
-Each link is checked against a tree of the obstacles' bounding boxes, which coal provides. Pinocchio prepares every pair
-of a link and an obstacle, and its memory use grows with the square of their number. The tree takes a few microseconds
-per obstacle to build, and a few more to find the obstacles close to a link.
+Each link is checked against a tree of the bounding boxes of the obstacles, which coal provides. Pinocchio would prepare
+every pair of a link and an obstacle, and its memory use would grow with the square of their number. A tree is built in
+a few microseconds per obstacle. The search for the obstacles close to a link takes a few microseconds more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.kinematics.solids import Solid
 class OwnShape:
     """Shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its geometries.
 
-    `outer` and `exact` are the coal objects of the geometries, which are moved for each check.
+    `outer` and `exact` are coal objects for the geometries. They are moved for each check.
     """
 
     def __init__(self, number: int, body: int, pose: FloatArray, solid: Solid) -> None:
@@ -42,7 +42,7 @@ class _Group:
         self.margin = margin
         self.tree = coal.DynamicAABBTreeCollisionManager()
         self.found = coal.CollisionCallBackDefault()
-        self.found.data.request.enable_contact = True  # otherwise deep overlaps are missed, see `Checker`
+        self.found.data.request.enable_contact = True  # otherwise coal misses deep overlaps, see `Checker`
         self.found.data.request.security_margin = margin
 
     def touches(self, query: Any, transform: Any) -> bool:
@@ -125,7 +125,7 @@ class Crowd:
         """Return whether a link collides with an obstacle in each configuration (n, dof).
 
         Also return how many configurations at the end of `q` could not be checked before the deadline, at most n - 1.
-        They count as colliding.
+        These configurations count as colliding.
         """
         found = np.ones(len(q), dtype=np.bool_)
         for row, poses in enumerate(self._placed(q)):

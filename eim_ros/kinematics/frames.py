@@ -1,9 +1,9 @@
 """Buffer of transforms with time stamps, and lookup of the pose of one frame in another at a given time.
 
-Each transform is from a child frame to its parent, so frames form trees. The pose between two frames is found through
-their nearest common ancestor. Between two stamps, positions are interpolated linearly and orientations at a constant
-rate (Shoemake 1985, "Animating rotation with quaternion curves"). There is no extrapolation. Stamps are integer
-nanoseconds, because seconds since 1970 in float64 would lose a quarter of a microsecond.
+Each transform is from a child frame to its parent, so frames form trees. The pose of one frame in another is computed
+through their nearest common ancestor. Between two stamps, positions are interpolated linearly and orientations at a
+constant rate (Shoemake 1985, "Animating rotation with quaternion curves"). There is no extrapolation. Stamps are
+integer nanoseconds, because seconds since 1970 in float64 have errors of a quarter of a microsecond.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eim_ros.core.errors import EimError, PoseError
 from eim_ros.kinematics.poses import pose_from
 from eim_ros.kinematics.urdf import listed
 
-HISTORY = 10.0  # [s]
+HISTORY = 10.0  # default age of the oldest transforms that are kept [s]
 MOST_TRANSFORMS = 20_000  # maximum number of transforms kept per frame: 10 s at 2 kHz
 MOST_FRAMES = 10_000
 SECOND = 1_000_000_000  # [ns]
@@ -95,7 +95,7 @@ class FrameBuffer:
     def lookup(self, target: str, source: str, stamp: int | None = None) -> FloatArray:
         """Return the pose (4, 4) of the frame `source` in the frame `target` at a time [ns].
 
-        The default is the latest time at which all transforms are known.
+        By default, the time is the latest one at which all transforms are known.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class FrameBuffer:
         return tuple(sorted(self._tracks.keys() | {track.transforms[-1].parent for track in self._tracks.values()}))
 
     def _ways(self, target: str, source: str, stamp: int | None) -> tuple[list[str], list[str]]:
-        """Return the frames from source and from target up to, but not including, their nearest common ancestor."""
+        """Return the frames from `source` and from `target` up to their nearest common ancestor, which is excluded."""
         for name in (source, target):
             if name not in self._tracks and name not in (names := self._names()):
                 known = f"known frames: {listed(names)}" if names else "no transform has arrived yet"
@@ -225,7 +225,7 @@ def _slerp(first: tuple[float, ...], second: tuple[float, ...], share: float) ->
     a, b = np.asarray(first) / math.hypot(*first), np.asarray(second) / math.hypot(*second)
     b = -b if a @ b < 0.0 else b
     angle = 2.0 * math.atan2(float(np.linalg.norm(b - a)), float(np.linalg.norm(b + a)))  # between a and b
-    if angle < 1e-6:  # sin x equals x up to rounding here
+    if angle < 1e-6:  # sin x equals x up to rounding
         return tuple(((1.0 - share) * a + share * b).tolist())
     turned = math.sin((1.0 - share) * angle) * a + math.sin(share * angle) * b
     return tuple((turned / math.sin(angle)).tolist())

@@ -1,12 +1,11 @@
 """Bodies and links of a robot: their shapes and poses, and which links move together.
 
-Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of it. Body
-frames are the joint frames in `urdf.py`. Joints outside the chain, such as fingers or another arm, stay at zero or at
-the limit nearest to zero.
+Body 0 is the base, and body i moves with joint i - 1. Links that fixed joints attach to a body are part of this body.
+Body frames are the joint frames in `urdf.py`. Joints outside the chain, such as those of fingers or of another arm,
+stay at zero or at the limit nearest to zero.
 
-Collision shapes and visuals are read from the URDF. Standard URDF has no capsules, so a cylinder with a sphere at
-either end is read as a capsule. For a mesh, `link_shapes` reads only the file name, and
-`drawable_shapes` reads the file too.
+Collision shapes and visuals are read from the URDF. Standard URDF has no capsules, so a cylinder with a sphere at each
+end is read as a capsule. For a mesh, `link_shapes` reads only the file name, and `drawable_shapes` also reads the file.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from eim_ros.kinematics.urdf import (
     xml_root,
 )
 
-CAPSULE_TOLERANCE = 1e-6  # [m], for radii, and for distances from the ends of a cylinder to the centres of the spheres
+CAPSULE_TOLERANCE = 1e-6  # for radii, and for distances between cylinder ends and centres of spheres [m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class MeshReference:
 
 
 def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int, FloatArray]]:
-    """Return the body of each link, and the link's pose (4, 4) in the base frame if the chain's joints are at zero."""
+    """Return the body of each link, and the pose (4, 4) of the link in the base frame if all joints are at zero."""
     chain = [joint.name for joint in tree.chain(base, tip)[2] if joint.moves]
     children: dict[str, list[UrdfJoint]] = {}
     for joint in tree.joints:
@@ -191,7 +190,7 @@ def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
 
 
 def tip_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
-    """Return the tip poses (n, 4, 4) like `Robot.fk`, but without the compiled chain."""
+    """Return the tip poses (n, 4, 4), computed without the compiled chain that `Robot.fk` uses."""
     return np.asarray(body_poses(arm, q)[:, -1] @ _placements(arm)[-1])
 
 
@@ -237,11 +236,12 @@ def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]
 def drawable_shapes(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
 ) -> list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]]:
-    """Return the shapes to draw of a robot, each with its body and its pose (4, 4) in the body's frame [m].
+    """Return the shapes of a robot that a viewer draws, with their bodies and their poses.
 
-    Each entry is (body, pose, shape). A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read
-    from `source`, the path or text of a description. Without a source, the collision shapes are used. Packages are
-    first searched in `package_paths`, then in the robot's folders of packages.
+    Each entry is (body, pose, shape) with the pose (4, 4) in the frame of the body [m]. A mesh is given by its vertices
+    (n, 3) [m] and faces (m, 3). The visuals are read from `source`, the path or text of a description. Without a
+    source, the collision shapes are used. Packages are first searched in `package_paths`, then in the robot's folders
+    of packages.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def drawable_shapes(
 
 
 def tip_links(robot: Robot) -> tuple[str, ...]:
-    """Return possible tip links: those that at least two joints move, and the current tip link.
+    """Return possible tip links: all links that at least two joints move, and the current tip link.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def _poses(arm: Robot, values: FloatArray) -> FloatArray:
 
 @functools.lru_cache(maxsize=64)
 def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
-    """Return the poses (4, 4) of all links fixed to a given link, in its frame; the link itself comes first.
+    """Return the poses (4, 4) of all links fixed to a given link, in its frame. The given link comes first.
 
     Raises
     ------
@@ -342,7 +342,7 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
-    """Return the forward kinematics of one link: a function of configurations (n, dof) that gives poses (n, 4, 4).
+    """Return the forward kinematics of one link: a function that maps configurations (n, dof) to poses (n, 4, 4).
 
     Raises
     ------
@@ -368,12 +368,12 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def following_joints(robot: Robot) -> MappingProxyType[str, Mimic]:
-    """Return all mimic joints of the description that follow a joint of the robot, also those outside its chain."""
+    """Return all mimic joints that follow a joint of the robot, including joints outside its chain."""
     joints = parse_urdf(robot.urdf).joints
     return MappingProxyType({j.name: j.mimic for j in joints if j.mimic and j.mimic.joint in robot.joint_names})
 
 
 @functools.lru_cache(maxsize=64)
 def described_joints(robot: Robot) -> frozenset[str]:
-    """Return the names of all joints of the description, also those outside the robot's chain."""
+    """Return the names of all joints of the description, including joints outside the robot's chain."""
     return frozenset(joint.name for joint in parse_urdf(robot.urdf).joints)

@@ -5,8 +5,8 @@ axis about which it turns or along which it slides. If all screws agree up to on
 
     T_robot(q) = B T_model(q) X
 
-for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). So two arms still match
-if their joint frames differ, if one stands elsewhere (B), or if it carries a tool (X).
+for every configuration, with a constant X at the tip (product of exponentials, Brockett 1984). Two arms therefore match
+even if their joint frames differ, if their bases differ (B), or if one of them has a tool (X).
 
 Many descriptions contain a known arm once or twice under prefixed names, such as `left_panda_link0`.
 """
@@ -37,8 +37,8 @@ from eim_ros.kinematics.urdf import (
     parse_urdf,
 )
 
-LENGTH_TOLERANCE = 5e-3  # [m], between axes; robots of the same type differ in their calibration
-ANGLE_TOLERANCE = 1e-2  # [rad], between axes
+LENGTH_TOLERANCE = 5e-3  # between axes, because robots of the same type differ in their calibration [m]
+ANGLE_TOLERANCE = 1e-2  # between axes [rad]
 FOLLOWER_TOLERANCE = 1e-6  # maximum difference between multipliers, and between offsets
 SAME = 1e-9  # smaller differences [m] or [1] are rounding errors
 
@@ -62,11 +62,11 @@ class Offset:
 
     @functools.cached_property
     def is_off_tip(self) -> bool:
-        """Whether the tips are at different positions, so that the other tip's position depends on the orientation."""
+        """Whether the tips have different positions. The other tip's position then depends on the orientation."""
         return bool((np.abs(self.tool[:3, 3]) > SAME).any())
 
     def poses_of_other(self, poses: FloatArray) -> FloatArray:
-        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, in the base frames of the two arms."""
+        """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, each in the base frame of its arm."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
     def with_tool(self, tool: FloatArray) -> Offset:
@@ -83,7 +83,7 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     Raises
     ------
     RobotError
-        If the kinematics differ. The message says which joint differs first, and by how much.
+        If the kinematics differ. The message names the first joint that differs, and its deviation.
     """
     ours, theirs = robot.links[:-1], other.links[:-1]
     if robot.dof != other.dof or len(ours) != len(theirs):
@@ -125,7 +125,7 @@ def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], th
 
 
 def _other_joint(robot: Robot, other: Robot) -> str:
-    """Describe the first joint whose type, or whose source as a mimic joint, differs; empty if none differs."""
+    """Describe the first joint that has another type or another mimic source; empty if all joints agree."""
     for index, (ours, theirs) in enumerate(zip(robot.links[:-1], other.links[:-1], strict=True)):
         kinds = ["slides" if row[PRISMATIC] else "turns" for row in (ours, theirs)]
         if kinds[0] != kinds[1]:
@@ -187,7 +187,7 @@ def matched_urdf(
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:
-    """Return the base and tip links; None stands for the default."""
+    """Return the base and tip links; None selects the default."""
     wanted = (base or known.base_link, tip or known.tip_link)
     if all(link in tree.links for link in wanted):
         return wanted

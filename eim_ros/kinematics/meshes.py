@@ -1,6 +1,6 @@
 """Mesh files of a URDF: resolution of `package://`, `file://` and relative names, and reading with coal.
 
-The unit stored in a file is respected, as in RViz. Coal itself reads COLLADA files as if they were in metres.
+The unit stored in a COLLADA file is applied, as in RViz. Coal itself would read the file as if it were in metres.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eim_ros.core.errors import ConstraintError, MeshError, option_name
 from eim_ros.kinematics.packages import entries, missing_package, package_folders
 
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")
-UNIT_WITHIN = 65536  # [byte], length of the part at the start of a COLLADA file that is searched for the unit
+UNIT_WITHIN = 65536  # length of the start of a COLLADA file that is searched for the unit [byte]
 STL_HEADER, STL_TRIANGLE = 84, 50  # [byte]
 
 _effort = Effort(3e-9)  # [s] per byte
@@ -95,8 +95,8 @@ def _places(
 ) -> Iterator[tuple[Path | None, Path]]:
     """Yield the possible paths of a mesh, each with the folder that must contain it, or None for any folder.
 
-    If a path must lie in a folder, `..` is resolved. Symbolic links are not resolved, because they lead out of the
-    packages in a workspace that was built with `--symlink-install`.
+    If a path must be in a folder, `..` is resolved. Symbolic links are not resolved, because in a workspace that was
+    built with `--symlink-install` they point outside the packages.
     """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
@@ -126,7 +126,7 @@ def _absolute(path: Path) -> Path:
 
 
 def seconds_to_read(path: Path) -> float:
-    """Estimate the time to read a file [s]; reading cannot be interrupted."""
+    """Estimate the time to read a file [s], because reading cannot be interrupted."""
     return _effort.seconds(path.stat().st_size)
 
 
@@ -200,7 +200,7 @@ def _triangles_of_stl(path: Path, size: int) -> int:
 
 
 def _unit(path: Path) -> float:
-    """Return the length unit of a file [m]: 1 unless a COLLADA file specifies another."""
+    """Return the length unit of a file [m], which is 1 unless a COLLADA file specifies another unit."""
     if path.suffix.lower() != ".dae":
         return 1.0
     with path.open("rb") as file:

@@ -1,18 +1,17 @@
-"""Conversion of MJCF files to a URDF by MuJoCo, so that all other modules need only one kind of description.
+"""Conversion of MJCF files to a URDF by MuJoCo, so that other modules only need to read URDFs.
 
 MuJoCo resolves includes, default classes, degrees, orientations and limits. Each body of the compiled model becomes a
-link. A body with several joints, or with a joint away from its origin, becomes several links. Sites become links too,
+link. A body with several joints, or with a joint away from its origin, becomes several links. Sites also become links,
 because MJCF marks the frames of tools by sites. The root is the link `world`, so that poses are in the same frame as in
-MuJoCo. The values of joints are equal to those in `qpos`. Let A be the anchor of a joint and q_0 its reference
+MuJoCo. The values of joints are equal to the values in `qpos`. Let A be the anchor of a joint and q_0 its reference
 position. The pose of a body in the frame of its parent is
 
     T = P T(A_1) Z_1(q_1 - q_{0,1}) T(-A_1) T(A_2) Z_2(q_2 - q_{0,2}) T(-A_2) ...
 
 where P is the placement of the body, and Z a rotation about the joint's axis or a translation along it.
 
-Meshes and textures are not read. MuJoCo moves the origin of a mesh to its centre of mass, but a URDF refers to the
-file, where the origin is elsewhere. So each mesh is replaced by a box while MuJoCo compiles the model, which preserves
-the pose that belongs to the file.
+Meshes and textures are not read. MuJoCo moves the origin of a mesh to its centre of mass, but a URDF needs the pose of
+the origin in the file. Each mesh is therefore replaced by a box while MuJoCo compiles the model.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from eim_ros.core.errors import RobotError
 from eim_ros.kinematics.poses import pose_from
 from eim_ros.kinematics.urdf import UrdfJoint, listed, rpy_from_rotation
 
-UNLIMITED = 1e6  # [m] limit of a slide without limits, because a URDF needs a number
+UNLIMITED = 1e6  # limit of a prismatic joint without limits, because a URDF needs a number [m]
 MESH_FORMATS = (".stl", ".obj", ".dae", ".ply")
-STAND_IN = 0.01  # [m] half the size of the box that replaces a mesh while MuJoCo compiles
+STAND_IN = 0.01  # half the size of the box that replaces a mesh while MuJoCo compiles [m]
 FIRST_ELEMENT = re.compile(rb"(?:[^<]|<\?.*?\?>|<!--.*?-->)*<([A-Za-z_][\w:.-]*)", re.DOTALL)
 LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 
@@ -44,7 +43,7 @@ LAST_VISIBLE_GROUP = 2  # MuJoCo's viewer hides the geoms of later groups
 class Remark:
     """Sentence about a part of a description that was not read.
 
-    It concerns only arms that have a joint in `joints`, or all arms if `joints` is empty.
+    The remark only applies to arms that have a joint in `joints`. If `joints` is empty, it applies to all arms.
     """
 
     text: str
@@ -60,7 +59,7 @@ class Description:
     in_loops: frozenset[str] = frozenset()
 
     def remarks_on(self, joints: Iterable[UrdfJoint]) -> list[str]:
-        """Return the sentences that concern a chain of joints."""
+        """Return the sentences that apply to a chain of joints."""
         names = {joint.name for joint in joints}
         return [remark.text for remark in self.remarks if not remark.joints or remark.joints & names]
 
@@ -107,7 +106,7 @@ def urdf_of_mjcf(path: Path) -> Description:
 
 @dataclass(frozen=True)
 class _MeshFile:
-    """Mesh of a geom: file, scale (3,), and pose in the frame of the geom. If there is no path, `kind` says why."""
+    """Mesh of a geom: file, scale (3,), and pose in the frame of the geom. Without a path, `kind` is the reason."""
 
     path: Path | None
     kind: str
@@ -117,7 +116,7 @@ class _MeshFile:
 
 
 def _without_meshes(mujoco: Any, spec: Any) -> list[tuple[Any, _MeshFile]]:
-    """Replace meshes by boxes, and return each geom with its mesh; remove all that needs other files or inertias."""
+    """Replace meshes by boxes, and return each geom with its mesh. Remove all that needs other files or inertias."""
     meshes = {mesh.name: _mesh_file(spec, mesh) for mesh in spec.meshes}
     types, found = mujoco.mjtGeom, []
     for geom in spec.geoms:
@@ -135,7 +134,7 @@ def _without_meshes(mujoco: Any, spec: Any) -> list[tuple[Any, _MeshFile]]:
     for texture in spec.textures:
         texture.file, texture.cubefiles = "", [""] * 6
         texture.builtin, texture.width, texture.height = mujoco.mjtBuiltin.mjBUILTIN_FLAT, 1, 1
-    # the kinematics need no inertia, but MuJoCo refuses moving bodies without one
+    # MuJoCo rejects moving bodies without inertia, which the kinematics do not need
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     spec.compiler.fusestatic = spec.compiler.discardvisual = False
     for body in spec.bodies[1:]:
@@ -146,7 +145,7 @@ def _without_meshes(mujoco: Any, spec: Any) -> list[tuple[Any, _MeshFile]]:
 
 
 def _mesh_file(spec: Any, mesh: Any) -> _MeshFile:
-    """Return the file of a mesh, whose vertices MuJoCo shifts by -`refpos`, rotates by `refquat` and then scales."""
+    """Return the file of a mesh. MuJoCo shifts vertices by -`refpos`, rotates them by `refquat`, and scales them."""
     scale, rotation = np.array(mesh.scale), _rotation(mesh.refquat).T
     translation = -scale * transformed(rotation, np.array(mesh.refpos))
     path: Path | None = None
@@ -292,7 +291,7 @@ class _Writer:
         self._joint(name, "fixed", parent, child, pose)
 
     def _equalities(self) -> tuple[dict[int, tuple[int, float, float]], dict[int, float]]:
-        """Return the source, multiplier and offset of each following joint, and the value of each fixed one."""
+        """Return the source, multiplier and offset of each mimic joint, and the value of each fixed joint."""
         model, kinds = self._model, self._mujoco.mjtEq
         followers, fixed = dict[int, tuple[int, float, float]](), dict[int, float]()
         for i in np.flatnonzero(model.eq_active0):
@@ -323,7 +322,7 @@ class _Writer:
         return [int(model.wrap_objid[wrap]) for wrap in wraps if model.wrap_type[wrap] == joint]
 
     def _add_loop(self, equality: int, kind: str) -> None:
-        """Add a remark that two bodies close a loop, unless one of them floats, because it can follow the other."""
+        """Add a remark that two bodies close a loop. A floating body closes no loop, because it follows the other."""
         model, ends = self._model, (int(self._model.eq_obj1id[equality]), int(self._model.eq_obj2id[equality]))
         if model.eq_objtype[equality] == self._mujoco.mjtObj.mjOBJ_SITE:
             ends = int(model.site_bodyid[ends[0]]), int(model.site_bodyid[ends[1]])
@@ -349,7 +348,7 @@ class _Writer:
         self._remarks.append(Remark(f"MJCF of robot {self._robot.get('name')!r}: {text}", frozenset(joints)))
 
     def _add_geoms(self) -> None:
-        """Add collision shapes, and as visuals the groups that MuJoCo's viewer shows, or all if these are empty."""
+        """Add collision shapes and visuals. Visuals are the groups that MuJoCo's viewer shows, or all groups."""
         model, left_out = self._model, dict[str, int]()
         shown = model.geom_group <= LAST_VISIBLE_GROUP
         shown = shown if shown.any() else ~shown
@@ -372,7 +371,7 @@ class _Writer:
             self._remark(f"these shapes are ignored, because a URDF cannot express them: {told}")
 
     def _shape(self, geom: int, pose: _Pose) -> tuple[str, Element | None, _Pose]:
-        """Return the kind of a geom, its shape in a URDF (None if a URDF has no such shape), and its pose."""
+        """Return the kind of a geom, its shape in a URDF (None if URDF does not have this shape), and its pose."""
         kinds, size = self._mujoco.mjtGeom, self._model.geom_size[geom]
         kind = kinds(int(self._model.geom_type[geom]))
         if (mesh := self._meshes.get(geom)) is not None:
@@ -393,7 +392,7 @@ class _Writer:
 
 
 def _unique(name: str, taken: Iterable[str]) -> str:
-    """Return a name that is not taken, with a number if necessary."""
+    """Return a name that is not in `taken`; a number is appended if necessary."""
     taken, number, candidate = set(taken), 2, name
     while candidate in taken:
         candidate, number = f"{name} {number}", number + 1

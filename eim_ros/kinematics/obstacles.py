@@ -33,13 +33,13 @@ from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 ShapeT = TypeVar("ShapeT", bound=type)
-FARTHEST = 1e30  # [m]; the volume of larger shapes could overflow
+FARTHEST = 1e30  # the volume of larger shapes could overflow [m]
 THINNED_AT_ONCE = 50_000  # number of points between two checks of the clock, about 20 ms
-HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
+HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # half the diagonal of the unit cube
 
 
 def _placed(shape: ShapeT) -> ShapeT:
-    """Class decorator: also accept the size of a shape and the keyword `at`, a pose in any form."""
+    """Class decorator that also accepts the size of a shape and the keyword `at`, a pose in any form."""
     init = vars(shape)["__init__"]
 
     @functools.wraps(init)
@@ -68,7 +68,7 @@ class Box:
 
     Examples
     --------
-    A table top, 1.2 m by 0.8 m, whose upper face is at a height of 0.7 m:
+    Create a table top of 1.2 m by 0.8 m, whose upper face is at a height of 0.7 m:
 
     >>> from eim_ros.kinematics import Box, pose_from
     >>> table = Box(pose_from((0.6, 0.0, 0.675)), (1.2, 0.8, 0.05), name="table")
@@ -124,7 +124,7 @@ class Cylinder:
 
     Examples
     --------
-    A pole with a height of 2 m that stands on the floor:
+    Create a pole with a height of 2 m that stands on the floor:
 
     >>> from eim_ros.kinematics import Cylinder, pose_from
     >>> pole = Cylinder(pose_from((0.5, 0.5, 1.0)), radius=0.05, length=2.0)
@@ -149,7 +149,7 @@ class Capsule:
 
     Examples
     --------
-    A capsule along the x axis of the base, with a total length of 1 m:
+    Create a capsule along the x axis of the base, with a total length of 1 m:
 
     >>> from math import pi
     >>> from eim_ros.kinematics import Capsule, pose_from
@@ -230,14 +230,15 @@ class Mesh:
     vertices : (n, 3) array_like
         Coordinates of the vertices [m].
     faces : (m, 3) array_like of int
-        Vertex indices of each triangle, with a consistent orientation over the surface. Triangles without area are
-        dropped.
+        Vertex indices of each triangle. All triangles must have the same orientation. Triangles without area are
+        removed.
     convex : bool
-        Whether to use the convex hull instead of the mesh. The hull is faster, and solid even if the surface has holes.
+        Whether to use the convex hull instead of the mesh. Checks of the hull are faster, and the hull is solid even if
+        the surface has holes.
 
     Examples
     --------
-    A tetrahedron with edges of 0.1 m along the axes:
+    Create a tetrahedron with edges of 0.1 m along the axes:
 
     >>> import numpy as np
     >>> from eim_ros.kinematics import Mesh
@@ -296,7 +297,7 @@ class Mesh:
         pose : (4, 4) array_like, optional
             Pose of the vertices' frame; default: the identity.
         scale : float or (3,) array_like
-            Factor for all lengths, or one factor per axis. The unit in a COLLADA file is applied too.
+            Factor for all lengths, or one factor per axis. The unit in a COLLADA file is also applied.
         convex, name
             See the class.
         limits : MeshLimits
@@ -321,18 +322,18 @@ class PointCloud:
     points : (n, 3) array_like
         Coordinates of the points [m].
     radius : float
-        Radius of the balls [m]. It should be at least half the distance between neighbouring points; otherwise a link
+        Radius of the balls [m]. Use at least half the distance between neighbouring points, because otherwise a link
         may fit between the balls.
     pose : (4, 4) array_like, optional
         Pose of the points' frame; default: the identity.
     resolution : float
-        Edge length [m] of the cubes that thin the cloud; 0 disables thinning. All points in one cube are replaced by
-        one ball that contains their balls. Its centre is the centre of the cube, and its radius is larger by half the
-        cube's diagonal. Fewer balls are checked faster.
+        Edge length [m] of the cubes that thin the cloud; 0 disables thinning. All points in a cube are replaced by one
+        ball at the centre of the cube. Its radius is `radius` plus half the diagonal of the cube, so it contains the
+        balls of these points. Fewer balls are checked faster.
 
     Examples
     --------
-    A camera sees a wall. Thinning replaces 10201 points by 36 balls:
+    Thin the point cloud of a wall, which replaces 10201 points by 36 balls:
 
     >>> import numpy as np
     >>> from eim_ros.kinematics import PointCloud
@@ -370,7 +371,7 @@ class PointCloud:
 
 
 class Thinning:
-    """Incremental thinning of a cloud with a resolution above 0, which collects the cubes that contain its points.
+    """Incremental thinning of a cloud with a resolution above 0. It collects the cubes that contain points.
 
     `n_left` is the number of points that are not processed yet.
     """
@@ -381,7 +382,7 @@ class Thinning:
         self._points, self._size, self._radius, self.n_left = points, cloud.resolution, cloud.radius, len(points)
         low, high = (np.floor(ends / cloud.resolution) for ends in (points.min(axis=0), points.max(axis=0)))
         self._lowest, extents = low, high - low + 1.0
-        # one number per cube is ten times faster than a row of three indices, which is used only if int64 is too small
+        # one number per cube is ten times faster than three indices, which are used only if int64 is too small
         self._extents = extents.astype(np.int64) if float(np.prod(extents)) < 2.0**62 else None
         self._cells = np.empty(0, np.int64) if self._extents is not None else np.empty((0, 3))
 

@@ -1,10 +1,10 @@
-"""Search for ROS packages, by the same rule for xacro files, meshes, SRDFs, and robots named `package://NAME/...`.
+"""Search for ROS packages that are named by xacro files, meshes, SRDFs, and robots `package://NAME/...`.
 
-The search has this order:
+These folders are searched in this order:
 
-1. each folder of `package_paths`: the folder itself, and the packages in it, also within repositories;
-2. near the file that names it: the folders above the file, and the packages next to the file's own package, up to the
-   source folder `src` of the workspace, or two levels up if there is none;
+1. each folder of `package_paths`: the folder itself, and the packages in it, including packages in repositories;
+2. near the file that names the package: the folders above the file, and the packages next to the file's own package, up
+   to the source folder `src` of the workspace, or two levels up if there is no such folder;
 3. `share` of each entry of AMENT_PREFIX_PATH;
 4. the entries of ROS_PACKAGE_PATH, as in 1.
 
@@ -22,13 +22,13 @@ from eim_ros.core.errors import option_name
 
 MANIFEST, SOURCE = "package.xml", "src"
 DEPTH = 3  # levels below a given folder or `src`: a repository, a group of packages, a package
-FLAT = 2  # levels below other folders, which may contain many files other than packages
+FLAT = 2  # levels below other folders, which may contain many other files
 SKIPPED = {"build", "install", "log"}  # folders of colcon next to the source folder
 IGNORED = {"AMENT_IGNORE", "CATKIN_IGNORE", "COLCON_IGNORE"}  # colcon skips folders with these files
 
 
 def package_folders(name: str, near: Path | None, package_paths: Sequence[str | Path] = ()) -> Iterator[Path]:
-    """Yield the possible folders of a package in the order of the search; they may not exist.
+    """Yield the possible folders of a package in the order of the search. The folders may not exist.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ CONTEXT_KINDS = {"position": 3, "pose": 9}
 _ENTRIES = {kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()}
 NORM_TOLERANCE = 1e-3
 EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the scalar products of a rotation's columns
-LONGEST = 1e100  # [m]; squares of larger values could overflow
+LONGEST = 1e100  # squares of larger values could overflow [m]
 LARGEST_ENTRY = 1.0 + 1e-3  # maximum entry of a rotation matrix, with a margin for rounding
 
 
@@ -74,7 +74,7 @@ def unstamped(pose: Any, frame: str) -> Any:
 
 
 def _transform(pose: Any) -> Any:
-    """Return the transform (4, 4) of a pose in any form, or a value of unknown form unchanged.
+    """Return the transform (4, 4) of a pose in any form. A value of an unknown form is returned unchanged.
 
     Raise `PoseError` for a position without orientation, and for a stamped pose with a frame.
     """
@@ -174,7 +174,7 @@ def pose_from(
     position : (3,) array_like
         Finite position [m], or an object with x, y and z.
     quaternion_xyzw : (4,) array_like, optional
-        Quaternion of unit length within 1e-3, which is then normalised; default: no rotation.
+        Quaternion whose length is 1 within 1e-3; it is normalised. Default: no rotation.
     rpy : (3,) array_like, optional
         Roll, pitch and yaw [rad] instead of a quaternion: rotations about the fixed x, then y, then z axis, as in a
         URDF.
@@ -191,7 +191,7 @@ def pose_from(
     >>> (pose_from((0.4, 0.0, 0.5), rpy=(pi, 0.0, 0.0)).round(3) + 0.0).tolist()
     [[1.0, 0.0, 0.0, 0.4], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
 
-    A quaternion of the same orientation, x y z w:
+    Give the same orientation by a quaternion x, y, z, w:
 
     >>> bool((abs(pose_from((0.4, 0.0, 0.5), (1, 0, 0, 0)) - pose_from((0.4, 0.0, 0.5), rpy=(pi, 0, 0))) < 1e-12).all())
     True
@@ -233,7 +233,8 @@ def _with_quaternion(px: float, py: float, pz: float, x: float, y: float, z: flo
 def _of_seven(pose: Any) -> FloatArray | None:
     """Return the transform (4, 4) of seven plain numbers in a tenth of the time of `pose_from`.
 
-    The result is the same bit for bit. Other forms, and numbers that `pose_from` refuses, give None.
+    The result is bitwise the same as that of `pose_from`. It is None for other forms, and for numbers that `pose_from`
+    rejects.
     """
     if isinstance(pose, np.ndarray) and pose.shape == (7,) and pose.dtype == np.float64:
         pose = pose.tolist()
@@ -296,8 +297,9 @@ def rotation_vectors(rotations: FloatArray) -> FloatArray:
 def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, most: int) -> FloatArray:
     """Return poses (m, 4, 4) on the straight lines between successive poses (n, 4, 4), without the first pose.
 
-    The poses on a line are equally spaced, by at most `max_distance` [m] and `max_angle` [rad]. The orientation turns
-    about a fixed axis. A line between equal poses has one pose. Raise `PoseError` if there are more than `most` poses.
+    The poses on a line are equally spaced by at most `max_distance` [m] and `max_angle` [rad]. The orientation turns
+    about a fixed axis. The line between equal poses has one pose. Raise `PoseError` if there are more than `most`
+    poses.
     """
     moves = np.diff(poses[:, :3, 3], axis=0)
     turns = rotation_vectors(product(poses[:-1, :3, :3].transpose(0, 2, 1), poses[1:, :3, :3]))
@@ -321,8 +323,8 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
     """Return a pose as a new contiguous float64 transform (4, 4).
 
-    Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed: the matrix is replaced by the
-    nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or have
+    Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed, because errors of solutions must be
+    relative to a rigid pose. The matrix is replaced by the nearest rotation. Transforms that are not finite or have
     larger errors raise `PoseError`.
 
     Examples
@@ -380,7 +382,7 @@ def _nearest_rotation(matrix: FloatArray) -> FloatArray:
 
 
 def check_poses(transforms: npt.ArrayLike, frame: str = "") -> FloatArray:
-    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain poses in any form.
+    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`. A sequence may contain poses in any form.
 
     Stamped poses must be in `frame`, see `unstamped`.
     """
@@ -430,7 +432,7 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
 def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     """Return the transforms (..., 4, 4) of contexts.
 
-    Contexts (..., 3) give transforms without rotation. The columns in contexts (..., 9) are made orthonormal.
+    Transforms of contexts (..., 3) have no rotation. The rotation columns in contexts (..., 9) are made orthonormal.
 
     Examples
     --------
@@ -456,7 +458,7 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
 
 
 def _array(values: npt.ArrayLike, claim: str) -> FloatArray:
-    """Return values as an array of numbers; if this fails, raise `PoseError` with the text `claim`."""
+    """Return values as an array of numbers, or raise `PoseError` with the text `claim`."""
     try:
         return as_numbers(values)
     except (TypeError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Solving from seeds, and continuation along self-motions, for data collection, evaluation and comparisons.
+"""Numerical solution from seeds, and continuation along self-motions, for data collection and evaluation.
 
-To solve poses, call `Sampler`. The functions here show what the numerical solver does with given seeds.
+To solve poses, use `Sampler`. These functions run only the numerical solver, from given seeds.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def refine(
     Parameters
     ----------
     seeds : (n, dof) array_like
-        Finite start configurations. Values outside the limits are clamped first; the array is not modified.
+        Finite start configurations. Values outside the limits are clamped in a copy.
     pose : (4, 4) array_like
         Target pose of the tip in the base frame.
     max_iterations, patience : int
-        Maximum number of steps per seed, 0 to 1000000. A seed is abandoned if its squared error does not halve
-        within `patience` steps, 1 to 1000000.
+        `max_iterations` is the maximum number of steps per seed, 0 to 1000000. The solver stops early if the squared
+        error is not halved within `patience` steps, 1 to 1000000.
     **asked
         See `TaskOptions`.
 
@@ -142,18 +142,22 @@ def spread(
         Maximum number of further solutions, 0 to 1000000.
     seed : int or numpy Generator, optional
     step : float
-        Length of a step [rad, m]. The Euclidean distance of new solutions from all others is at least 0.6 `step`.
+        Length of a step [rad, m]. The Euclidean distance between a new solution and all others is at least 0.6 `step`.
     finest : float, optional
-        Minimum difference between solutions in at least one joint [rad, m] when gaps are filled. If the
-        self-motions are curves and fewer than n solutions are found, the gaps between them are divided evenly down
-        to this difference. By default, gaps are not filled.
+        Minimum difference between solutions in at least one joint [rad, m] when gaps are filled. If the self-motions
+        are curves and fewer than n solutions are found, the gaps between solutions are divided evenly until this
+        difference is reached. By default, gaps are not filled.
     **asked
-        See `TaskOptions`. The result has fewer than n solutions (k, dof) if no step from any solution leads to another
-        one.
+        See `TaskOptions`.
+
+    Returns
+    -------
+    (k, dof) array
+        New solutions. There are fewer than n if no step from any solution leads to another one.
 
     Examples
     --------
-    An arm with seven joints has infinitely many solutions of a pose:
+    Find more solutions of an arm with seven joints, which has infinitely many:
 
     >>> from eim_ros import Sampler
     >>> from eim_ros.kinematics import spread

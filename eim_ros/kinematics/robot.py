@@ -1,6 +1,6 @@
-"""Serial robots: joints, limits, forward kinematics and Jacobians; `eim_ros.ik.Sampler` solves poses.
+"""Serial robots: joints, limits, forward kinematics and Jacobians. To solve poses, use `eim_ros.ik.Sampler`.
 
-`Robot` holds a chain of joints with its limits. Each method validates its arguments and then runs compiled code from
+`Robot` is a chain of joints with limits. Each method validates its arguments and then runs compiled code from
 `eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with angles in [rad] and lengths in [m].
 """
 
@@ -52,9 +52,9 @@ from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, General7R, Parameteri
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MOST_CONFIGURATIONS = 2_000_000_000  # maximum number of configurations in a call; memory runs out earlier
-LONGEST_SLIDE = 100.0  # [m] wider limits of a slide mean "no limit", because rails and gantries are shorter
-LEAST_SINE = 1e-3  # slides whose axes have a smaller least singular value count as parallel
+MOST_CONFIGURATIONS = 2_000_000_000  # maximum number of configurations in a call; memory usually runs out before
+LONGEST_SLIDE = 100.0  # wider limits of a slide mean "no limit", because rails and gantries are shorter [m]
+LEAST_SINE = 1e-3  # slides count as parallel if the least singular value of their axes is smaller
 FULL_POSE = 6  # number of joints that a pose determines
 
 
@@ -63,27 +63,28 @@ FULL_POSE = 6  # number of joints that a pose determines
 class Robot(Hinting):
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
-    The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. MJCF
-    is converted to a URDF with the root `world`; see `mjcf.py`.
+    The source is the name of an included robot, the path or text of a URDF, or the path of a xacro or MJCF file. An
+    MJCF file is converted to a URDF with the root `world`, see `mjcf.py`.
 
-    A URDF does not say where the arm begins and ends. The default base is its root, or the link below a floating or
-    planar joint that comes first. The default tip is at the end of the longest chain of moving joints. If that end has
-    several links, frames of tools are preferred (`tool0`, `tcp`, `ee_gripper_link`). Fingers, wheels and rotors do not
-    count. Sliding joints of at most 10 cm that start at the same body, or follow each other, are taken for fingers
-    whatever their names, and a warning lists them. The arguments `tip` and `base` select other links.
+    A URDF does not define where the arm begins and ends. The default base is the root of the URDF. If the first joint
+    is floating or planar, the default base is the link below this joint. The default tip is at the end of the longest
+    chain of moving joints. If several links are fixed to this end, frames of tools are preferred (`tool0`, `tcp`,
+    `ee_gripper_link`). Fingers, wheels and rotors do not count. Sliding joints count as fingers if they have at most
+    10 cm of travel and start at the same body or follow each other. A warning lists these joints. The arguments `tip`
+    and `base` select other links.
 
     A mimic joint may come before the joint that it follows. It must not follow a missing joint, a fixed joint, or
     itself.
 
-    The solver never leaves the limits. A warning lists joints whose limits are both 0, which is the default of
-    `<limit>`. Another one lists joints that may turn more than eight times, because their limits are probably in
+    Solutions are always within the limits. A warning lists joints whose limits are both 0, which is the default of
+    `<limit>`. Another warning lists joints that may turn more than eight times, because their limits are probably in
     degrees. Revolute joints with limits beyond 1e5 rad count as continuous. Sliding joints with a range of more than
-    100 m are only searched where they can reach the pose, see `reaching_limits`. Poses within 1 km of the base were
-    solved in our tests.
+    100 m are only searched where they can reach the pose, see `reaching_limits`. Tests solve poses up to 1 km from the
+    base.
 
     Packages in `package://NAME/...` and `$(find NAME)` are searched first in `package_paths`, then near the file, and
-    last in AMENT_PREFIX_PATH and ROS_PACKAGE_PATH; see docs/reference/paths.md. This applies to the description itself,
-    to xacro files that it includes, to meshes, and to an SRDF in `collision`.
+    last in AMENT_PREFIX_PATH and ROS_PACKAGE_PATH, see docs/reference/paths.md. The search applies to the description
+    itself, to xacro files that it includes, to meshes, and to an SRDF in `collision`.
 
     Attributes
     ----------
@@ -96,9 +97,9 @@ class Robot(Hinting):
     lower, upper : (dof,)
         Limits [rad] or [m]. Continuous joints have the limits -pi and pi.
     velocity_limits : (dof,)
-        Maximum velocities [rad/s] or [m/s]. They are infinite if the URDF gives none or 0.
+        Maximum velocities [rad/s] or [m/s]. A velocity that is missing or 0 in the URDF is infinite.
     continuous : (dof,) bool
-        Whether each joint turns without limits; results for such joints are wrapped to [-pi, pi).
+        Whether each joint turns without limits. Results for such joints are wrapped to [-pi, pi).
     fingerprint : str
         SHA-256 hash of the kinematics. Equal robots have equal hashes, independent of the names of their links.
     links : (m + 1, 16)
@@ -111,8 +112,8 @@ class Robot(Hinting):
         Folder of the URDF, used to resolve relative names of meshes; None if the URDF was read from a text.
     remarks : tuple of str
         Warnings about the description: joints that cannot move, limits that seem to be in degrees, and sliding joints
-        that were taken for a gripper when the default tip was chosen. When a robot is loaded, each is issued as a
-        `RobotWarning`.
+        that count as fingers in the choice of the default tip. Each remark is issued as a `RobotWarning` when a robot
+        is loaded.
 
     Examples
     --------
@@ -122,8 +123,8 @@ class Robot(Hinting):
     (7, 'panda_link0', 'panda_link8')
 
     The next arm ends at another link of the URDF. The base and the tip may also be on different branches, such as the
-    two hands of a robot. The chain then has all joints between them, and its pose is the pose of one hand relative to
-    the other:
+    two hands of a robot. The chain then contains all joints between the hands, and a pose is relative to the other
+    hand:
 
     >>> Robot("panda", tip="panda_link5").dof
     5
@@ -227,7 +228,7 @@ class Robot(Hinting):
         base: str | None = None,
         package_paths: Sequence[str | Path] = (),
     ) -> Robot:
-        """Return `Robot(source, tip, ...)`; other libraries use this name."""
+        """Return `Robot(source, tip, ...)`. Other libraries use this name."""
         return cls(source, tip, base=base, package_paths=package_paths)
 
     def with_tip(self, link: str) -> Robot:
@@ -242,7 +243,7 @@ class Robot(Hinting):
         return self._rebuilt(self.urdf, link)
 
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
-        """Return the robot with a tool: its tip is a new link, `<tip link>_tool`, which is fixed to the current tip.
+        """Return the robot with a tool. Its tip is a new link, `<tip link>_tool`, which is fixed to the current tip.
 
         `tool` is the pose (4, 4) of the tool's tip in the frame of the current tip [m], in any form of a pose. Three
         numbers are a translation. The tool has no collision shape.
@@ -293,7 +294,7 @@ class Robot(Hinting):
         return self._with(collision=replace(options, srdf=srdf, package_paths=folders))
 
     def with_continuous(self, joints: BoolArray) -> Robot:
-        """Return the same robot with those joints continuous for which `joints` (dof,) is true.
+        """Return the same robot, where joints are also continuous if `joints` (dof,) is true.
 
         Examples
         --------
@@ -311,7 +312,7 @@ class Robot(Hinting):
         return robot
 
     def _with(self, **changes: Any) -> Robot:
-        """Return a copy with other attributes; it shares the compiled chain and the closed forms."""
+        """Return a copy with other attributes, which shares the compiled chain and the closed forms."""
         copy = object.__new__(Robot)
         copy.__dict__.update(self.__dict__, **changes)
         return copy
@@ -344,15 +345,15 @@ class Robot(Hinting):
 
         If the first or last three axes intersect in a point, or three consecutive axes are parallel, the solutions are
         certified. For other arms, elimination finds all solutions, and bounds their number up to a measured noise
-        level. Its preparation takes about 20 ms. The result may be None for six joints too, for example if two axes
-        coincide.
+        level. Elimination takes about 20 ms to prepare. Some arms with six joints also have no closed form, for example
+        if two axes coincide.
         """
         return self._form(-1)
 
     def closed_form_with_fixed(self, joint: int) -> ClosedForm | None:
         """Return the closed form of a seven-joint arm with one joint as the redundancy parameter, or None.
 
-        While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
+        The other six joints must satisfy the conditions of `closed_form`.
         """
         joint = whole_number(joint, 0, "the fixed joint", self.dof - 1)
         if joint not in self._held_forms:
@@ -382,9 +383,9 @@ class Robot(Hinting):
     def parameterised_form(self) -> ParameterisedForm | None:
         """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
 
-        It exists if the last three axes intersect in a point, and the second and third axes intersect too. The
-        redundancy parameter is then the first joint. If these conditions are met by the axes counted from the tip, it
-        is the last joint.
+        This form exists if the last three axes intersect in a point, and the second and third axes also intersect. The
+        redundancy parameter is then the first joint. The form also exists if the axes counted from the tip satisfy
+        these conditions. The parameter is then the last joint.
         """
         form = ParameterisedForm(self.chain)
         return form if form.fits else None
@@ -393,7 +394,7 @@ class Robot(Hinting):
     def general_7r(self) -> General7R | None:
         """Form of an arm with seven revolute joints that can prove that all self-motions were found, or None.
 
-        It exists for almost all such arms, except for a few whose special axes make the elimination degenerate. See
+        Almost all such arms have this form. Special axes make the elimination degenerate for a few arms. See
         `solver/certify/curves.hpp`.
         """
         form = General7R(self.chain)
@@ -416,9 +417,9 @@ class Robot(Hinting):
 
     @functools.cached_property
     def revolves(self) -> BoolArray:
-        """Whether a full revolution of each joint (dof,) brings all links of the chain back to the same place.
+        """Whether a full revolution of each joint (dof,) brings all links of the chain back to the same pose.
 
-        This is false for prismatic joints, and for joints that others follow with a ratio that is not an integer.
+        The value is False for prismatic joints, and for joints with a mimic joint whose multiplier is not an integer.
         """
         links, revolves = self.links[:-1], np.ones(self.dof, dtype=np.bool_)
         ratios = links[:, MULTIPLIER]
@@ -440,7 +441,7 @@ class Robot(Hinting):
 
     @functools.cached_property
     def plausible(self) -> list[tuple[float, float]]:
-        """Range of each joint, up to a revolution beyond its limits [rad]; values outside it are probably in degrees.
+        """Range of each joint, up to a revolution beyond its limits [rad]. Values beyond it are probably in degrees.
 
         The range is infinite for sliding joints and for joints that wrap.
         """
@@ -456,18 +457,18 @@ class Robot(Hinting):
     def reaching_limits(
         self, positions: FloatArray, slack: float, lower: FloatArray, upper: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return limits (dof,) in which unlimited sliding joints have only the range that positions (n, 3) need.
+        """Return limits (dof,) that narrow unlimited sliding joints to the range that positions (n, 3) need.
 
         Seeds should be drawn within these limits. Positions p may be missed by `slack` [m]. Let s be the length of the
         arm, including the travel of its limited slides. Consecutive unlimited slides with values v and axes A move the
-        tip by A v. If they come first in the chain, |A v - p| <= s. If they come after a revolute joint, |A v| <= |p| +
-        s. With the least singular value of A, both inequalities bound |v_j|. The limits are twice as wide, which is
-        also enough for the configuration nearest to a pose out of reach.
+        tip by A v. If they are the first joints of the chain, |A v - p| <= s. If they follow a revolute joint,
+        |A v| <= |p| + s. With the least singular value of A, both inequalities bound |v_j|. The limits are twice as
+        wide, so that they also contain the configuration nearest to a pose out of reach.
 
         If unlimited slides are parallel, or have revolute joints between them, their motions may cancel out at any
-        distance. Then some solutions lie outside the result. Therefore an arm with at most six joints, whose solutions
-        are counted, keeps its limits. An arm with more joints gets the limits that it would have with perpendicular
-        slides.
+        distance, and some solutions may be outside the result. Therefore an arm with at most six joints keeps its
+        limits, because all of its solutions are counted. An arm with more joints gets the limits that it would have
+        with perpendicular slides.
         """
         wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
         groups = self._slide_groups(wide)
@@ -528,7 +529,7 @@ class Robot(Hinting):
 
         Examples
         --------
-        The linear velocity of the tip if only the first joint turns, at 1 rad/s:
+        Compute the linear velocity of the tip if only the first joint turns, at 1 rad/s:
 
         >>> from eim_ros.kinematics import Robot
         >>> q = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
@@ -540,15 +541,15 @@ class Robot(Hinting):
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
         """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
 
-        It is the product of the singular values of the Jacobian, and zero at a singularity. With `position_only`, only
-        the three linear rows of the Jacobian count. If the arm has fewer joints than rows, the product has dof factors.
-        For one configuration (dof,), the result is a 0-dimensional array.
+        Manipulability is the product of the singular values of the Jacobian, and is zero at a singularity. With
+        `position_only`, only the three linear rows of the Jacobian are used. If the arm has fewer joints than rows, the
+        product has dof factors. For one configuration (dof,), the result is a 0-dimensional array.
 
         Examples
         --------
         >>> from eim_ros.kinematics import Robot
         >>> robot = Robot("planar3")
-        >>> float(robot.manipulability([0.0, 0.0, 0.0], position_only=True).round(6))  # stretched: singular
+        >>> float(robot.manipulability([0.0, 0.0, 0.0], position_only=True).round(6))  # a stretched arm is singular
         0.0
         """
         _, single = self._rows(q)
@@ -590,7 +591,7 @@ class Robot(Hinting):
     def random(self, n: int | None = None, seed: int | np.random.Generator | None = None) -> FloatArray:
         """Draw configurations (n, dof), or one (dof,) without `n`, uniform within the limits.
 
-        `n` is from 0 to 2e9. The seed is a number or a generator; by default, each call draws other configurations.
+        `n` is from 0 to 2e9. The seed is a number or a generator. By default, each call draws other configurations.
 
         Examples
         --------
@@ -605,7 +606,7 @@ class Robot(Hinting):
         return np.asarray(drawn[0]) if n is None else drawn
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields to pickle; another process builds the compiled chain again."""
+        """Return the fields to pickle. The compiled chain is built again when they are unpickled."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
@@ -639,7 +640,7 @@ class Robot(Hinting):
         return rows
 
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
-        """Validate a pose and options, and return them as a task for the solver; see `TaskOptions` and `make_task`."""
+        """Validate a pose and options, and return them as a task for the solver, see `TaskOptions` and `make_task`."""
         check_keywords(asked, TaskOptions.__annotations__, "a call with a pose")
         options: dict[str, Any] = {name: value for name, value in asked.items() if name not in ("lower", "upper")}
         return make_task(self._bounds(asked), pose, **options)
@@ -655,7 +656,7 @@ class Robot(Hinting):
     ) -> tuple[FloatArray, FloatArray]:
         """Compute position errors (n,) [m] and orientation errors (n,) [rad] of configurations relative to a pose.
 
-        With tolerances (6,), only the part of an error beyond the tolerance counts, see `TaskOptions`.
+        With tolerances (6,), an error is the amount that exceeds its tolerance, see `TaskOptions`.
         """
         position, orientation = self.verify(q, pose, tolerances=tolerances)[0]
         return position, orientation
@@ -682,10 +683,10 @@ class Robot(Hinting):
 
 
 class _SlideGroup(NamedTuple):
-    """Slides without a revolute joint between them."""
+    """Prismatic joints without a revolute joint between them."""
 
     axes: dict[int, FloatArray]  # motion (3,) of the tip for a unit of each slide, with all revolute joints at zero
-    is_first: bool  # whether no revolute joint comes before them
+    is_first: bool  # whether no revolute joint precedes the group
 
     @property
     def matrix(self) -> FloatArray:

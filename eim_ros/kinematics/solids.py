@@ -2,7 +2,7 @@
 
 Each shape has an outer geometry that contains it: a primitive, a convex hull or a cloud. A mesh also has a surface,
 which is checked only if the hull collides. A cloud consists of tiny triangles at its points, which are checked with the
-radius of the balls as a margin. The error of this is at most POINT_SIZE.
+radius of the balls as a margin. The resulting error is at most POINT_SIZE.
 
 Coal only detects contact with the triangles of a mesh, so points inside a mesh are found separately. A point p is
 inside if the generalised winding number w(p) = sum_f Omega_f(p) / (4 pi) has an absolute value above 1/2. Omega_f is
@@ -26,13 +26,13 @@ from eim_ros.core.deadlines import NEVER, Effort, check_time
 from eim_ros.core.errors import MeshError
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
 
-AT_ONCE = 200_000  # maximum number of triangles times points per call, which limits memory
+AT_ONCE = 200_000  # maximum number of triangles times points per call, to limit memory
 MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
 FLAT = 1e-6  # ratio of thickness to length below which a mesh is flat; building a hull fails below 1e-7
 ROUNDING = 1e-12  # ratio of thickness to distance from the origin below which a mesh is flat
 POINTS_AT_ONCE = 4000  # maximum number of points in one piece of a cloud; preparing it takes a few milliseconds
 LARGEST = 2**62
-POINT_SIZE = 1e-8  # [m]; if triangles have no area, coal computes wrong distances from spheres to them
+POINT_SIZE = 1e-8  # size of triangles [m]; coal computes wrong distances from spheres to triangles without area
 _mesh_effort = Effort(8e-7)  # [s] per triangle
 Pair: TypeAlias = tuple[int, int]  # the numbers of two shapes
 
@@ -73,11 +73,11 @@ def winding_numbers(points: FloatArray, triangles: FloatArray) -> FloatArray:
 
 
 def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
-    """Return the vertices of each connected part of a surface; vertices with equal coordinates are merged."""
+    """Return the vertices of each connected part of a surface. Vertices with equal coordinates are merged."""
     places, of_vertex = np.unique(vertices, axis=0, return_inverse=True)
     corners = of_vertex.reshape(-1)[faces]
     labels = np.arange(len(places))
-    while True:  # give all corners of a triangle their least label, then replace each label by the label of its vertex
+    while True:  # spread the least label over each triangle, then replace labels by the label of their vertex
         lower = labels.copy()
         for column in corners.T:
             np.minimum.at(lower, column, labels[corners].min(axis=1))
@@ -101,11 +101,11 @@ class Solid:
     margin: float = 0.0  # distance [m] below which other shapes count as colliding
 
 
-_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because obstacles are often reused
+_made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # cache, because obstacles are often reused
 
 
 class Forms:
-    """Collision geometries of an obstacle, built step by step; each piece of a large cloud has one geometry."""
+    """Collision geometries of an obstacle, built step by step. A large cloud has one geometry for each piece."""
 
     def __init__(self, obstacle: Obstacle, deadline: float) -> None:
         self._solids: list[Solid] = []
@@ -148,7 +148,7 @@ class Forms:
         return self._n_balls
 
     def finished(self, deadline: float = NEVER) -> tuple[Solid, ...]:
-        """Return all geometries; if time runs out, raise `OutOfTime` and keep those that are finished."""
+        """Return all geometries. If time runs out, raise `OutOfTime` and keep the finished geometries."""
         self.n_balls(LARGEST, deadline)
         while self._rest:
             with self._lock:
@@ -172,7 +172,7 @@ class Forms:
 def forms_of(obstacle: Obstacle, deadline: float = NEVER) -> Forms:
     """Return the collision geometries of an obstacle.
 
-    They are cached until the obstacle is deleted, because geometries of meshes and clouds take long to build.
+    Geometries are cached until the obstacle is deleted, because meshes and clouds take long to prepare.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
     exact = _triangles(vertices, faces)
     ends = [(part, [*part.argmin(axis=0), *part.argmax(axis=0)]) for part in parts(vertices, faces)]
     witnesses = np.array([part[farthest] for part, farthest in ends])  # the extreme points of each part
-    if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no interior, and its hull crashes coal 3.0
+    if not _spans_volume(np.asarray(mesh.vertices)):  # flat: no interior, and its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
     hull = _hull(exact, mesh.name)
     if mesh.convex:
@@ -221,8 +221,9 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
 def _hull(triangles: Any, name: str) -> Any:
     """Return the convex hull of triangles.
 
-    Coal stores at most 255 neighbours of a vertex. Qhull divides a flat face into a fan of triangles (option Qt), so a
-    round face can exceed this. If the input is joggled (option QJ), there are no flat faces.
+    Coal stores at most 255 neighbours of a vertex. Qhull with the option Qt divides a flat face into a fan of
+    triangles, so a vertex of a round face may have more neighbours. In this case, the option QJ joggles the input, and
+    the hull has no flat faces.
     """
     for option in ("Qt", "QJ"):
         try:
@@ -285,7 +286,7 @@ class SolidSet:
         return len(self.bodies) - 1
 
     def named(self, name: str) -> int:
-        """Add the name of a shape that is checked elsewhere, without a geometry, and return its number."""
+        """Add only the name of a shape, which is checked elsewhere, and return its number."""
         self.names.append(name)
         return len(self.names) - 1
 
@@ -333,8 +334,8 @@ class Checker:
         self._data, self._results = model.createData(), shapes.createData()
         self._results.setSecurityMargins(shapes, margins)
         for request in self._results.collisionRequests:
-            request.enable_contact = True  # without it, coal 3.0 misses boxes deep inside each other
-        # the pool copies placements and margins; without them, its boxes would be misplaced or too small
+            request.enable_contact = True  # otherwise coal 3.0 misses boxes deep inside each other
+        # the pool copies placements and margins; its boxes would otherwise be misplaced or too small
         pinocchio.updateGeometryPlacements(model, self._data, shapes, self._results, np.zeros(model.nq))
         self._pool = pinocchio.BroadPhaseManagerPool_DynamicAABBTreeCollisionManager(model, shapes, 1)
         self._pool.update(self._results)

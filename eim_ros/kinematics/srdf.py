@@ -1,4 +1,4 @@
-"""Find the MoveIt planning groups that correspond to the chain of a robot, and the tip link of each group.
+"""Search for the MoveIt planning groups that correspond to the chain of a robot, and for the tip link of each group.
 
 Groups are given in a text such as "arm, manipulator=tool0", or are read from an SRDF. A group of the SRDF corresponds
 to the chain if it has the same moving joints and its tip is fixed to the chain's tip.
@@ -19,7 +19,8 @@ from eim_ros.kinematics.urdf import UrdfTree, parse_urdf
 def listed_groups(robot: Robot, text: str) -> dict[str, str]:
     """Return the tip link of each group in a list separated by commas.
 
-    `NAME` has the tip of the robot. `NAME=LINK` has the given link as its tip, which must be fixed to the robot's tip.
+    A group `NAME` has the tip of the robot. A group `NAME=LINK` has the given link as its tip, which must be fixed to
+    the robot's tip.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def listed_groups(robot: Robot, text: str) -> dict[str, str]:
 
 
 def srdf_groups(robot: Robot, srdf: str) -> dict[str, str]:
-    """Return the tip link of each SRDF group that corresponds to the robot's chain; an empty text has no groups.
+    """Return the tip link of each SRDF group that corresponds to the robot's chain. An empty text has no groups.
 
     Raises
     ------
@@ -92,6 +93,6 @@ class _Groups:
         return found & self._moving
 
     def tip(self, name: str) -> str:
-        """Return the tip of a group with exactly one chain; empty for other groups."""
+        """Return the tip of a group with exactly one chain; empty for any other group."""
         chains = self._elements[name].findall("chain")
         return chains[0].get("tip_link", "") if len(chains) == 1 else ""

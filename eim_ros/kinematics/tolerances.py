@@ -1,12 +1,12 @@
 """Validation of the arguments of calls with a pose: joint limits, target pose and tolerances.
 
-Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, just as `refine`
-measures errors. They are a translation o_p, a swing s and a twist t:
+Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set. They are a
+translation o_p, a swing s and a twist t, as in the errors of `refine`:
 
     p = p_target + R_target o_p,    R = R_target exp(s) exp(t).
 
-The twist t is about the axis with the largest tolerance, or the last of several equal ones. The swing s is about the
-other two axes.
+The twist t is about the axis with the largest tolerance. If several tolerances are equal, the last axis is chosen. The
+swing s is about the other two axes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class TaskOptions(TypedDict, total=False):
     """Keyword arguments of the methods of `Robot` that take a pose.
 
     position_only : bool
-        Whether to ignore the orientation. It is always ignored if the pose is only a position.
+        Whether to ignore the orientation. The orientation is always ignored if the pose is only a position.
     tolerances : (6,) array_like
         Allowed offsets of the tip along x, y, z [m] and about x, y, z [rad] in the frame of the target pose. An
-        infinite value makes an axis free. Errors then count only the part beyond the tolerances. The rotation is split
-        into a twist about the axis with the largest tolerance (the last of several equal ones) and a swing. The swing
-        is the shortest rotation that moves this axis to its actual direction. One free axis and two zero tolerances
-        prescribe the direction of the free axis.
+        infinite value makes an axis free. An error is then the amount that exceeds its tolerance. The rotation is split
+        into a swing and a twist. The twist is about the axis with the largest tolerance (the last of equal ones). The
+        swing is the shortest rotation that moves this axis to its actual direction. One free axis and two zero
+        tolerances prescribe the direction of the free axis.
     position_tolerance, orientation_tolerance : float
-        Maximum errors [m], [rad], at least 0; default 1e-6.
+        Maximum errors [m], [rad], at least 0. Default: 1e-6.
     lower, upper : (dof,) array_like
-        Joint limits for this call [rad] or [m], which must lie within the robot's limits.
+        Joint limits for this call [rad] or [m], within the robot's limits.
     """
 
     position_only: bool
@@ -70,7 +70,7 @@ class JointLimits:
         return np.array([self.lower, self.upper, wraps])
 
     def narrowed(self, lower: npt.ArrayLike | None, upper: npt.ArrayLike | None) -> JointLimits:
-        """Return narrower limits; raise `RobotError` if they do not lie within these limits."""
+        """Return narrower limits; raise `RobotError` if they exceed these limits."""
         if lower is None and upper is None:
             return self
         try:
@@ -96,7 +96,7 @@ def make_task(
     position_tolerance: float = 1e-6,
     orientation_tolerance: float = 1e-6,
 ) -> Task:
-    """Validate the arguments and return them as a task for the solver; see `JointLimits.bounds` and `TaskOptions`.
+    """Validate the arguments and return them as a task for the solver, see `JointLimits.bounds` and `TaskOptions`.
 
     Raises
     ------
@@ -143,14 +143,14 @@ def checked_tolerances(tolerances: npt.ArrayLike | None, position_only: bool = F
 def redundancy(bounds: FloatArray, position_only: bool) -> int:
     """Return the degree of redundancy for bounds (3, dof): the number of joints that can move, minus 6 or 3.
 
-    A pose has 6 dimensions, and a position has 3. The result is negative if the arm has too few joints.
+    A pose has 6 dimensions, and a position has 3 dimensions. The result is negative if the arm has too few joints.
     """
     return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
 
 
 @dataclass(frozen=True, eq=False)
 class ToleranceBox:
-    """The set of poses within the tolerances of a target pose, parameterised by six offsets."""
+    """Set of poses within the tolerances of a target pose, parameterised by six offsets."""
 
     pose: FloatArray  # (4, 4), target pose
     widest: FloatArray  # (6,), largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame
@@ -158,9 +158,9 @@ class ToleranceBox:
 
     @classmethod
     def of(cls, pose: FloatArray, tolerances: npt.ArrayLike | None, farthest: float) -> ToleranceBox:
-        """Return the box of tolerances (6,); without tolerances, it contains only the target pose.
+        """Return the box of tolerances (6,). Without tolerances, it contains only the target pose.
 
-        Offsets along the axes are limited to `farthest` [m], and offsets about them to pi.
+        Offsets along the axes are limited to `farthest` [m], and offsets about the axes to pi.
         """
         widths = np.zeros(6) if tolerances is None else checked_tolerances(tolerances)
         twist_axis = 5 - int(np.argmax(widths[:2:-1]))
@@ -179,7 +179,7 @@ class ToleranceBox:
         return poses
 
     def is_inside(self, offset: FloatArray) -> bool:
-        """Return whether an offset (6,) is the shortest for its pose, with a swing of at most half a revolution."""
+        """Return whether an offset (6,) has a swing of at most half a revolution, so that it is the shortest one."""
         return float(length(self._swings_and_twists(offset[None])[0][0])) <= math.pi
 
     def rates(self, offset: FloatArray) -> FloatArray:

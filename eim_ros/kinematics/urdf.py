@@ -9,9 +9,9 @@ Every joint turns about, or slides along, the z axis of its frame. The pose of t
 where Z is a rotation about z or a translation along z. The matrices P_i = A_{i-1}^T (placement of joint i) A_i are
 constant, and the rotation A_i takes z to the axis of joint i.
 
-Row i of `links` (m + 1, 16) contains the rotation of P_i row by row (9) and its translation [m] (3). Then follow
-whether joint i is prismatic (0 or 1), its source, multiplier and offset. The source is the index of the independent
-joint that drives joint i, usually joint i itself. The last row only contains P_m.
+Row i of `links` (m + 1, 16) contains the rotation of P_i row by row (9) and its translation [m] (3). The next entries
+are 1 if joint i is prismatic (otherwise 0), and its source, multiplier and offset. The source is the index of the
+independent joint that drives joint i, usually joint i itself. The last row only contains P_m.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from eim_ros.solver import atan2, cos, sin
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
 FREE_TYPES = ("floating", "planar")
-FINGER_TRAVEL = 0.1  # [m] maximum travel of a finger; the fingers of common parallel grippers travel 0.02 to 0.08
-# patterns of names: links and joints that do not belong to an arm, joints that do, links that carry no tool, and tips
-# (the most common first). Yaw, pitch or roll joints of a gripper turn all of it, so they belong to the arm.
+FINGER_TRAVEL = 0.1  # maximum travel of a finger; fingers of common parallel grippers travel 0.02 to 0.08 [m]
+# Patterns of names: links and joints that do not belong to an arm, joints of an arm, links without a tool, and tips
+# (the most common first). Yaw, pitch and roll joints of a gripper belong to the arm, because they turn the gripper.
 _FINGER = re.compile("finger|thumb|knuckle|jaw|claw")
 _ACCESSORY = re.compile(f"{_FINGER.pattern}|wheel|caster|rotor")
 _OPENS = re.compile(f"{_ACCESSORY.pattern}|(gripper|hand)(?!_?(yaw|pitch|roll))")
 _ARM = re.compile("wrist|elbow|shoulder")
-_PALM = re.compile("hand|palm|thumb|gripper")  # such links with at least three moving joints are hands with fingers
+_PALM = re.compile("hand|palm|thumb|gripper")  # with at least three moving joints, such a link is a hand
 _SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
 _TOOLS = [
     re.compile(pattern)
@@ -60,8 +60,8 @@ _TOOLS = [
         "hand|gripper|palm",
     )
 ]
-WIDEST = 1e5  # [rad] larger limits mean "no limit": Gazebo writes 1e16, others write 999999
-# [rad] limits farther apart are probably in degrees; the widest seen in a URDF are 40 rad apart
+WIDEST = 1e5  # larger limits mean "no limit", because Gazebo writes 1e16 and other programs write 999999 [rad]
+# limits farther apart are probably in degrees; the widest limits seen in a URDF are 40 rad apart [rad]
 MOST_TURNS = 16.0 * math.pi
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
@@ -111,7 +111,8 @@ class UrdfJoint:
 class UrdfTree:
     """Links and joints of a URDF, and its text reduced to kinematics and collision shapes.
 
-    The joints `in_loops` are parts of closed loops, which a URDF cannot express. The default tip is never behind them.
+    The joints `in_loops` are parts of closed loops, which a URDF cannot express. The default tip is never below such a
+    joint.
     """
 
     name: str
@@ -122,7 +123,7 @@ class UrdfTree:
 
     @functools.cached_property
     def _above(self) -> dict[str, UrdfJoint]:
-        """The joint above each link, by the name of the link; the root has none."""
+        """Joint above each link by the name of the link. The root has no such joint."""
         return {joint.child: joint for joint in self.joints}
 
     def _upwards(self, link: str) -> Iterator[str]:
@@ -149,14 +150,14 @@ class UrdfTree:
     def default_tip(self, base: str) -> str:
         """Return the link that most users would call the tip.
 
-        It is at the end of the longest chain of moving joints below the base; joints of grippers, wheels and rotors do
-        not count. At that end, links with names of tools are preferred (`tool0`, `tcp`, tool, end effector, hand).
-        Otherwise it is the last link.
+        The tip is at the end of the longest chain of moving joints below the base. Joints of grippers, wheels and
+        rotors do not count. If several links are fixed to this end, links with names of tools are preferred (`tool0`,
+        `tcp`, tool, end effector, hand). Otherwise the last link is chosen.
         """
         return self._default_tip(base, self.finger_slides())
 
     def _default_tip(self, base: str, fingers: frozenset[str]) -> str:
-        """Return the default tip, where neither the joints `fingers` nor joints with names of accessories count."""
+        """Return the default tip. The joints `fingers` and joints with names of accessories do not count."""
         depths = self._depths(base, fingers | self.in_loops, without_accessories=True)
         is_hand = not any(depths.values())
         if is_hand:
@@ -184,7 +185,7 @@ class UrdfTree:
     def _depths(self, base: str, fingers: frozenset[str], without_accessories: bool) -> dict[str, int]:
         """Return the number of moving joints between the base and each link below it that may be a tip.
 
-        A link cannot be a tip if the chain to it contains a mimic joint without the joint that it follows.
+        A link cannot be a tip if its chain contains a mimic joint but not the joint that the mimic joint follows.
         """
         children: dict[str, list[UrdfJoint]] = {}
         for joint in self.joints:
@@ -193,7 +194,7 @@ class UrdfTree:
         depths, visited = {base: 0}, {base}
         open_links = [(base, 0, frozenset[str](), frozenset[str]())]
         while open_links:
-            # `above`: names of the joints above the link; `missing`: sources of mimic joints that are not above it
+            # names of the joints above the link, and sources of mimic joints that are not among these
             link, depth, above, missing = open_links.pop()
             below = children.get(link, ())
             is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
@@ -202,7 +203,7 @@ class UrdfTree:
             for joint in below:
                 name, child = joint.name.lower(), joint.child.lower()
                 named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
-                named = named or (has_tool and _PALM.search(child))  # a palm next to a tool's frame is a gripper
+                named = named or (has_tool and _PALM.search(child))  # a palm next to the frame of a tool is a gripper
                 is_accessory = joint.name in fingers or (joint.moves and (is_palm or named))
                 if joint.child in visited or (is_accessory and without_accessories):
                     continue
@@ -220,8 +221,8 @@ class UrdfTree:
     def finger_slides(self) -> frozenset[str]:
         """Return the names of the sliding joints that seem to be the fingers of a gripper, regardless of their names.
 
-        Such joints slide by at most FINGER_TRAVEL and move no other joint. At least two of them start at the same body,
-        or one follows the other.
+        These joints slide by at most FINGER_TRAVEL and move no other joint. At least two of them start at the same
+        body, or one follows another.
         """
         by_name = {joint.name: joint for joint in self.joints}
         moving = set[str]()  # links with a moving joint below them
@@ -242,7 +243,7 @@ class UrdfTree:
         return frozenset(name for names in groups.values() if len(names) > 1 for name in names)
 
     def tip_remark(self, base: str) -> str:
-        """Return a warning about sliding joints that `default_tip` takes for fingers; empty if there are none."""
+        """Return a warning about sliding joints that `default_tip` treats as fingers; empty without such joints."""
         fingers, tip = self.finger_slides(), self.default_tip(base)
         if not fingers or tip == self._default_tip(base, frozenset()):
             return ""
@@ -254,8 +255,8 @@ class UrdfTree:
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        The default tip is `default_tip`. The default base is the root, or the link below a floating joint that comes
-        first, such as the joint between the world and a humanoid.
+        The default tip is `default_tip`. The default base is the root. If the first joint is floating, such as the
+        joint between the world and a humanoid, the default base is the link below this joint.
         """
         base = self._default_base(tip) if base is None else base
         self._check_link("base", base)
@@ -272,7 +273,7 @@ class UrdfTree:
     def _default_base(self, tip: str | None) -> str:
         base = self.root()
         if tip is not None and (not isinstance(tip, str) or tip not in self.links):
-            return base  # `chain` reports what is wrong
+            return base  # `chain` raises the error
         for joint in self._path_up(self.default_tip(base) if tip is None else tip, base):
             if joint.moves:
                 break
@@ -281,13 +282,13 @@ class UrdfTree:
         return base
 
     def between(self, base: str | None, tip: str | None) -> UrdfTree:
-        """Return a tree in which `tip` is below `base`; if they are on different branches, the tree gets another root.
+        """Return a tree in which `tip` is below `base`.
 
-        In that case, the chain runs from the base up to the last common link and down to the tip. The pose of the tip
-        in the frame of the base is the relative pose of two arms.
+        If both links are on different branches, the tree gets another root. The chain then leads from the base up to
+        the last common link and down to the tip, so a pose is the relative pose of two arms.
         """
         if not isinstance(base, str) or not isinstance(tip, str) or not {base, tip} <= set(self.links) or base == tip:
-            return self  # `chain` reports what is wrong
+            return self  # `chain` raises the error
         if base in self._upwards(tip) or tip in self._upwards(base):
             return self
         return parse_urdf(_rooted_at(self, base))
@@ -362,8 +363,8 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
 def _rooted_at(tree: UrdfTree, root: str) -> str:
     """Return the URDF with another root. The joints between the two roots are reversed and keep their values.
 
-    In the reversed order, the motion of a joint comes before the fixed placement of its former parent. A new link
-    without shapes lies between the two.
+    In the reversed order, the motion of a joint precedes the fixed placement of its former parent. A new link without
+    shapes connects both.
     """
     robot = ElementTree.fromstring(tree.text)
     elements = {element.get("name"): element for element in robot.findall("joint")}
@@ -394,10 +395,10 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
 
 
 def rpy_from_rotation(rotation: FloatArray) -> tuple[float, float, float]:
-    """Return the angles roll, pitch and yaw [rad] of a rotation (3, 3); see `rotation_from_rpy`.
+    """Return the angles roll, pitch and yaw [rad] of a rotation (3, 3), see `rotation_from_rpy`.
 
-    The yaw is computed first, and pitch and roll follow from the remaining rotation. So the three angles together give
-    the exact rotation even at a pitch of 90 degrees, where the yaw is undefined.
+    The yaw is computed first. Pitch and roll are computed from the remaining rotation. The three angles together are
+    therefore exact even at a pitch of 90 degrees, where the yaw is undefined.
     """
     yaw = float(atan2(rotation[1, 0], rotation[0, 0]))
     rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, rotation)
@@ -418,7 +419,7 @@ def xml_root(text: str | bytes) -> Element:
 def needs_xacro(robot: Element) -> bool:
     """Return whether xacro would change the robot that a description describes.
 
-    Definitions, such as properties, have no effect unless an expression or a call uses them. Without a use they are
+    Definitions, such as properties, have no effect unless an expression or a call uses them. Unused definitions are
     ignored, as in urdfdom.
     """
     open_elements = [robot]
@@ -435,7 +436,7 @@ def needs_xacro(robot: Element) -> bool:
 
 
 def parse_urdf(text: str | bytes) -> UrdfTree:
-    """Parse a URDF to a tree and check the numbers of all joints, including joints outside the chain of the robot."""
+    """Parse a URDF, and check the numbers of all joints, including joints outside the chain of the robot."""
     robot = xml_root(text)
     if needs_xacro(robot):
         raise RobotError(
@@ -463,7 +464,7 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
 
 
 def joint_limits(text: str | bytes) -> dict[str, tuple[float, float]]:
-    """Return the limits [rad] or [m] of all moving joints of a URDF by name; continuous joints have infinite limits.
+    """Return the limits [rad] or [m] of all moving joints of a URDF by name. Continuous joints have infinite limits.
 
     Raises
     ------
@@ -481,7 +482,7 @@ def joint_limits(text: str | bytes) -> dict[str, tuple[float, float]]:
 
 
 def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint, ...]:
-    """Let joints that mimic a mimic joint follow the source of that joint directly."""
+    """Change joints that mimic a mimic joint, so that they follow its source directly."""
     rules = {joint.name: joint.mimic for joint in joints if joint.mimic is not None}
     resolved = []
     for joint in joints:
@@ -525,7 +526,7 @@ def _joint(element: Element) -> UrdfJoint:
 
 
 def _velocity_limit(limit: Element | None) -> float:
-    """Return the maximum velocity [rad/s] or [m/s]; infinite if it is missing, or if it is 0 as in incomplete files."""
+    """Return the maximum velocity [rad/s] or [m/s]. It is infinite if it is missing or 0, as in incomplete files."""
     try:
         velocity = float("inf" if limit is None else limit.get("velocity", "inf"))
     except ValueError:
@@ -541,7 +542,7 @@ def _attribute(element: Element, name: str, owner: str) -> str:
 
 
 def _numbers(element: Element | None, attribute: str, default: str, joint: str) -> tuple[float, ...]:
-    """Parse finite numbers separated by spaces or commas; there must be as many of them as in the default."""
+    """Parse finite numbers separated by spaces or commas. Their number must be the same as in the default."""
     text = default if element is None else element.get(attribute, default)
     try:
         values = tuple(float(word) for word in text.replace(",", " ").split())
@@ -596,9 +597,9 @@ def has_shape(element: Element) -> bool:
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
-    """Copy an element and its descendants with the tags `kept`, down to a depth; deeper elements are never read.
+    """Copy an element and its descendants with the tags `kept`, down to a depth. Deeper elements are never read.
 
-    Attributes with a prefix are dropped, because the prefix may be undeclared.
+    Attributes with a prefix are removed, because the prefix may be undeclared.
     """
     copy = ElementTree.Element(element.tag, {key: value for key, value in element.attrib.items() if ":" not in key})
     if depth > 0:
@@ -645,7 +646,7 @@ class ChainModel:
 
 
 def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
-    """Return the arrays that describe a chain of joints; fixed joints are merged into their neighbours.
+    """Return the arrays that describe a chain of joints. Fixed joints are merged into their neighbours.
 
     A continuous joint gets the limits -pi and pi and is marked as continuous. The exception is a joint with a prismatic
     mimic joint, or with a mimic joint that has a non-integer multiplier. A full revolution of such a joint changes the
@@ -689,8 +690,8 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rotations (m + 1, 3, 3) and translations (m + 1, 3), tip last, and unit axes (m, 3) of moving joints.
 
-    Each placement is relative to the moving joint before it. Placements computed by another library would differ
-    between computers by rounding errors of the C library's sine, and all solutions would differ with them.
+    Each placement is relative to the previous moving joint. Placements are not computed by another library, because
+    the sine of the C library has other rounding errors on other computers, which would change all solutions.
     """
     rotations, translations, axes = [], [], []
     rotation, translation = np.eye(3), np.zeros(3)
@@ -721,7 +722,7 @@ def rotation_from_rpy(rpy: Sequence[float]) -> FloatArray:
 def _limits(
     moving: list[UrdfJoint], independent: list[UrdfJoint], index: dict[str, int]
 ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
-    """Return the limits of the independent joints, narrowed so that their mimic joints stay within limits too."""
+    """Return the limits of the independent joints. They are narrowed so that mimic joints also stay within limits."""
     continuous = np.array([joint.kind == "continuous" for joint in independent])
     lower = np.array([-math.pi if joint.kind == "continuous" else joint.lower for joint in independent])
     upper = np.array([math.pi if joint.kind == "continuous" else joint.upper for joint in independent])

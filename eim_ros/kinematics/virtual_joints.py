@@ -1,9 +1,9 @@
-"""All solutions of arms with fewer than six joints or with three sliding joints, from a loop with six joints.
+"""All solutions of arms with fewer than six joints or with three prismatic joints, from a loop with six joints.
 
 Virtual joints at the tip complete an arm to six joints. If the task leaves rotations free, some virtual joints turn
 about the free axes: one for the roll about an axis of the tip, or three for any orientation. The other virtual joints
-are *locked*. They have generic axes, and their angles must be 0. So each solution of the arm is a solution of the loop,
-and the complete set of solutions of the loop contains all solutions of the arm.
+are *locked*. They have generic axes, and their angles must be 0. Each solution of the arm is therefore a solution of
+the loop, and the complete set of solutions of the loop contains all solutions of the arm.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, co
 
 N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)
-ALMOST_LOCKED = 1e-3  # [rad]; a solution of the loop may solve the pose if its locked joints have smaller angles
+ALMOST_LOCKED = 1e-3  # a solution of the loop may solve the pose if its locked joints have smaller angles [rad]
 EXACT = 1e-9  # error of an exact solution, up to rounding [m, rad]
 POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)
 CIRCLE = 2.0 * math.pi
-DISTINCT = 1e-7  # two solutions of an orientation may coincide if the squared sine of an angle is smaller
+DISTINCT = 1e-7  # smallest squared sine of an angle at which two solutions of an orientation are distinct
 LOOSE = 1e-6  # error of roots of a loop [m, rad]
 SAME = 1e-6  # closer solutions of a loop count as one [rad, m]; a locked joint may deviate from 0 by the same value
 REGULAR = 1e-5  # a solution is isolated within tolerances if the Jacobian's least singular value is larger
 FAR = 100.0  # a pose has no solution if the smallest error of all attempts exceeds the allowed error by this factor
-MERGED = 0.05  # a row that is not exact is a copy of an exact solution if it is closer to it than this [rad, m]
+MERGED = 0.05  # an inexact row counts as a copy of an exact solution at smaller distances [rad, m]
 INDEPENDENT = 1e-6  # three slides are independent if the least singular value of their directions is larger
 
 
 @dataclass(frozen=True, eq=False)
 class RootSet:
-    """Solutions of a pose, ignoring limits.
+    """Solutions of a pose without joint limits.
 
     Attributes
     ----------
     positions : (n, dof)
-        Values of revolute joints are between -pi and pi.
+        Configurations. Values of revolute joints are between -pi and pi.
     is_complete, is_certified, is_singular : bool
         Whether there are no other solutions, whether this is proven, and whether some solutions may belong to a
         continuum.
@@ -56,8 +56,8 @@ class RootSet:
 class ThreeSlides:
     """Closed form of a loop with three revolute and three prismatic joints in any order.
 
-    The orientation only depends on the three angles, for which there are at most two solutions. The values of the
-    prismatic joints follow from linear equations.
+    The orientation depends only on the three angles, which have at most two solutions. The values of the prismatic
+    joints are computed from linear equations.
     """
 
     chain: Chain
@@ -66,7 +66,7 @@ class ThreeSlides:
 
     @classmethod
     def of(cls, links: FloatArray, chain: Chain) -> ThreeSlides | None:
-        """Return the form of links (7, 16), or None if it does not exist."""
+        """Return the form for links (7, 16), or None if there is none."""
         slides = links[:-1, PRISMATIC] != 0.0
         if slides.sum() != N_SLIDES:
             return None
@@ -141,7 +141,7 @@ class Loop:
         if isinstance(self.form, ThreeSlides):
             return self.form.roots(pose)
         bounds = np.zeros((3, N_JOINTS))
-        # the tolerances are loose, because roots that nearly coincide are less exact
+        # the tolerances are loose, because nearly equal roots are less exact
         task = Task(bounds, pose, False, NO_TOLERANCES, LOOSE, LOOSE)
         found = self.form.roots(self.chain, task, SAME, wants_proof)
         return RootSet(found.positions, found.is_complete, found.is_certified, found.is_singular)
@@ -166,7 +166,7 @@ class Target:
 
     @property
     def pose_of_loop(self) -> FloatArray:
-        """The pose (4, 4); if any orientation is allowed, a generic one is used."""
+        """Pose (4, 4) of the loop. If any orientation is allowed, the orientation is generic."""
         if not self.position_only:
             return self.pose
         pose = np.array(self.pose, dtype=np.float64)
@@ -176,7 +176,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class VirtualForm:
-    """Solver for all solutions of an arm, by loops with virtual joints; the task may leave rotations free.
+    """Solver for all solutions of an arm by loops with virtual joints. The task may leave rotations free.
 
     Attributes
     ----------
@@ -187,10 +187,10 @@ class VirtualForm:
     free : str
         Letters of the free axes, see `of`.
     n_locked : int
-        Number of locked virtual joints. If it is above 0, the task has more dimensions than the arm has joints, and few
-        poses have solutions.
+        Number of locked virtual joints. If there are locked joints, the task has more dimensions than the arm has
+        joints, and few poses have solutions.
     loops : tuple of Loop
-        The loops have different locked joints. The second loop confirms that a pose has no solution.
+        Loops with different locked joints. The second loop confirms that a pose has no solution.
     """
 
     chain: Chain
@@ -201,9 +201,9 @@ class VirtualForm:
 
     @classmethod
     def of(cls, chain: Chain, links: FloatArray, reach: float, free: str) -> VirtualForm | None:
-        """Return the form of links (dof + 1, 16), or None if the arm has none.
+        """Return the form for links (dof + 1, 16), or None if the arm has no such form.
 
-        `free` has the letters of the free axes of the tip: "", "x", "y", "z", or "xyz" for any orientation.
+        `free` contains the letters of the free axes of the tip: "", "x", "y", "z", or "xyz" for any orientation.
         """
         dof = len(links) - 1
         n_locked = N_JOINTS - dof - len(free)
@@ -224,7 +224,7 @@ class VirtualForm:
 
     @property
     def certifies(self) -> bool:
-        """Whether roots can be certified. They cannot if rounding errors decide whether a pose has solutions."""
+        """Whether roots can be certified. This is impossible if rounding errors decide whether a pose has solutions."""
         return self.n_locked == 0 and self.loops[0].certifies
 
     def roots(self, target: Target, tolerance: float, wants_proof: bool) -> RootSet:
@@ -238,14 +238,14 @@ class VirtualForm:
             return RootSet(kept, is_complete, is_complete and found.is_certified, found.is_singular)
         rows, errors = self._locked(found, target)
         is_complete = found.is_complete and not found.is_singular
-        if len(rows):  # where two solutions within tolerances meet, rounding of the pose may remove both from the loop
+        if len(rows):  # near a double solution, rounding of the pose may remove both from the loop
             is_complete &= bool((errors <= EXACT).any()) and self._are_regular(rows, target)
         elif is_complete:
             is_complete = self._is_out_of_reach(found, target)
         return RootSet(self._distinct(rows, errors, tolerance), is_complete, False, found.is_singular)
 
     def _is_out_of_reach(self, found: RootSet, target: Target) -> bool:
-        """Return whether the second loop confirms that there is no solution, and the arm stays far from the pose."""
+        """Return whether the second loop also has no solution, and all attempts stay far from the pose."""
         other = self.loops[1].roots(target.pose_of_loop, False)
         if not other.is_complete or other.is_singular or len(self._locked(other, target)[0]):
             return False
@@ -273,7 +273,7 @@ class VirtualForm:
         return bool(np.linalg.svd(jacobians, compute_uv=False)[:, -1].min() > REGULAR)
 
     def _polished(self, rows: FloatArray, target: Target) -> tuple[FloatArray, FloatArray]:
-        """Move rows (n, dof) as close to the pose as possible; return those that reach it, and their errors (n,)."""
+        """Move rows (n, dof) as close to the pose as possible. Return rows that reach it, and their errors (n,)."""
         if not len(rows):
             return rows, np.empty(0)
         moved, _, _, errors = self.chain.refine(target.task, POLISH, np.ascontiguousarray(rows))
@@ -310,7 +310,7 @@ def _generic_rotation(rng: np.random.Generator) -> FloatArray:
 
 
 def _with_virtual_joints(links: FloatArray, reach: float, free: str, n_locked: int, variant: int) -> FloatArray:
-    """Return the links (7, 16) of the arm with virtual joints before its tip: first the locked, then the free ones."""
+    """Return the links (7, 16) of the arm with virtual joints before its tip. Locked joints precede free joints."""
     rng = np.random.default_rng((variant, n_locked, len(free)))
     frames = []  # frames of the joints in the frame of the tip
     for _ in range(n_locked):
