@@ -1,8 +1,9 @@
 """Types of arrays, and matrix algebra that returns the same bits on every processor.
 
-`@`, `np.einsum` and `np.linalg` call libraries whose order of summation, and whose fusing of products and sums, depend
-on the processor. Answers computed with them would differ between computers. The functions here use only operations that
-IEEE 754 rounds exactly. They are for small matrices. `eim_ros.solver` has sin, cos, acos, atan2, exp and log.
+`@`, `np.einsum` and `np.linalg` call libraries that sum in another order, or fuse products and sums, on other
+processors. Answers computed with these libraries would differ between computers. The functions of this module use only
+operations that IEEE 754 rounds exactly. They are made for small matrices. `eim_ros.solver` has sin, cos, acos, atan2,
+exp and log.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def product(first: FloatArray, *others: FloatArray) -> FloatArray:
-    """Return the product of matrices (..., n, m) and (..., m, l), or of more than two, from left to right."""
+    """Return the product of two or more matrices, such as (..., n, m) and (..., m, l), from left to right."""
     for other in others:
         terms = first[..., :, :, None] * other[..., None, :, :]
         first = np.asarray(np.add.reduce(terms, axis=-2))
@@ -36,9 +37,9 @@ def length(vectors: FloatArray) -> FloatArray:
 def orthonormal_rows(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return an orthonormal basis (..., n, m) of the rows of matrices (..., n, m), n <= m, and lengths (..., n).
 
-    The projection of each row onto the rows above it is subtracted (Gram-Schmidt, done twice because of rounding). The
-    length of the result is returned. The product of the lengths is the product of the singular values. If a row depends
-    linearly on the rows above it, its length is 0 up to rounding.
+    The projection of each row onto the rows above it is subtracted (Gram-Schmidt, done twice because of rounding).
+    `lengths` contains the lengths of the resulting rows before they are normalised. Their product is the product of the
+    singular values. If a row depends linearly on the rows above it, its length is 0 up to rounding.
     """
     basis, lengths = np.array(matrices, dtype=np.float64), np.empty(matrices.shape[:-1])
     for i in range(matrices.shape[-2]):

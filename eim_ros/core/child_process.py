@@ -1,10 +1,11 @@
 """Child processes that end with their parent, even if the parent is killed.
 
-`tied` puts this file, as a short program, in front of a command. The program asks the kernel to kill it when its parent
-ends (`PR_SET_PDEATHSIG`, Linux only). It then checks that the parent is still running and becomes the command. The
-child does this itself because code between fork and exec (`preexec_fn`) may deadlock if the parent has threads.
+`tied` prefixes a command with this file, which is a short program. The program asks the kernel to kill it when its
+parent ends (`PR_SET_PDEATHSIG`, Linux only). It then checks that the parent is still running, and executes the command.
+A separate program is necessary, because code between fork and exec (`preexec_fn`) may deadlock if the parent has
+threads.
 
-On other systems the children of a killed parent keep running.
+On other systems, the children of a killed parent continue to run.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import sys
 from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")  # commands inherit this from the interpreter
+_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")  # signals that the interpreter ignores, which commands would inherit
 _NOT_FOUND = 127  # exit code of shells for a command that cannot be executed
 
 
 def tied(command: Sequence[str]) -> list[str]:
     """Return a command for `subprocess` that runs `command` and ends with this process.
 
-    The process keeps its identifier and arguments when it becomes `command`. The command runs with the default action
-    of SIGINT, because a shell starts background jobs with SIGINT ignored.
+    The process keeps its identifier when it executes `command`. The default action of SIGINT is restored, because a
+    shell starts background jobs with SIGINT ignored.
 
-    The kernel watches the *thread* that starts the process. This thread must not end before the process. The process
-    ends with exit code 127 if the program cannot be executed.
+    The process ends when the *thread* that started it ends, so this thread must run as long as the process. The exit
+    code is 127 if the program cannot be executed.
     """
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
@@ -35,7 +36,7 @@ def tied(command: Sequence[str]) -> list[str]:
 def end_with_parent(parent: int) -> None:
     """Ask the kernel to kill this process when its parent ends.
 
-    If the process with the identifier `parent` has already ended, this process ends at once.
+    If the process with the identifier `parent` has already ended, this process ends immediately.
     """
     if sys.platform != "linux":
         return

@@ -1,8 +1,8 @@
 """Data sets of contexts and samples, and helpers that prepare them from recordings.
 
-A data set is one NumPy archive (.npz) without pickled objects. A JSON description is inside, and the comment of the
-archive holds the checksum of the file. The helpers interpolate positions and poses over time, and sort joint values by
-the joint names of a robot.
+A data set is one NumPy archive (.npz) without pickled objects. It contains a JSON description, and the comment of the
+archive contains the checksum of the file. The helpers interpolate positions and poses over time, and sort joint values
+by the joint names of a robot.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCHEMA = 1
 CHECKSUM_MARK = b"eim_ros sha256 "
 METHODS = ("linear", "cubic")
 OTHER_JOINTS = "other joints"
-LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged values may overflow
+LARGEST_POSITION = 1e9  # larger values count as infinite, because sums of damaged values may overflow [rad] or [m]
 OWN_ARRAYS = "to use your own arrays, name columns with eim train --contexts and --samples"
 
 
@@ -50,11 +50,11 @@ class DataSet:
     Attributes
     ----------
     context : (n_samples, n_context) array_like
-        Converted to float64.
+        Contexts, which are converted to float64.
     sample : (n_samples, n_dims) array_like
-        Converted to float64.
+        Samples, which are converted to float64.
     description : dict
-        JSON-compatible: meaning and origin of the columns.
+        JSON-compatible description of the meaning and origin of the columns.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 
 
 def load_data_set(path: str | Path) -> DataSet:
-    """Read a file of `save_data_set`.
+    """Read a file that `save_data_set` wrote.
 
     Raise `DataError` if the file is missing, damaged, of another format or schema version, or invalid.
     """
@@ -141,7 +141,7 @@ def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
 
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
-    if not content.startswith(b"PK"):  # NumPy would take the content for a pickle
+    if not content.startswith(b"PK"):  # NumPy would read the content as a pickle
         raise ValueError("it is not an archive")
     archive = np.load(io.BytesIO(content), allow_pickle=False)
     missing = [name for name in ("context", "description", "sample") if name not in archive.files]
@@ -168,10 +168,10 @@ def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, met
     Parameters
     ----------
     times : (n,)
-        Strictly ascending [s], n >= 2.
+        Strictly ascending times [s], n >= 2.
     values : (n, d)
     moments : (m,)
-        [s].
+        Times at which values are computed [s].
     method : str
         "linear", or "cubic" for piecewise cubic polynomials that are once differentiable and do not overshoot (PCHIP).
 
@@ -188,16 +188,16 @@ def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, met
 def interpolated_poses(
     times: FloatArray, poses: FloatArray, moments: FloatArray, max_gap: float
 ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Interpolate poses at moments, with positions on lines and orientations by slerp.
+    """Interpolate poses at moments, with linear positions and orientations by slerp.
 
     Parameters
     ----------
     times : (n,)
-        Strictly ascending [s].
+        Strictly ascending times [s].
     poses : (n, 7)
         Position [m] and quaternion xyzw.
     moments : (m,)
-        [s].
+        Times at which poses are computed [s].
     max_gap : float
         Longest time between the poses before and after a moment [s].
 
@@ -235,14 +235,14 @@ class JointMatcher:
         names : sequence of str
             Joints of the joint state.
         positions : array_like
-            Their positions, [rad] or [m].
+            Positions of these joints [rad] or [m].
 
         Returns
         -------
         positions : (n_joints,) or None
-            Positions, or None if the joint state lacks usable positions of some of these joints.
+            Positions of the selected joints; None if a usable position is missing.
         problem : str
-            Reason why the positions are None; otherwise empty.
+            Reason why there are no positions; otherwise empty.
         """
         if names != self._names:
             self._names = list(names)

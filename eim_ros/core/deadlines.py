@@ -1,7 +1,7 @@
 """Deadlines of calls.
 
-If work cannot be interrupted, its duration is estimated before it begins, and `OutOfTime` is raised if the time left is
-too short. A deadline is a time of `perf_counter` [s]; infinity means that there is no deadline.
+If work cannot be interrupted, its duration is estimated before it begins. `OutOfTime` is raised if the remaining time
+is too short. A deadline is a time of `perf_counter` [s]; infinity means that there is no deadline.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from eim_ros.core.errors import EimError
 
 NEVER = math.inf
-GRACE = 0.02  # [s] time that preparations may take even after the deadline; it is enough for small scenes
+GRACE = 0.02  # time that preparations may take even after the deadline, which is enough for small scenes [s]
 DOUBT = 1.25  # safety factor of estimates
 
 clock: Callable[[], float] = time.perf_counter
 
 
 class OutOfTime(EimError):
-    """A call could not finish within its timeout."""
+    """Error for a call that cannot finish within its timeout."""
 
 
 def is_past(deadline: float) -> bool:
@@ -34,10 +34,10 @@ def with_grace(deadline: float) -> float:
 
 
 def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
-    """Raise `OutOfTime` if a deadline leaves no time for some work.
+    """Raise `OutOfTime` if there is not enough time for some work before a deadline.
 
-    The deadline is a time of `perf_counter` [s]. The error message names the work with the infinitive `what`. The
-    estimated duration of the work is `seconds`, and 0 checks only the deadline.
+    The deadline is a time of `perf_counter` [s]. `what` is an infinitive that names the work in the error message.
+    `seconds` is the estimated duration of the work; with 0, only the deadline is checked.
     """
     if deadline == NEVER:
         return
@@ -52,25 +52,24 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
 
 
 class Effort:
-    """Estimate of how long work takes, learned from the work done so far.
+    """Estimate of the duration of work, updated with the durations of finished work.
 
-    The cost of work of size n is assumed to grow as n log n. `seconds` is the initial guess of the factor of n log2(n +
-    2) [s].
+    The duration of work of size n is assumed to be proportional to n log2(n + 2). `seconds` is the initial factor [s].
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     def seconds(self, size: float) -> float:
-        """Return the estimated duration of work of a size [s], including the safety factor."""
+        """Return the estimated duration of work of this size [s], including the safety factor."""
         return self.factor * size * math.log2(size + 2.0)
 
     @property
     def factor(self) -> float:
-        """Factor of n log2(n + 2) in the estimate for work of size n [s]."""
+        """Estimated duration of work of size n, divided by n log2(n + 2) [s]."""
         return DOUBT * self._seconds
 
     def took(self, size: float, seconds: float) -> None:
-        """Update the estimate with the duration of finished work [s]; ignore work below 1 ms or of size 0."""
+        """Update the estimate with the duration of finished work [s]. Work below 1 ms or of size 0 is ignored."""
         if seconds > 1e-3 and size > 0.0:
             self._seconds = 0.5 * (self._seconds + seconds / (size * math.log2(size + 2.0)))

@@ -1,7 +1,7 @@
 """Errors of the package.
 
-Each message names the cause and the remedy, and each error carries the offending value. Bad input raises a subclass of
-`EimError`. A numerical outcome (not converged, stalled, non-finite) is never an exception. It is data, see
+Each message names the cause and the remedy, and each error contains the invalid value. Bad input raises a subclass of
+`EimError`. A numerical outcome (not converged, stalled, non-finite) is not an exception, but part of the result, see
 `eim_ros.learning.run`.
 """
 
@@ -30,14 +30,14 @@ EXTRAS = {
     "sklearn": "experiments",
     "trimesh": "view",
     "viser": "view",
-}  # packages that are not needed to solve poses or serve a model, and the extras that install them
-LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # largest numbers of characters; a path or a list of 30 joints still fits
+}  # optional packages, and the extras that install them
+LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # maximum numbers of characters, enough for a path or a list of 30 joints
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _options: ContextVar[Mapping[str, str]] = ContextVar("options", default=MappingProxyType({}))
 
 
 def shortened(text: str) -> str:
-    """Return the text of a message or log line. If the text or a word is too long, its middle is left out.
+    """Return the text of a message or log line. If the text or a word is too long, its middle is removed.
 
     Messages quote values of requests and files, which may have millions of characters. The beginning and the end are
     kept, because they name the cause and the remedy.
@@ -62,7 +62,7 @@ def _without_middle(text: str, most: int) -> str:
 class EimError(Exception):
     """Base class of all errors raised on bad input.
 
-    `value` is the offending value. The message is `shortened`.
+    `value` is the invalid value. The message is shortened, see `shortened`.
 
     Examples
     --------
@@ -80,47 +80,47 @@ class EimError(Exception):
 
 
 class ConfigurationError(EimError):
-    """A setting is unknown, has the wrong type, or is out of bounds."""
+    """Error for a setting that is unknown, has the wrong type, or is out of bounds."""
 
 
 class KeywordError(ConfigurationError, TypeError):
-    """A call was given a keyword that it does not have."""
+    """Error for a call with an unknown keyword."""
 
 
 class ConstraintError(EimError):
-    """Constraints of a request are malformed, contradict each other, or name a part that the robot does not have."""
+    """Error for constraints that are malformed, contradict each other, or name an unknown part of the robot."""
 
 
 class DataError(EimError):
-    """A data set is empty, has the wrong shape, is not finite, or belongs to another robot."""
+    """Error for a data set that is empty, has the wrong shape, is not finite, or belongs to another robot."""
 
 
 class DistributionError(EimError):
-    """Parameters do not describe a distribution (shapes, finiteness, positive definiteness)."""
+    """Error for parameters that do not describe a distribution (shapes, finiteness, positive definiteness)."""
 
 
 class ModelFileError(EimError):
-    """A model file is missing or truncated, has another schema or format, or belongs to another robot."""
+    """Error for a model file that is missing or truncated, has another schema or format, or is for another robot."""
 
 
 class RobotError(EimError):
-    """A robot description cannot be read, or has no serial chain between base and tip."""
+    """Error for a robot description that cannot be read, or has no serial chain between base and tip."""
 
 
 class MeshError(RobotError):
-    """A mesh of a robot description or of an obstacle is missing or cannot be read."""
+    """Error for a mesh of a robot or an obstacle that is missing or cannot be read."""
 
 
 class MissingFileError(EimError, FileNotFoundError):
-    """A file that belongs to the package is not installed."""
+    """Error for a file of this package that is not installed."""
 
 
 class NotBuiltError(EimError, ImportError):
-    """A compiled module is missing, or is older than the Python code that uses it."""
+    """Error for a compiled module that is missing, or is older than the Python code that uses it."""
 
 
 class MissingPackageError(EimError, ModuleNotFoundError):
-    """A package that some parts of eim_ros need is not installed."""
+    """Error for an optional package that is needed but not installed."""
 
     def __init__(self, what: str, package: str) -> None:
         remedy = f"run pip install '.[{EXTRAS[package]}]' in the clone of eim_ros"
@@ -129,32 +129,32 @@ class MissingPackageError(EimError, ModuleNotFoundError):
 
 
 class PathError(EimError):
-    """A path in a request leaves the data directory, is not a regular file, or may not be replaced."""
+    """Error for a path that leaves the data directory, is not a regular file, or must not be replaced."""
 
 
 class PoseError(EimError):
-    """A requested pose is not finite, or its quaternion does not have unit length."""
+    """Error for a pose that is not finite, is not rigid, or has a quaternion without unit length."""
 
 
 class JointStateError(EimError):
-    """A joint state lacks joints of the robot, names unknown joints, or is not finite."""
+    """Error for a joint state that lacks joints of the robot, names unknown joints, or is not finite."""
 
 
 class ServiceError(EimError):
-    """A running service could not be reached, did not answer in time, or answered with an error."""
+    """Error for a service that cannot be reached, does not answer in time, or answers with an error."""
 
 
 class RobotWarning(UserWarning):
-    """A robot description can be read, but something in it is probably a mistake."""
+    """Warning about a robot description that can be read, but probably contains a mistake."""
 
 
 class ResumeWarning(UserWarning):
-    """A resumed run may differ from an uninterrupted run, because its checkpoint lacks a part of the state."""
+    """Warning that a resumed run may differ from an uninterrupted run, because its checkpoint is incomplete."""
 
 
 @contextmanager
 def options_named(**names: str) -> Iterator[None]:
-    """Make messages name options as the user knows them, such as a flag instead of the keyword of a function.
+    """Replace names of options in messages, such as the keyword of a function by the flag that the user knows.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def options_named(**names: str) -> Iterator[None]:
 
 
 def option_name(keyword: str) -> str:
-    """Return the name of an option for a message: the keyword itself, unless `options_named` gives another name."""
+    """Return the name of an option for a message: the keyword itself, unless `options_named` replaces it."""
     return _options.get().get(keyword, keyword)
 
 
@@ -186,8 +186,8 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
     """Return the end of an error message that suggests known words for one or several unknown words.
 
-    Case, "_" versus "-" and the leading dashes of a flag are ignored. A word may be only the last part or the group of
-    a dotted name, such as "patience" or "ratio" in "ratio.patience". Names of other libraries are known, see
+    Case, leading dashes, and the difference between "_" and "-" are ignored. A word may be only the last part or the
+    group of a dotted name, such as "patience" or "ratio" in "ratio.patience". Names of other libraries are known, see
     `synonyms`. The result is empty if no known word is similar.
     """
     choices = list(known)
@@ -196,7 +196,9 @@ def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
 
 
 class Hinting:
-    """Base class of objects that know names of other libraries, and name their own in the error message.
+    """Base class of objects whose error for an unknown attribute names the right one.
+
+    Names of other libraries are known, see `synonyms`.
 
     Examples
     --------
@@ -220,7 +222,7 @@ class Hinting:
 
 
 def similar(word: str, known: list[str]) -> list[str]:
-    """Return up to two known words that mean the same as an unknown word, or are similar to it."""
+    """Return up to two known words that have the same meaning as an unknown word, or a similar spelling."""
     wanted, forms = plain(word), by_form(known)
     if wanted in forms:
         return [forms[wanted]]

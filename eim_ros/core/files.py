@@ -1,13 +1,13 @@
 """Files that are either complete or absent, and checks that detect damage.
 
-- A file is written under a temporary name, synchronised to disk and renamed, so no reader sees an incomplete file.
-- Output paths are checked before long work begins: they must be writable and must not be inputs of the same work.
-- If a file of this package has the wrong kind, the error says what it contains.
-- JSON follows RFC 8259, which has no NaN and no infinity: non-finite numbers become null.
-- Tensor files are safetensors files whose metadata holds a JSON document. They can be read as tensors of torch or as
-  NumPy arrays, without torch. Pickles are never loaded.
-- Each file holds its own SHA-256 digest, computed with zeros in the digest's place. The digest follows a mark. Readers
-  of the file format must skip the mark and the 64 characters of the digest, so the mark depends on the format.
+- A file is written under a temporary name, synchronised to disk and renamed, so readers never read an incomplete file.
+- Output paths are checked before long work begins. They must be writable, and must not be inputs of the same work.
+- If a file of this package has the wrong kind, the error message describes its content.
+- JSON follows RFC 8259, which does not allow NaN and infinity, so non-finite numbers become null.
+- Tensor files are safetensors files whose metadata contains a JSON document. They can be read as tensors of torch, or
+  as NumPy arrays without torch. Pickles are never loaded.
+- Each file contains its own SHA-256 digest, computed with zeros in the place of the digest. The digest follows a mark.
+  The mark depends on the file format, because readers of the format must ignore the mark and the digest.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ ARCHIVE_ERRORS = (
     zlib.error,
 )
 """Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
-LARGEST_HEADER = 2**24  # [byte]; large, because headers contain a robot description
+LARGEST_HEADER = 2**24  # large, because headers contain a robot description [byte]
 COLUMNS = {"context.npy", "sample.npy", "description.npy"}
 NULL = np.array(None, dtype=object)
 BLANK = "0" * 64  # placeholder of the digest while it is computed
 CHECKSUM_KEY = "file_sha256"  # key of the digest, only in the stored document
-CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: the document is a string in the header
+CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: it is inside a string of the header
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write bytes atomically: a reader, or a crash, finds the old file or the new one, never a part of it.
+    """Write bytes atomically. A reader finds the complete old or new file, even after a crash.
 
-    The folder of the destination is created if it is missing. An existing file keeps its permissions, and a link stays
-    a link. A pipe or a device, such as /dev/null, is written to and not replaced.
+    The folder of the destination is created if it is missing. An existing file keeps its permissions. A link is not
+    replaced; the file that it points to is written. A pipe or a device, such as /dev/null, is also not replaced.
     """
     destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -104,11 +104,11 @@ def temporary_beside(destination: Path) -> Path:
 def check_outputs(
     outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None] | None = None
 ) -> None:
-    """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
+    """Check that outputs can be written and are not inputs. Missing folders of outputs are created.
 
     Both mappings contain the path of each file by the name that the user knows, such as the flag. Entries without a
-    path are skipped. Inputs that do not exist, such as names, are skipped, too. An input may be a folder of files.
-    Raise `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
+    path, and inputs that do not exist, are skipped. An input may be a folder of files. Raise `ConfigurationError` if an
+    output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}
@@ -151,7 +151,7 @@ def _check_writable(name: str, path: Path) -> None:
         ) from error
     if destination.exists() and not destination.is_file():  # a pipe or a device
         return
-    try:  # checking permissions is not enough: root has all of them, even on a read-only file system
+    try:  # root has all permissions even on a read-only file system, so a trial file is written
         trial = temporary_beside(destination)
         os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         trial.unlink()
@@ -162,12 +162,12 @@ def _check_writable(name: str, path: Path) -> None:
 
 
 def described_format(content: bytes) -> str:
-    """Return what a file of this package contains, such as "a data set (.npz)"; empty for other and truncated files."""
+    """Describe the content of a file of this package, such as "a data set (.npz)"; empty for other files."""
     return described_file(io.BytesIO(content))
 
 
 def described_file(file: BinaryIO) -> str:
-    """Return what an open file contains, as `described_format` does. Only its header or its list of members is read."""
+    """Describe the content of an open file, see `described_format`. Only its header or list of members is read."""
     start = file.read(9)
     file.seek(0)
     try:
@@ -185,8 +185,8 @@ def described_file(file: BinaryIO) -> str:
 def to_json(value: Any, *, sort_keys: bool = False) -> str:
     """Return one line of JSON.
 
-    Mappings, lists, tuples, text, numbers and None are supported, and numbers and arrays of NumPy.
-    Non-finite numbers become null.
+    Mappings, lists, tuples, text, numbers and None are supported, as well as numbers and arrays of NumPy. Non-finite
+    numbers become null.
     """
     try:
         return json.dumps(value, sort_keys=sort_keys, allow_nan=False)
@@ -210,10 +210,10 @@ def finite(value: Any) -> Any:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that only one process writes results there.
+    """Lock a folder, so that only one process writes results to it.
 
-    The operating system releases the lock when the process ends, even if it crashes. Raise `ConfigurationError` if
-    another process holds the lock.
+    The operating system releases the lock when the process ends, even after a crash. Raise `ConfigurationError` if
+    another process has locked the folder.
     """
     with (folder / ".lock").open("w") as file:
         try:
@@ -226,13 +226,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def sealed(content: bytes, mark: bytes) -> bytes:
-    """Return the content of a file with its digest written over the first `BLANK` that follows a mark."""
+    """Return the content of a file, where its digest replaces the first `BLANK` that follows a mark."""
     place = content.index(mark + BLANK.encode()) + len(mark)
     return b"".join((content[:place], _digest(content, place), content[place + len(BLANK) :]))
 
 
 def checksum_problem(content: bytes, mark: bytes) -> str:
-    """Return why the content of a file cannot be trusted, or an empty string if it can.
+    """Return the reason why the content of a file is not valid; empty if the digest is correct.
 
     The reason is the end of a sentence that begins with the name of the file.
     """
@@ -248,7 +248,7 @@ def checksum_problem(content: bytes, mark: bytes) -> str:
 
 
 def _digest(content: bytes, place: int) -> bytes:
-    """Return the SHA-256 of content in which zeros replace the digest at `place`."""
+    """Return the SHA-256 digest of the content, where zeros replace the digest at `place`."""
     view, digest = memoryview(content), hashlib.sha256()
     for part in (view[:place], BLANK.encode(), view[place + len(BLANK) :]):
         digest.update(part)
@@ -260,8 +260,8 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and a JSON document to one file, atomically.
 
-    The tensors have any shape, dtype and device, and the document is JSON-compatible. Readers reject another kind of
-    content, and another version of the layout, `schema`.
+    Tensors may have any shape, dtype and device. The document must be JSON-compatible. Readers reject files with
+    another `kind` of content or another version `schema` of the layout.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
     import torch
@@ -278,11 +278,11 @@ def write_tensor_file(
 def read_tensor_file(
     path: str | Path, *, kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a file of `write_tensor_file`.
+    """Read a file that `write_tensor_file` wrote, and return its tensors on the CPU and its document.
 
-    Return the tensors, on the CPU, and the document, whose entry "kind" is the kind of this file. `kind` contains one
-    or several accepted kinds, and `schema` is the accepted version of the layout. Raise `ModelFileError` if the file is
-    missing, truncated or damaged, or has another format, kind or schema version.
+    `kind` contains one or several accepted kinds, and `schema` is the accepted version of the layout. The entry "kind"
+    of the document is the kind of the file. Raise `ModelFileError` if the file is missing, truncated or damaged, or has
+    another format, kind or schema version.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
 
@@ -292,9 +292,10 @@ def read_tensor_file(
 def read_array_file(
     path: str | Path, *, kind: str | tuple[str, ...], schema: int
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Read a file of `write_tensor_file` as NumPy arrays, without torch.
+    """Read a file that `write_tensor_file` wrote as NumPy arrays, without torch.
 
-    Parameters and errors are those of `read_tensor_file`. Types that NumPy lacks, such as bfloat16, are rejected.
+    Parameters and errors are described in `read_tensor_file`. Types that NumPy does not have, such as bfloat16, are
+    rejected.
     """
     import safetensors.numpy
 
@@ -312,7 +313,7 @@ def _read(
         tensors = decoded(content)
     except safetensors.SafetensorError as error:
         raise ModelFileError(_other_format(path, content, error), str(path)) from error
-    except (AttributeError, KeyError, TypeError) as error:  # safetensors raises these for a type that NumPy lacks
+    except (AttributeError, KeyError, TypeError) as error:  # safetensors raises these for types unknown to NumPy
         raise ModelFileError(f"{path} contains numbers of a type that cannot be read: {error}", str(path)) from error
     document = _document(path, content)
     if problem := checksum_problem(content, CHECKSUM_MARK):
@@ -339,7 +340,7 @@ def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
 
 
 def _document(path: str | Path, content: bytes) -> dict[str, Any]:
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # safetensors has already checked it
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # checked by safetensors
     text = header.get("__metadata__", {}).get(METADATA_KEY)
     if text is None:
         raise ModelFileError(f"{path} was not written by eim_ros: its safetensors header lacks {METADATA_KEY!r}")

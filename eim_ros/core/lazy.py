@@ -1,8 +1,8 @@
 """Names of a package that are imported on first use (PEP 562).
 
-A package can thus offer light and slow modules, and users wait only for the modules that they use. The names and their
-modules are listed once, as imports under `if TYPE_CHECKING:`. Type checkers read them there, and so does
-`deferred_names` (compare `attach_stub` of lazy_loader, SPEC 1).
+Users of a package then wait only for the modules that they use. The names and their modules are listed once, as imports
+under `if TYPE_CHECKING:`. Both type checkers and `deferred_names` read this list (compare `attach_stub` of lazy_loader,
+SPEC 1).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
 
 
 def _within(package: str, folder: Path, name: str) -> str:
-    """Return the end of an error message that names the inner package with a name; empty if none has it."""
+    """Return the end of an error message that names the inner package that has `name`; empty if there is none."""
     for init in sorted(folder.glob("*/__init__.py")):
         statements = ast.walk(ast.parse(init.read_text(encoding="utf-8")))
         imports = (one for one in statements if isinstance(one, ast.ImportFrom))

@@ -1,11 +1,11 @@
 """Loading of compiled modules, which are built once for each instruction set.
 
-The best variant that this processor supports is loaded. A variant that it does not support is never imported: an
-illegal instruction would end the process. The environment variable `EIM_ROS_INSTRUCTION_SET` (avx2 or baseline)
-forces a variant, so that tests can run each of them. All of them compute the same bits.
+The fastest variant that this processor supports is loaded. Other variants are never imported, because an illegal
+instruction would end the process. The environment variable `EIM_ROS_INSTRUCTION_SET` (avx2 or baseline) selects a
+variant, so that tests can run all of them. All variants compute the same bits.
 
-There is no variant for AVX-512, because its longer vectors would sum in another order. They saved 7 % of the time in
-the median of twelve kinds of calls, and 30 % when tracing self-motion curves.
+There is no variant for AVX-512, because its longer vectors would sum in another order. In a test with twelve kinds of
+calls, AVX-512 saved 7 % of the time in the median, and 30 % for tracing of self-motion curves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import ModuleType
 
 from eim_ros.core.errors import NotBuiltError
 
-INSTRUCTION_SETS = ("avx2", "baseline")  # best first; only the last is built for processors other than x86-64
+INSTRUCTION_SETS = ("avx2", "baseline")  # fastest first; only the last is built for processors other than x86-64
 VARIABLE = "EIM_ROS_INSTRUCTION_SET"
 CURE = "build it again with `make setup`, `pip install -e .` or `colcon build`"
 
@@ -32,10 +32,10 @@ def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     Raises
     ------
     NotBuiltError
-        If the module was not built, or only for instruction sets that this processor lacks. Also if it lacks one of
-        these attributes, because its sources were older.
+        If the module was not built, or only for instruction sets that this processor does not support. Also if the
+        module lacks one of the attributes, because it was built from older sources.
     ImportError
-        If the environment variable names an instruction set that is unknown, not supported here, or not built.
+        If the environment variable names an instruction set that is unknown, unsupported, or not built.
     """
     module = _best(name)
     missing = [one for one in wanted if not hasattr(module, one)]
@@ -96,7 +96,7 @@ def _processor() -> Callable[[str], bool]:
 def _is_built(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent package is missing, too
+    except ModuleNotFoundError:  # the parent package is also missing
         return False
 
 

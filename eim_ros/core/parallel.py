@@ -1,13 +1,13 @@
 """Threads, workers, progress and seeds of long computations.
 
-torch runs with one thread by default. The matrices in this package are small, so several threads mostly wait for each
-other and take up to five times as much CPU time. With one thread the numbers are also the same on every machine.
+By default, torch runs with one thread. The matrices in this package are small, so several threads mostly wait for each
+other and use up to five times as much CPU time. With one thread, the numbers are also the same on every machine.
 
-Parts of a long computation run in this process, in other processes of this machine (joblib), or on workers of Dask. The
-same function does the work everywhere, so the results do not depend on where it runs. The results arrive in any order.
+Parts of a long computation run in this process, in other processes of this machine (joblib), or on workers of Dask. All
+of them run the same function, so the results do not depend on the choice. The results arrive in any order.
 
-Progress is reported to a listener, such as a progress bar, in units of about equal cost. The code that reports does
-not need to know the listener.
+Progress is reported to a listener, such as a progress bar, in units of about equal cost. The reporting code is
+independent of the listener.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=Non
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Return the number of cores that this process may use.
 
-    `taskset` can limit it, and so can a container. The file `quota` of its control group contains the CPU time that it
-    may use in a period. For example, "150000 100000" means one and a half cores, which count as two.
+    Both `taskset` and a container can limit this number. The file `quota` contains the CPU time that the control group
+    of a container may use in a period. For example, "150000 100000" means one and a half cores, which count as two.
     """
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
@@ -59,7 +59,7 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def checked_threads(n_threads: int | None) -> int:
-    """Return a checked number of threads; None means all usable cores.
+    """Return a checked number of threads. None means all usable cores.
 
     Raise `ConfigurationError` if the number is not a whole number from 1 to 1024.
     """
@@ -76,8 +76,8 @@ def checked_threads(n_threads: int | None) -> int:
 def torch_threads(n: int | None = None) -> Iterator[None]:
     """Run a block with n threads of torch, then restore the previous number.
 
-    As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so that the
-    caller decides: `with torch_threads(4): EIM(config).fit(data)`. The default is the number of the enclosing block or
+    The decorator `@torch_threads()` applies to a function. All fits are decorated without a number, so that the caller
+    can choose it: `with torch_threads(4): EIM(config).fit(data)`. The default is the number of the enclosing block or
     of `use_torch_threads`, otherwise `default_threads`.
     """
     import torch  # imported here, because it is slow to import and not needed to serve a model
@@ -93,7 +93,7 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
 
 
 def use_torch_threads(n: int | None) -> None:
-    """Use n >= 1 threads of torch from now on, also in fits; None stands for `default_threads`, see `in_threads`."""
+    """Use n >= 1 threads of torch from now on, also in fits. None selects `default_threads`, see `in_threads`."""
     import torch
 
     _chosen.set(None if n is None else checked_whole(n, 1, "the number of threads"))
@@ -141,7 +141,7 @@ class JoblibWorkers:
 
 
 def _done(parent: int, work: Callable[[TaskT], ResultT], task: TaskT) -> ResultT:
-    """Do the work. If joblib started a process for the work, make this process end with its parent."""
+    """Run the work. If joblib started a process for the work, make this process end with its parent."""
     if os.getpid() != parent:
         end_with_parent(parent)
     return work(task)
@@ -203,14 +203,14 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(work: str, done: float, total: float) -> None:
-    """Report to the listener how much of some work is done, of at most `total`."""
+    """Report to the listener that the amount `done` of some work is finished, out of `total`."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(work, done, total)
 
 
 def part_of(report: Report, before: float, amount: float) -> Report:
-    """Return a function that reports the progress of a part of some work, which begins after the share `before`."""
+    """Return a function that reports the progress of a part of some work. The part begins after the share `before`."""
     return lambda share: report(before + amount * share)
 
 
@@ -235,16 +235,17 @@ class SharedProgress:
 
 
 class Stopped(Exception):
-    """Raised when a thread of `in_threads` reports progress although its result is not needed any more."""
+    """Exception that ends a thread of `in_threads` when its result is no longer needed."""
 
 
 @contextlib.contextmanager
 def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iterator[Iterator[ResultT]]:
-    """Apply a function to tasks in threads, and give the results in the order of the tasks.
+    """Apply a function to tasks in threads, and yield the results in the order of the tasks.
 
-    The number of threads is that of `torch_threads`, or the number of usable cores if neither it nor OMP_NUM_THREADS is
-    set. Each thread uses one thread of torch. If there is only one thread, a task begins when its result is requested.
-    At the end of the block, tasks that have not begun are dropped, and others end at their next report of progress.
+    `torch_threads` sets the number of threads. If neither this number nor OMP_NUM_THREADS is set, it is the number of
+    usable cores. Each thread uses one thread of torch. If there is only one thread, a task begins when its result is
+    requested. At the end of the block, tasks that have not begun are skipped. Running tasks end at their next report of
+    progress.
     """
     n = concurrent_threads()
     if n == 1:
@@ -267,9 +268,10 @@ def in_threads(work: Callable[[TaskT], ResultT], tasks: Iterable[TaskT]) -> Iter
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator for a seed >= 0. Without a seed, return the process's generator, which is randomly seeded.
+    """Return a generator for a seed >= 0. Without a seed, return the generator of the process, with a random seed.
 
-    It is shared because its construction takes as long as solving some poses. Threads may use it at the same time.
+    The generator of the process is shared, because its construction takes as long as solving some poses. Threads may
+    use it at the same time.
     """
     return _fresh_generator(os.getpid()) if seed is None else np.random.default_rng(seed)
 
@@ -287,8 +289,8 @@ def random_bits() -> int:
 def seed_fraction(seed: int | None) -> float:
     """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1), or random bits if the seed is None.
 
-    The compiled code seeds its random numbers with it. Constructing a NumPy generator would take too long, because a
-    request may take only a fraction of a millisecond.
+    Compiled code uses this number as the seed of its random numbers. A NumPy generator would take too long to create,
+    because a request may take only a fraction of a millisecond.
     """
     if seed is None:
         return (random_bits() >> 11) * 2.0**-53

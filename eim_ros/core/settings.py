@@ -1,13 +1,12 @@
 """Settings as data: one frozen dataclass for each algorithm or node.
 
-The fields describe themselves: command-line flags, YAML files and ROS parameters are derived from them. A default, a
-bound or a description is therefore written only once. Unknown keys, wrong types and values out of bounds raise
-`ConfigurationError`.
+Command-line flags, YAML files and ROS parameters are derived from the fields. A default, a bound or a description is
+therefore written only once. Unknown keys, wrong types and values out of bounds raise `ConfigurationError`.
 
-A field may contain a group of settings. Such a group is addressed by dotted names, such as "ratio.patience", or by
+A field may contain a group of settings. Settings in a group are given by dotted names, such as "ratio.patience", or by
 nested mappings.
 
-Settings can also be given as words NAME=VALUE or as lines of a YAML file, by the same names.
+Settings can also be given as words NAME=VALUE or as lines of a YAML file, with the same names.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def option(
     Parameters
     ----------
     default : object
-        Default value. The annotation of the field decides the type: bool, int, float, str, `X | None`, or a tuple of
-        one of them.
+        Default value. Its type is the annotation of the field: bool, int, float, str, `X | None`, or a tuple of one of
+        these types.
     description : str
         One line, which `--help` and `ros2 param describe` show.
     unit : str
@@ -60,9 +59,9 @@ def option(
     minimum, maximum : float, optional
         Inclusive bounds.
     choices : tuple of str
-        Allowed values of a string; empty means any.
+        Allowed values of a string; empty if any string is allowed.
     read_only : bool
-        Whether a running node refuses to change the value.
+        Whether a running node rejects changes of the value.
     """
     metadata = {
         "description": description,
@@ -77,9 +76,9 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base class of all settings, validated once on construction.
+    """Base class of all settings, which are validated once on construction.
 
-    `unused` names the fields and groups that have no effect, because a learner with these settings never reads them.
+    `unused` lists the fields and groups that have no effect, because a learner with these settings never reads them.
 
     Examples
     --------
@@ -118,7 +117,7 @@ class Settings:
         return self._with(flattened(type(self), {**(dict([pair]) if pair else {}), **changes}))
 
     def _with(self: SettingsT, values: Mapping[str, Any]) -> SettingsT:
-        """Return a copy with other values, given by known dotted names."""
+        """Return a copy with other values, which are given by known dotted names."""
         own: dict[str, Any] = {}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
@@ -135,7 +134,7 @@ class Settings:
         return dataclasses.replace(self, **own)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return names and values, ready for JSON or YAML: groups become mappings, tuples become lists."""
+        """Return names and values for JSON or YAML. Groups become mappings, and tuples become lists."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
 
@@ -149,7 +148,7 @@ def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]
     """Map dotted names, such as "ratio.patience", to the values of a nested mapping.
 
     Raise `ConfigurationError` if a name is unknown, a setting is given twice, or a group has a value. The message
-    suggests the nearest name.
+    suggests the most similar name.
     """
     flat: dict[str, Any] = {}
     known = field_types(kind)
@@ -197,7 +196,7 @@ class Setting(NamedTuple):
 
 
 def described(settings: Settings) -> dict[str, Setting]:
-    """Return the settings by dotted name, with the present values as defaults."""
+    """Return the settings by dotted name, with the current values as defaults."""
     kind: Any = type(settings)
     hints = _hints(kind)
     found: dict[str, Setting] = {}
@@ -227,7 +226,7 @@ def is_within(name: str, names: Iterable[str]) -> bool:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read the mapping in a YAML file. An empty file gives an empty mapping."""
+    """Read the mapping in a YAML file. The mapping of an empty file is empty."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -260,7 +259,7 @@ def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
 
 
 def _converted(name: str, kind: type, value: Any) -> Any:
-    if kind is int and not isinstance(value, bool) and isinstance(value, Integral):  # accepts NumPy integers, too
+    if kind is int and not isinstance(value, bool) and isinstance(value, Integral):  # also accepts NumPy integers
         value = int(value)
     if kind is float and not isinstance(value, bool) and isinstance(value, Real):
         value = float(value)
@@ -301,7 +300,7 @@ def assignments(words: Sequence[str]) -> dict[str, str]:
 
 
 def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
-    """Return settings with other values: texts of words NAME=VALUE, or the content of a YAML file.
+    """Return settings with other values, given as texts of words NAME=VALUE or as the content of a YAML file.
 
     Raise `ConfigurationError` for names that are unknown or have no effect, and for wrong values.
     """
@@ -313,7 +312,7 @@ def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
 
 
 def assigned(values: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert texts to the types of the settings. Unknown names are kept, because the class reports them later."""
+    """Convert texts to the types of the settings. Unknown names are kept, so that the class can report them."""
     return {name: _converted_text(value, types.get(name, str)) for name, value in values.items()}
 
 
@@ -329,7 +328,7 @@ def _converted_text(value: Any, annotation: Any) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a text: YAML, or numbers with spaces between them. Numbers may be written as 1e-3 or inf."""
+    """Return the value of a text, which is YAML or numbers separated by spaces. Numbers may be 1e-3 or inf."""
     return _numbers_in(_yaml(text))
 
 

@@ -1,6 +1,6 @@
-"""Names of one thing in this package and in others. Error messages use them to suggest the name that works here.
+"""Groups of names with the same meaning in this package and in others, from which error messages suggest ours.
 
-Each group begins with our names. The others come from MoveIt, TRAC-IK, pick_ik, ikpy, roboticstoolbox, scikit-learn,
+Each group begins with our names. Further names come from MoveIt, TRAC-IK, pick_ik, ikpy, roboticstoolbox, scikit-learn,
 LeRobot and gmmvi. Words have the form of flags; keywords and settings are compared with "-" instead of "_".
 """
 
@@ -66,7 +66,7 @@ def plain(word: str) -> str:
 
 
 def by_form(known: Iterable[str]) -> dict[str, str]:
-    """Return the words by their plain forms. The first of several equal ones counts, such as --n before -n."""
+    """Return the words by their plain forms. If several words have the same form, the first is kept (--n before -n)."""
     forms = dict[str, str]()
     for name in known:
         forms.setdefault(plain(name), name)
@@ -74,7 +74,7 @@ def by_form(known: Iterable[str]) -> dict[str, str]:
 
 
 def synonyms(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known words that mean the same as another word.
+    """Return the known words that have the same meaning as another word.
 
     Examples
     --------

@@ -24,15 +24,15 @@ def load_columns(path: str | Path, *groups: Sequence[str]) -> tuple[FloatArray, 
     Parameters
     ----------
     path : str or Path
-        A text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). In an
-        archive, the arrays are the columns: an array (n,) counts as one column, and (n, k) as k columns.
+        Text file with a header, separated by commas, semicolons or tabs, or an archive of NumPy (.npz). An array (n,)
+        of an archive is one column, and an array (n, k) is k columns.
     *groups : sequence of str
         Names of columns or arrays.
 
     Raises
     ------
     DataError
-        If the file cannot be read or lacks a column, if values are not numbers, or if arrays differ in length.
+        If the file cannot be read or lacks a column, if values are not numbers, or if arrays have different lengths.
 
     Examples
     --------

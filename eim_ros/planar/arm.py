@@ -1,8 +1,8 @@
 """Planar arm: n links of length l in the x-y plane, with joints about z, stretched along x at q = 0.
 
-The tip is at l sum_i (cos, sin)(q_1 + ... + q_i). `planar_urdf` returns the same arm as URDF, with the same names and
-frames. The command `python -m eim_ros.planar.arm 5 > planar5.urdf` writes a file. `joint_velocity` follows a requested
-velocity of the tip by damped least squares (Wampler 1986).
+The tip is at l sum_i (cos, sin)(q_1 + ... + q_i). `planar_urdf` returns a URDF of the same arm, with the same names and
+frames. The command `python -m eim_ros.planar.arm 5 > planar5.urdf` writes such a file. `joint_velocity` computes joint
+velocities for a requested velocity of the tip by damped least squares (Wampler 1986).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from eim_ros.core.settings import Settings, option
 
 RADIUS = 0.05
 Array = npt.NDArray[np.float64]
-DAMPING = 0.1  # [m]
+DAMPING = 0.1  # damping of `joint_velocity` [m]
 
 
 @with_hints
 @dataclass(frozen=True)
 class PlanarArm(Settings):
-    """Geometry and limits of a planar arm; all links and all joints are equal.
+    """Geometry and limits of a planar arm with equal links and equal joints.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class PlanarArm(Settings):
         return torch.cat([torch.zeros_like(links[..., :1, :]), links.cumsum(-2)], -2)
 
     def tip(self, q: Tensor) -> Tensor:
-        """Return the position of the tip (..., 2) [m]; differentiable."""
+        """Return the position of the tip (..., 2) [m]. The result is differentiable."""
         angle = q.cumsum(-1)
         return self.link_length * torch.stack([angle.cos().sum(-1), angle.sin().sum(-1)], -1)
 
@@ -81,7 +81,7 @@ def wrapped(angle: Tensor) -> Tensor:
 
 
 def elbow_side(points: Tensor) -> Tensor:
-    """Return on which side of the line from base to tip most of the arm lies: 1 for left, -1 for right, (...).
+    """Return the side (...) of the line from base to tip where most of the arm is: 1 for left, -1 for right.
 
     The side is the sign of the area that the points (..., n_links + 1, 2) of base, joints and tip enclose.
 
@@ -95,18 +95,18 @@ def elbow_side(points: Tensor) -> Tensor:
     """
     before, after = points[..., :-1, :], points[..., 1:, :]
     area = (before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]).sum(-1)
-    return torch.where(area < 0.0, 1, -1)  # an arm that bulges to the left encloses its area clockwise
+    return torch.where(area < 0.0, 1, -1)  # an arm on the left encloses its area clockwise
 
 
 def passing_side(points: Tensor, center: Tensor) -> Tensor:
-    """Return on which side of the arm a disc lies, seen from base to tip: 1 for right, -1 for left, (...).
+    """Return the side (...) of the arm on which a disc is, seen from base to tip: 1 for right, -1 for left.
 
-    If the arm points to the right, 1 means that it passes above the disc. No link may touch its centre (2,). The arm is
-    given by the points (..., n_links + 1, 2) of base, joints and tip.
+    If the arm points to the right, 1 means that it passes above the disc. No link may touch the centre (2,) of the
+    disc. The arm is given by the points (..., n_links + 1, 2) of base, joints and tip.
 
     Examples
     --------
-    A stretched arm passes above a disc below it:
+    A stretched arm passes above a disc with a negative y coordinate:
 
     >>> import torch
     >>> from eim_ros.planar import PlanarArm, passing_side
@@ -125,7 +125,7 @@ def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
     """Return the URDF text of an arm with `n_links` revolute joints and limits of -pi and pi.
 
     The base link is `base_link` and the tip link is `tip_link`. The arm is stretched along x at q = 0. Each link has
-    one collision capsule with a radius of 0.05 m, written as a cylinder and two spheres. The length is in [m].
+    one collision capsule with a radius of 0.05 m, written as a cylinder and two spheres. `link_length` is in [m].
 
     Examples
     --------
@@ -188,8 +188,8 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
     """Return joint velocities (n_links,) [rad/s] for a requested velocity of the tip, x and y (2,) [m/s].
 
     Damped least squares balances the error of the tip's velocity against the size of the joint velocities. Near a
-    singularity the joints therefore stay slow, and the tip does not follow exactly. The angular velocity of the tip is
-    in [rad/s]; 0 leaves its rotation free.
+    singularity, the joints therefore remain slow, and the tip does not follow exactly. `angular` is the angular
+    velocity of the tip [rad/s]; 0 leaves its rotation free.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
 
 
 def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> Array:
-    """Return the configuration (n_links,) after moving for `duration` [s] at this velocity.
+    """Return the configuration (n_links,) after a motion of `duration` [s] at a joint velocity (n_links,) [rad/s].
 
     If a joint is too fast, all joints are slowed down by the same factor. The result is clipped to the joint limits.
     """

@@ -1,4 +1,4 @@
-"""Expert for a planar task: draws configurations from a posterior p(q | task).
+"""Expert for a planar task, which draws configurations from a posterior p(q | task).
 
 The posterior is proportional to the product of three factors:
 
@@ -7,8 +7,8 @@ The posterior is proportional to the product of three factors:
     clearance  exp(-max(0, margin - clearance)^2 / (2 clearance_deviation^2))
 
 The posterior has several modes, one for each way around the obstacles and each side of the elbow. An annealed
-population of Metropolis chains, `Chains`, finds all of them in the right proportions (Del Moral, Doucet, Jasra 2006).
-Moves based on `closed_loop` change the posture a lot but keep the tip near its goal.
+population of Metropolis chains, `Chains`, samples all modes in the right proportions (Del Moral, Doucet, Jasra 2006).
+Moves based on `closed_loop` make large changes of the posture, but keep the tip near its goal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eim_ros.planar.arm import PlanarArm, wrapped
 from eim_ros.planar.task import PlanarTask
 
 POPULATION = 2000  # minimum number of chains; fewer chains lose modes
-UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it the task is impossible
+UNLIKELY = -50.0  # log likelihood at ten standard deviations, below which the task is impossible [nat]
 
 
 def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
@@ -57,21 +57,22 @@ def closed_loop(
 ) -> tuple[Tensor, Tensor]:
     """Set two joints of each configuration so that the tip reaches a given position.
 
-    The two joint angles follow in closed form from the intersection of two circles.
+    The two joint angles are computed in closed form from the intersection of two circles.
 
     Metropolis moves use this function as follows. A step that leaves the prior invariant redraws all other joints, and
-    the tip moves a little. The map (q_i, q_j) -> tip has the determinant J = |p_j - p_i| |p_n - p_j| |sin gamma|. Here
-    p_i and p_j are the positions of the two joints, p_n is the tip, and gamma is the bend at joint j. The proposal has
-    the density J(q'). With the likelihood f, the move is accepted with probability
+    the tip is moved by a small amount. The map (q_i, q_j) -> tip has the determinant
+    J = |p_j - p_i| |p_n - p_j| |sin gamma|. Here p_i and p_j are the positions of the two joints, p_n is the tip, and
+    gamma is the bend at joint j. The proposal has the density J(q'). With the likelihood f, the move is accepted with
+    probability
 
         min(1, f(q') prior(q_i', q_j' | others') J(q) / (f(q) prior(q_i, q_j | others) J(q')))
 
-    (Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). Large changes of the posture stay possible, even
-    if the tip must be at its goal within a hundredth of a link's length.
+    (Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). Large changes of the posture are possible even
+    if the distance of the tip from its goal must be below a hundredth of a link's length.
 
-    The indices (n,) of the joints satisfy first < second, the tips (n, 2) are in [m], and the signs `elbow` (n,), 1 or
-    -1, select the solution. Return the configurations (n, n_links); the two joints are in [-pi, pi), or NaN if the tip
-    is out of reach. Also return the determinants J (n,) [m^2].
+    The indices (n,) of the joints satisfy first < second. The tips (n, 2) are in [m]. The signs `elbow` (n,), 1 or -1,
+    select one of the two solutions. Return the configurations (n, n_links), with both joints in [-pi, pi), or NaN if
+    the tip is out of reach. Also return the determinants J (n,) [m^2].
     """
     rows = torch.arange(len(q))
     q = q.clone()
@@ -103,9 +104,9 @@ def turned_to(arm: PlanarArm, q: Tensor, normal: Tensor, height: Tensor, branch:
     A goal line fixes only one coordinate of the tip, so one joint is enough. In the acceptance probability of
     `closed_loop`, the derivative of that coordinate replaces the determinant J.
 
-    The coordinate is normal' tip = height (n,) [m], and the signs `branch` (n,), 1 or -1, select the solution. Return
-    the configurations (n, n_links); the first joint is in [-pi, pi), or NaN if the coordinate is out of reach. Also
-    return the absolute derivative (n,) of the coordinate with respect to the first joint [m].
+    The coordinate is normal' tip = height (n,) [m]. The signs `branch` (n,), 1 or -1, select one of the two solutions.
+    Return the configurations (n, n_links), with the first joint in [-pi, pi), or NaN if the coordinate is out of reach.
+    Also return the absolute derivative (n,) of the coordinate with respect to the first joint [m].
     """
     q = q.clone()
     q[:, 0] = 0.0
@@ -123,8 +124,8 @@ def _angle(vector: Tensor) -> Tensor:
 class Chains:
     """Population of Metropolis chains at one temperature.
 
-    Chains start in the prior. `cool` raises the power of the likelihood and resamples the chains; `move` changes
-    configurations within modes and between them.
+    Chains start with draws from the prior. `cool` raises the power of the likelihood and resamples the chains. `move`
+    changes configurations within modes and between modes.
 
     Attributes
     ----------
@@ -175,7 +176,8 @@ class Chains:
         """Reflect the arm about the x axis, or about the line from its base to its tip.
 
         Other moves rarely change the side of the elbow. Both reflections are their own inverses and preserve volume.
-        Only half of the chains are reflected. In a symmetric task, all chains would otherwise change sides at once.
+        Only half of the chains are reflected, because in a symmetric task all chains would otherwise change sides at
+        once.
         """
         tip = self.points[:, -1]
         turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
@@ -213,7 +215,7 @@ class Chains:
         return 0.5 * (first[0].square() - first[1].square())
 
     def _accept(self, proposed: Tensor, log_factor: Tensor) -> None:
-        """Accept or reject proposals (Metropolis); `log_factor` covers everything except the likelihood."""
+        """Accept or reject proposals (Metropolis). `log_factor` (n,) includes everything except the likelihood."""
         allowed = torch.isfinite(proposed).all(-1) & self.arm.within_limits(proposed)
         proposed = torch.where(allowed.unsqueeze(-1), proposed, self.q)
         points = self.arm.points(proposed)
@@ -296,7 +298,7 @@ class ExpertConfig(Settings):
 @with_hints
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """Posterior over configurations that fulfil a task.
+    """Posterior density of configurations that fulfil a task.
 
     Attributes
     ----------
@@ -323,7 +325,7 @@ class Expert:
     def covariance(self) -> Tensor:
         """Covariance of the prior (n_links, n_links) [rad^2].
 
-        The first joint is independent, and the other joints form a smooth random curve.
+        The first joint is independent. The other joints form a smooth random curve.
         """
         config, index = self.config, torch.arange(self.arm.n_links - 1, dtype=torch.float64)
         alike = alone = torch.eye(len(index), dtype=torch.float64)
@@ -348,7 +350,7 @@ class Expert:
     def log_prior(self, q: Tensor) -> Tensor:
         """Return the log prior (...) [nat] of configurations (..., n_links), up to a constant.
 
-        It is minus infinity beyond the joint limits.
+        The value is minus infinity beyond the joint limits.
         """
         value = -0.5 * (q * (q @ self.precision)).sum(-1)
         return torch.where(self.arm.within_limits(q), value, -torch.inf)

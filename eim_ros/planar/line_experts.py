@@ -1,10 +1,10 @@
 """Mixtures of linear experts over configurations that reach a vertical line, given its position.
 
-The configurations of each line lie on a thin curved manifold that a few Gaussians cannot follow. EM covers the
-manifold, but many of its samples miss the line. EIM stays on the line and omits the parts that it cannot represent. Its
-density ratio estimator also sees the tip's coordinate normal to the line (thesis 6.3). All demonstrations reach their
-line, so this coordinate alone would separate the classes. Noise is therefore added to the position of the line in both
-classes, and it decreases with each iteration.
+The configurations that reach a line are on a thin curved manifold, which a few Gaussians cannot represent. EM covers
+the manifold, but many of its samples miss the line. Samples of EIM stay on the line, but omit parts of the manifold.
+The density ratio estimator of EIM also has the coordinate of the tip normal to the line as an input (thesis 6.3). All
+demonstrations reach their line, so this coordinate alone would separate the classes. Noise is therefore added to the
+position of the line in both classes, and decreases with each iteration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.planar.arm import PlanarArm
 LEARNERS = ("EM", "EIM + tip")
 ITERATIONS = 80  # number of iterations of EIM
 REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0)  # curved manifolds need many components
-GATING_ENTROPY_LOSS = 0.002  # [nat] bound per iteration; with a larger bound, few experts remain
+GATING_ENTROPY_LOSS = 0.002  # bound per iteration; with a larger bound, few experts remain [nat]
 SMOOTHING, DECAY, FLOOR = 0.1, 0.95, 0.05  # noise on the position of the line, see `FeatureInputs`
 
 
@@ -33,7 +33,7 @@ class LineExperts:
     Attributes
     ----------
     mixture : MixtureOfExperts
-        Its context is (x - center) / scale.
+        Mixture with the context (x - center) / scale.
     center, scale : float
         Mean and standard deviation of x in the demonstrations [m].
     """
@@ -59,7 +59,7 @@ def fit_line_experts(
         One of `LEARNERS`.
     arm : PlanarArm
     line_x : Tensor (n,)
-        x coordinate of the line of each pair [m]; at least two values differ.
+        x coordinate of the line of each pair [m]. At least two values must be different.
     q : Tensor (n, n_links)
         Configurations that reach these lines [rad].
     n_components : int

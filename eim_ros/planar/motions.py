@@ -2,11 +2,12 @@
 
     q(s) = start + (goal - start) m(s) + sum_k w_k b_k(s),    s = t / duration
 
-m is the minimum-jerk profile. The bumps b_k(s) = 16 s^2 (1 - s)^2 T_k(2 s - 1), with Chebyshev polynomials T_k, vanish
-at both ends together with their first derivatives. Gradient descent on missing clearance and exceeded joint limits
-improves random weights w_k, as in CHOMP (Zucker et al. 2013). Motions that still touch an obstacle are tried again.
+m is the minimum-jerk profile. The bumps b_k(s) = 16 s^2 (1 - s)^2 T_k(2 s - 1) contain Chebyshev polynomials T_k. At
+both ends, the bumps and their first derivatives are zero. Gradient descent on missing clearance and exceeded joint
+limits improves random weights w_k, as in CHOMP (Zucker et al. 2013). If a motion still touches an obstacle, it is
+planned again.
 
-A `Trajectory` is checked against the arm once and can be evaluated at any time. Between two points a joint moves
+A `Trajectory` is checked once against the arm, and can be evaluated at any time. Between two points, a joint moves
 linearly, or along a cubic if the points have velocities.
 """
 
@@ -30,7 +31,7 @@ N_CHECKED = 400  # number of points of a motion at which clearance is checked
 N_PLANNED = 48  # number of points of a motion at which clearance is improved
 LEARNING_RATE = 0.03
 Array = npt.NDArray[np.float64]
-SUBDIVISION = 16  # number of parts of a segment at whose ends a cubic is checked
+SUBDIVISION = 16  # number of parts of a segment; a cubic is checked at the ends of each part
 ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the sender
 
 
@@ -78,7 +79,7 @@ class Trajectory:
     def at(self, time: float) -> Array:
         """Return the positions (n_links,) [rad] at a time [s].
 
-        At times before the first point or after the last point, the result is this point.
+        Before the first point the result is the first point, and after the last point it is the last point.
         """
         after = int(np.searchsorted(self.times, time, side="right"))
         if after == 0 or after == len(self.times):
@@ -93,7 +94,7 @@ class Trajectory:
         return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
 
     def starting_from(self, q: Array) -> Trajectory:
-        """Return the trajectory with q (n_links,) as an additional first point, unless it begins at time 0 anyway."""
+        """Return the trajectory with q (n_links,) as a new point at time 0, unless it already begins at time 0."""
         if self.times[0] <= 0.0:
             return self
         still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
@@ -105,7 +106,7 @@ def draw_motions(
 ) -> list[Trajectory]:
     """Draw evenly timed motions of an expert from a start (n_links,) [rad] to samples of its posterior.
 
-    Samples to which no free path is found are skipped.
+    A sample is skipped if no free path to it is found.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def draw_motions(
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Trajectory:
-    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles.
+    """Return the direct motion from a start (n_links,) to a goal (n_links,) [rad]. Obstacles are ignored.
 
     Examples
     --------
@@ -155,8 +156,8 @@ def plan(
 ) -> tuple[Tensor, Tensor]:
     """Plan paths from a start (n_links,) to goals (n, n_links) [rad], around the obstacles of an expert.
 
-    Return configurations (n, 400, n_links) evenly spaced in time [rad]. Also return whether each path (n,) keeps at
-    least half the margin to all obstacles and stays within the joint limits.
+    Return configurations (n, 400, n_links) [rad], evenly spaced in time. Also return whether each path (n,) is within
+    the joint limits and has a distance of at least half the margin from all obstacles.
     """
     weights = torch.zeros(len(goals), config.n_bumps, expert.arm.n_links, dtype=torch.float64)
     free = torch.zeros(len(goals), dtype=torch.bool)
@@ -177,7 +178,7 @@ def plan(
 def _improved(expert: Expert, start: Tensor, goals: Tensor, weights: Tensor, config: MotionConfig) -> Tensor:
     """Improve weights (n, n_bumps, n_links) by gradient descent on missing clearance and exceeded limits.
 
-    Paths with enough clearance and within the limits have a zero gradient.
+    The gradient is zero for paths that have enough clearance and are within the limits.
     """
     share = torch.linspace(0.0, 1.0, N_PLANNED, dtype=torch.float64)
     weights = weights.clone().requires_grad_(True)
@@ -204,7 +205,7 @@ def _way(start: Tensor, goals: Tensor, weights: Tensor, share: Tensor) -> Tensor
 
 
 def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Trajectory:
-    """Return the path as a motion that is as fast as the settings allow."""
+    """Return the fastest motion along the path that the settings allow."""
     steepest = float(way.diff(dim=0).abs().max()) * (len(way) - 1)
     duration = max(config.least_duration, steepest / (config.speed * arm.velocity_limit))
     index = np.linspace(0.0, len(way) - 1.0, config.n_points)
@@ -213,7 +214,7 @@ def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Trajectory:
 
 
 class TrajectoryError(EimError):
-    """Error for a trajectory that names other joints, exceeds the limits, or has invalid times or values."""
+    """Error for a trajectory with other joints, values beyond the limits, or invalid times or values."""
 
 
 def checked_trajectory(
@@ -227,12 +228,12 @@ def checked_trajectory(
 
     The names are all joints of the arm, in the order of the columns. Times since the start [s] must ascend and must not
     be negative. Positions [rad] have one row per time and one column per joint. Velocities [rad/s] have the same shape.
-    If there are none, they are empty or have empty rows.
+    Without velocities, the sequence or its rows are empty.
 
     Raises
     ------
     TrajectoryError
-        If the trajectory is rejected; the message gives the reason.
+        If the trajectory is rejected. The message contains the reason.
 
     Examples
     --------

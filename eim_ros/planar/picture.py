@@ -63,9 +63,9 @@ def draw_planar_demo(
 ) -> None:
     """Draw demonstrated configurations and samples of each learner for one new line, and write a PNG or SVG.
 
-    Configurations are (n, n_links) [rad]. The demonstrated configurations reach other lines. The samples of each
-    learner were executed by the simulator. For each learner, the table has `mean_distance` [m] and `share_reached` for
-    all lines.
+    Configurations are (n, n_links) [rad]. The demonstrated configurations reach other lines. The simulator executed the
+    samples of each learner. For each learner, the table contains `mean_distance` [m] and `share_reached` over all
+    lines.
     """
     some = demonstrated[:: max(1, len(demonstrated) // N_SHOWN)]
     panels = {"Demonstrations of other lines": some, **samples}

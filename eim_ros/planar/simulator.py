@@ -1,8 +1,8 @@
 """Kinematic simulator of a planar arm, and demonstrations recorded in it.
 
-The simulator is of first order: it has no masses and no torques. In each tick, every joint moves towards the
-trajectory's position at the end of the tick, as far as its velocity limit allows. Tick n is at time n / rate,
-independent of the computer's clock, so time does not drift.
+The simulator is of first order, which means that there are no masses and no torques. In each tick, every joint moves
+towards the position of the trajectory at the end of the tick, as far as its velocity limit allows. Tick n is at time
+n / rate, independent of the clock of the computer, so time does not drift.
 
 `demonstrate` executes motions of the expert and keeps the successful motions. Its data set has the same description as
 a data set from `eim import --task motion`, so motion priors can learn from both.
@@ -28,7 +28,7 @@ from eim_ros.planar.task import PlanarTask
 
 Array = npt.NDArray[np.float64]
 
-FOLD = 1.4  # [rad] angle between a folded link and the x axis
+FOLD = 1.4  # angle between a folded link and the x axis [rad]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Outcome:
     collision : bool
         Whether a link touches an obstacle.
     success : bool
-        Whether the goal is reached. False after a collision since the last reset, new task or new trajectory.
+        Whether the goal is reached without a collision since the last reset, new task or new trajectory.
     moving : bool
         Whether a trajectory is being executed.
     """
@@ -61,9 +61,9 @@ class Outcome:
 
 
 def folded(arm: PlanarArm) -> Array:
-    """Return the arm folded like a concertina along the x axis, (n_links,) [rad].
+    """Return the configuration (n_links,) [rad] of an arm that is folded in zigzag along the x axis.
 
-    It is then short and has no preferred side.
+    The folded arm is short and has no preferred side.
 
     Examples
     --------
@@ -80,12 +80,12 @@ def folded(arm: PlanarArm) -> Array:
 class PlanarSimulator:
     """Simulation of a robot with a task.
 
-    The rate is in ticks per second [1/s]. The start (n_links,) [rad] is the configuration at the beginning and after a
-    reset; see `folded` for the default.
+    The rate is the number of ticks per second [1/s]. The start (n_links,) [rad] is the configuration at the beginning
+    and after a reset. The default start is `folded`.
 
     Examples
     --------
-    The simulator executes a trajectory of one second in 200 ticks:
+    Execute a trajectory of one second in 200 ticks:
 
     >>> from eim_ros.planar import PlanarArm, PlanarSimulator, point_task
     >>> arm = PlanarArm(n_links=2)
@@ -108,7 +108,7 @@ class PlanarSimulator:
             )
         self.tick = 0
         self._begin_tick = 0  # tick at which the trajectory was received
-        self._delay = 0.0  # [s] from that tick to the trajectory's time 0
+        self._delay = 0.0  # time from that tick to time 0 of the trajectory [s]
         self.q: Array
         self.velocity: Array
         self._trajectory: Trajectory | None
@@ -137,9 +137,9 @@ class PlanarSimulator:
         velocities: Sequence[Sequence[float]] = (),
         delay: float = 0.0,
     ) -> None:
-        """Replace the current trajectory, see `checked_trajectory`; without points the robot stops.
+        """Replace the current trajectory, see `checked_trajectory`. Without points, the robot stops.
 
-        The delay from now to the trajectory's time 0 [s] is negative if it should have begun already.
+        `delay` is the time from now to time 0 of the trajectory [s]. It is negative if time 0 is in the past.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class PlanarSimulator:
         self._look()
 
     def reset(self) -> None:
-        """Move the robot to its start immediately; the simulated time continues."""
+        """Move the robot to its start immediately. The simulated time continues."""
         self.q = self.start.copy()
         self.velocity = np.zeros(self.arm.n_links)
         self._trajectory = None
@@ -227,7 +227,7 @@ def demonstrate(
     generator: torch.Generator,
     config: MotionConfig | None = None,
 ) -> DataSet:
-    """Return a data set of motions that fulfil the expert's task in the simulator; see `draw_motions`."""
+    """Return a data set of motions that fulfil the expert's task in the simulator, see `draw_motions`."""
     motions = draw_motions(expert, start, n_motions, generator, config)
     simulator = PlanarSimulator(expert.arm, expert.task, start=start.numpy())
     done = [motion for motion in motions if execute(simulator, motion).success]
@@ -235,7 +235,10 @@ def demonstrate(
 
 
 def motion_data_set(arm: PlanarArm, motions: Sequence[Trajectory], about: dict[str, object]) -> DataSet:
-    """Convert motions with equal numbers of points to the rows of a data set, point after point, without contexts."""
+    """Return a data set without contexts, in which each row contains the points of a motion in sequence.
+
+    All motions must have the same number of points.
+    """
     if not motions:
         raise DataError("a data set needs at least one motion", 0)
     n_points = len(motions[0].times)

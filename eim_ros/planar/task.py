@@ -91,7 +91,7 @@ class PlanarTask:
     def normal_coordinate(self, tip: Tensor) -> Tensor:
         """Return the signed distance of tips (..., 2) to the infinite line through the goal's ends, (...) [m].
 
-        For a vertical line this is the tip's x coordinate up to a shift, which is the feature of thesis 6.3.
+        For a vertical line, this is the x coordinate of the tip up to a shift, which is the feature of thesis 6.3.
         """
         if not self.is_line:
             raise ConfigurationError("a point has no normal coordinate: give a line", self.start.tolist())
@@ -101,8 +101,8 @@ class PlanarTask:
     def clearance(self, points: Tensor) -> Tensor:
         """Return the smallest distance between the links and the obstacles, (...) [m].
 
-        It is negative inside an obstacle and infinite without obstacles. The points (..., n_links + 1, 2) are the base,
-        the joints and the tip [m].
+        The distance is negative inside an obstacle, and infinite without obstacles. The points (..., n_links + 1, 2)
+        are the base, the joints and the tip [m].
         """
         if len(self.obstacles) == 0:
             return torch.full_like(points[..., 0, 0], torch.inf)
@@ -132,7 +132,7 @@ def line_task(
 
     Examples
     --------
-    A vertical line, and a disc of radius 0.2 m in front of it:
+    Create a vertical line with a disc of radius 0.2 m in front of it:
 
     >>> from eim_ros.planar import line_task
     >>> line_task((2.0, -1.0), (2.0, 1.0), obstacles=(1.0, 0.0, 0.2)).length

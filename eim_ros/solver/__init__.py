@@ -1,7 +1,8 @@
 """The compiled solver, written in C++ in the headers of this folder.
 
-It contains forward kinematics, closed forms, iterative solving from seeds and with restarts, continuation, null-space
-optimisation, and mixtures of experts. It is built once for each instruction set. `_solver.pyi` describes its interface.
+The solver contains forward kinematics, closed forms, iterative solution from seeds and with restarts, continuation,
+null-space optimisation, and mixtures of experts. It is built once for each instruction set. `_solver.pyi` describes its
+interface.
 """
 
 from __future__ import annotations
