@@ -1,4 +1,4 @@
-"""Run SAMTRON with PyPI's gmmvi, the implementation by the paper's authors, on one thread.
+"""Run SAMTRON with gmmvi from PyPI, which is the implementation by the authors of the paper, on one thread.
 
     python benchmarks/_gmmvi_worker.py PROBLEM.npz SETTINGS.json    prints one JSON object
 
@@ -44,7 +44,7 @@ def target_of(name: str, problem: dict[str, np.ndarray]):
 
 
 def _published(settings: dict) -> dict:
-    """Return the package's settings that correspond to ours."""
+    """Return the settings of gmmvi that correspond to ours."""
     return {
         "num_component_adapter_config": {
             "del_iters": settings["adaptation.delete_after"],
@@ -69,7 +69,7 @@ def _published(settings: dict) -> dict:
 
 
 def _needed(learner: GMMVI, last: int) -> int:
-    """Return the number of evaluations that the next iteration may need, as eim_ros estimates it before it stops."""
+    """Return the number of evaluations that the next iteration may need, by the rule with which eim_ros stops."""
     selector = learner.sample_selector
     most = selector.desired_samples_per_component * int(learner.model.num_components)
     return min(most, last) if last > 0 and int(selector.reused_samples_per_component) > 0 else most

@@ -1,7 +1,8 @@
-"""Solvers of inverse kinematics behind one interface: ours, and each peer called as its documentation recommends.
+"""Solvers of inverse kinematics with one interface: ours, and peers that are called as their documentation recommends.
 
-A solver takes a pose and returns an attempt: a function without arguments that returns a configuration or None. Only
-the attempt is timed, not preparation, such as converting the pose to the peer's type or drawing a seed.
+A solver takes a pose and returns an attempt, which is a function without arguments that returns a configuration or
+None. Only the attempt is timed. Preparation is not timed, such as the conversion of the pose to the peer's type or the
+choice of a seed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Solver = Callable[[np.ndarray], Callable[[], "np.ndarray | None"]]
 
 
 class Unsupported(Exception):
-    """The peer cannot solve for this arm. The message says why."""
+    """Error for an arm that a peer cannot solve. The message contains the reason."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Case:
         return self.robot.random(1, rng)[0]
 
     def wrapped(self, q: np.ndarray) -> np.ndarray:
-        """Shift each angle by full revolutions as near to mid-range as possible. All joints must be revolute."""
+        """Shift each angle by revolutions, as near to the middle of its range as possible. Joints must be revolute."""
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
 

@@ -36,9 +36,10 @@ BUILD_LIMIT = 300  # limit of CPU time for a build [s]
 
 
 def ssik_arms(solver: str, has_limits: bool = True) -> dict[str, tuple[str, ModuleType]]:
-    """Return the URDF and the solver of each arm that ssik ships with this kind of solver, by its name.
+    """Return the URDF and the solver of each arm that ssik ships with this kind of solver, by the name of the arm.
 
-    Joints without limits turn by at most half a revolution each way. If `has_limits` is false, all joints do.
+    Joints without limits turn by at most half a revolution each way. If `has_limits` is false, this applies to all
+    joints.
     """
     from ssik import Manipulator, list_arms
 
@@ -52,7 +53,7 @@ def ssik_arms(solver: str, has_limits: bool = True) -> dict[str, tuple[str, Modu
 
 
 def _urdf_of_joints(joints: Sequence[Any], has_limits: bool) -> str:
-    """Return the URDF of ssik's joints. An offset after a joint becomes the origin of the next joint."""
+    """Return a URDF with the joints of ssik. An offset after a joint becomes the origin of the next joint."""
     lines, before = ['<robot name="arm"><link name="link0"/>'], np.eye(4)
     for i, joint in enumerate(joints):
         axis = " ".join(repr(float(value)) for value in joint.axis)
@@ -79,7 +80,7 @@ def _origin(transform: np.ndarray) -> str:
 def ssik_artifact(case: Case) -> ModuleType:
     """Return the solver that ssik ships for the arm, or build one for the URDF. Both have the same form.
 
-    ssik keeps what it derives in a cache on disk, so that a second build takes less time.
+    ssik stores derived equations in a cache on disk, so that a second build takes less time.
     """
     if case.urdf.stem in SHIPPED_BY_SSIK:
         return importlib.import_module(SHIPPED_BY_SSIK[case.urdf.stem])
@@ -93,7 +94,7 @@ def ssik_artifact(case: Case) -> ModuleType:
 
 @functools.cache
 def _built(urdf: Path, path: Path, base: str, tip: str) -> str:
-    """Let ssik write a solver to `path`. Return an empty text, or why ssik failed."""
+    """Build a solver of ssik at `path`. Return an empty text, or the reason why ssik failed."""
     command = [sys.executable, "-c", "from ssik.cli import main; raise SystemExit(main())", "build", str(urdf)]
     done = subprocess.run(
         [*command, "--base", base, "--ee", tip, "--out", str(path), "--no-validate"],
@@ -121,9 +122,9 @@ def ssik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a solver that samples all charts of ssik's self-motion manifold, about n_samples within limits on each.
+    """Return a solver that samples all charts of ssik's self-motion manifold, with about n_samples within limits each.
 
-    Unlike a `Solver`, it returns many solutions of a pose in one call.
+    Unlike a `Solver`, this solver returns many solutions of a pose in one call.
     """
     from ssik import Manipulator
 
@@ -163,7 +164,7 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 
 
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
+    """Return a solver for EAIK's exact solutions, shifted by revolutions towards the middle of the range."""
     if case.robot.dof != 6:
         raise Unsupported("solves only six joints, or seven with one fixed")
     solve = eaik_solver(case.robot)
@@ -194,7 +195,7 @@ def eaik(case: Case, rng: np.random.Generator) -> Solver:
 def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that converts a pose of the URDF's tip to a pose of the flange.
 
-    frankik solves for the flange, but its `fk` returns the pose of the hand's tip.
+    frankik solves for poses of the flange, but its `fk` returns the pose of the tip of the hand.
     """
     if case.robot.name != "panda":
         raise Unsupported("solves only Franka arms")
@@ -222,7 +223,7 @@ def frankik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def frankik_solutions(case: Case, n_values: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a solver for all solutions of frankik with joint 7 at each of `n_values` values within its limits."""
+    """Return a solver for all solutions of frankik, where joint 7 has each of `n_values` values within its limits."""
     to_frame = frankik_pose(case)
     from frankik import ik_full
 

@@ -1,4 +1,4 @@
-"""Peers that iterate from a seed, and our algorithm in Python with pinocchio; see `_peers.py`."""
+"""Peers that iterate from a seed, and our algorithm in Python with pinocchio, see `_peers.py`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def optik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def roboplan(case: Case, rng: np.random.Generator) -> Solver:
-    """Return RoboPlan's simple solver, without collisions, and with as many restarts as the other solvers."""
+    """Return RoboPlan's simple solver without collision checks, with as many restarts as the other solvers."""
     from roboplan import core, simple_ik
 
     robot = case.robot
@@ -175,7 +175,7 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def mink(case: Case, rng: np.random.Generator) -> Solver:
-    """Return a solver by mink's quadratic programs with limits. An attempt ends when its error stops falling."""
+    """Return a solver with mink's quadratic programs and limits. An attempt ends when its error stops falling."""
     import mink as package
     import mujoco
 
@@ -211,7 +211,7 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
 def _restarted(
     case: Case, rng: np.random.Generator, descend: Callable[[np.ndarray, np.ndarray], np.ndarray | None]
 ) -> Solver:
-    """Return a solver that iterates from one random seed after another."""
+    """Return a solver that restarts from random seeds until an attempt succeeds."""
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seeds = case.robot.random(MOST_RESTARTS, rng)

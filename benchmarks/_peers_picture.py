@@ -25,7 +25,7 @@ COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
-    """Write a PNG as wide as a page.
+    """Write a PNG with the width of a page.
 
     The upper panels show the median and the 99th percentile for each arm. The lower panels show coverage over time for
     the arms with infinitely many solutions.
@@ -95,7 +95,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 
 def _way(name: str) -> str:
-    """Return the name of a curve. The budgets of each of our calls share a curve, and each peer has a separate one."""
+    """Return the name of a curve. Each of our calls has one curve for all budgets, and each peer has its own curve."""
     if name.endswith(("all", "complete")):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name

@@ -13,7 +13,7 @@ __all__ = ["Many", "Singles", "many_table", "markdown_tables", "singles_table"]
 
 @dataclass
 class Singles:
-    """Results of one solver for one solution of each pose. `note` says why there are none."""
+    """Results of one solver for one solution of each pose. `note` is the reason if there are no results."""
 
     seconds: list[float] = field(default_factory=list)
     right: int = 0
@@ -32,10 +32,10 @@ class Singles:
 
 @dataclass
 class Many:
-    """Results of one way to get many solutions of each pose.
+    """Results of one method to compute many solutions of each pose.
 
-    The columns of `rows` are seconds, solutions, and shares of self-motion components and coverage. For each pose,
-    `says` is true if the answer claims to be complete, and None for solvers that never make such a claim.
+    The columns of `rows` are seconds, number of solutions, share of self-motion components, and coverage. For each
+    pose, `says` is true if the answer claims to be complete, and None for solvers that never make such a claim.
     """
 
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)

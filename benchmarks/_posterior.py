@@ -21,11 +21,12 @@ class Posterior:
     ----------
     n_dims : int
     log_prob : callable
-        Maps parameters (n, n_dims) to log densities (n,) [nat].
+        Function that maps parameters (n, n_dims) to log densities (n,) [nat].
     parameters : callable
-        Maps parameters (n, n_dims) to parameters of the Stan model, (n, n_parameters), in the order of `names`.
+        Function that maps parameters (n, n_dims) to parameters (n, n_parameters) of the Stan model, in the order of
+        `names`.
     names : tuple of str
-        Names in the reference draws.
+        Names of the parameters in the reference draws.
     """
 
     n_dims: int

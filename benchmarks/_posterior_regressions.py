@@ -37,7 +37,7 @@ def regression(
         value, regressors = response(data), list(design(data))
         matrix = torch.stack([torch.ones_like(value)] * intercept + regressors, -1)
         n, k = matrix.shape
-        # Only the residuals within the span of the columns depend on the coefficients.
+        # only the residuals in the span of the columns depend on the coefficients
         orthogonal, triangular = torch.linalg.qr(matrix)
         projected = orthogonal.T @ value
         rest = (value - orthogonal @ projected).square().sum()
@@ -72,7 +72,7 @@ def single(name: str) -> Callable[[Columns], Tensor]:
 
 
 def moved(names: Sequence[str], shift: Callable[[str, Tensor], Tensor]) -> Callable[[Columns], list[Tensor]]:
-    """Return a function that selects two columns, transformed, and their product."""
+    """Return a function that selects two transformed columns and their product."""
 
     def design(data: Columns) -> list[Tensor]:
         first, second = (shift(name, data[name]) for name in names)
@@ -82,7 +82,7 @@ def moved(names: Sequence[str], shift: Callable[[str, Tensor], Tensor]) -> Calla
 
 
 def levels(name: str, *values: float) -> Callable[[Columns], list[Tensor]]:
-    """Return a function that gives an indicator for each value of a factor."""
+    """Return a function that computes an indicator for each value of a factor."""
     return lambda data: [(data[name] == value).double() for value in values]
 
 
@@ -92,7 +92,7 @@ def half_cauchy(beta: Tensor, sigma: Tensor) -> Tensor:
 
 
 def diamonds(data: Columns) -> Posterior:
-    """Return diamonds: a regression on centred columns, with the intercept first."""
+    """Return the posterior "diamonds", a regression on centred columns, whose first parameter is the intercept."""
     columns = data["X"][:, 1:]
 
     def prior(beta: Tensor, sigma: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def diamonds(data: Columns) -> Posterior:
 
 
 def autoregression(data: Columns) -> Posterior:
-    """Return arK: an autoregression of order 5."""
+    """Return the posterior "arK", an autoregression of order 5."""
     series, order = data["y"], int(data["K"])
     return regression(
         lambda _: [series[order - lag - 1 : len(series) - lag - 1] for lag in range(order)],
@@ -114,7 +114,7 @@ def autoregression(data: Columns) -> Posterior:
 
 
 def kilpisjarvi(data: Columns) -> Posterior:
-    """Return kilpisjarvi: a line through summer temperatures, with an almost collinear prior."""
+    """Return the posterior "kilpisjarvi", a line through summer temperatures with an almost collinear prior."""
 
     def prior(beta: Tensor, sigma: Tensor) -> Tensor:
         return normal(beta[:, 0], data["pmualpha"], data["psalpha"]) + normal(

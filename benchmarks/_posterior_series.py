@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks._posterior import Columns, Posterior, cauchy, normal
 
-STEP = 0.1  # step of the Runge-Kutta method, in the data's unit of time
+STEP = 0.1  # step of the Runge-Kutta method, in the time unit of the data
 Emission = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -26,7 +26,7 @@ def recurrence(inputs: Tensor, factor: Tensor, start: Tensor) -> Tensor:
 
 
 def moving_average(data: Columns) -> Posterior:
-    """Return arma11: an autoregression of order 1 whose errors have a moving average of order 1."""
+    """Return the posterior "arma11", an autoregression of order 1 whose errors have a moving average of order 1."""
     series = data["y"]
 
     def log_prob(x: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def moving_average(data: Columns) -> Posterior:
 
 
 def volatility(data: Columns) -> Posterior:
-    """Return garch11: the variance depends on the last deviation and on the last variance."""
+    """Return the posterior "garch11", where the variance depends on the last deviation and the last variance."""
     series, first = data["y"], data["sigma1"]
 
     def parameters(x: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def log_sigmoid_slope(x: Tensor) -> Tensor:
 def hidden_markov(log_emissions: Tensor, log_transitions: Tensor) -> Tensor:
     """Return log likelihoods (n,) by the forward algorithm, without a distribution of the first state.
 
-    The emissions are (n, n_times, n_states), the transitions (n, from, to).
+    The emissions have the shape (n, n_times, n_states), and the transitions have the shape (n, from, to).
     """
     first, *others = log_emissions.unbind(1)
     forward = first
@@ -87,13 +87,13 @@ def two_states(
     Parameters
     ----------
     means : tuple of str
-        Names of the parameters of the emissions; each has a value for both states.
+        Names of the parameters of the emissions. Each parameter has a value for both states.
     prior_means : pair of float
-        Means of their priors for the two states.
+        Means of the priors of these parameters for the two states.
     positive : bool
         Whether the parameters are positive.
     emission : callable
-        Maps the data to a function, which maps the parameters (n, n_means, 2) to log densities (n, n_times, 2).
+        Function of the data that returns a function from parameters (n, n_means, 2) to log densities (n, n_times, 2).
     """
 
     def of_data(data: Columns) -> Posterior:
@@ -149,7 +149,7 @@ def runge_kutta(
 ) -> list[tuple[Tensor, ...]]:
     """Return the states at `times` of a differential equation that starts at time 0, by the method of order 4.
 
-    `times` ascend. A step is at most `STEP` long.
+    `times` must ascend. A step has at most the length `STEP`.
     """
 
     def moved(state: tuple[Tensor, ...], slope: tuple[Tensor, ...], length: float) -> tuple[Tensor, ...]:
@@ -177,7 +177,7 @@ def log_normal(value: Tensor, mean_of_log: Tensor | float, scale: Tensor | float
 
 
 def hares_and_lynxes(data: Columns) -> Posterior:
-    """Return lotka_volterra: numbers of hares and lynxes, with log-normal errors of measurement."""
+    """Return the posterior "lotka_volterra": numbers of hares and lynxes with log-normal measurement errors."""
     observed = torch.cat([data["y_init"].unsqueeze(0), data["y"]])  # (n_times, 2)
     prior_means = torch.tensor([1.0, 0.05, 1.0, 0.05], dtype=torch.float64)
     prior_scales = torch.tensor([0.5, 0.05, 0.5, 0.05], dtype=torch.float64)
@@ -203,7 +203,7 @@ def hares_and_lynxes(data: Columns) -> Posterior:
 
 
 def elimination(data: Columns) -> Posterior:
-    """Return one_comp_mm_elim_abs: a dose that enters the blood and is eliminated by Michaelis and Menten's law."""
+    """Return the posterior "one_comp_mm_elim_abs": absorption of a dose, and Michaelis-Menten elimination."""
     volume, concentrations = float(data["V"]), data["C_hat"]
 
     def log_prob(x: Tensor) -> Tensor:

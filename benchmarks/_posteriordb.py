@@ -1,8 +1,9 @@
 """Posteriors of posteriordb as targets of variational inference, with the means of its reference draws.
 
 The database is https://github.com/stan-dev/posteriordb (Magnusson et al. 2025). It is read from a folder, or from a git
-repository without a work tree. The densities follow its Stan models, but their parameters are unconstrained: a positive
-parameter becomes its logarithm. The module contains the posteriors with reference draws and up to 50 dimensions.
+repository without a work tree. The densities are those of its Stan models with unconstrained parameters. For example, a
+positive parameter is replaced by its logarithm. The module contains the posteriors that have reference draws and up to
+50 dimensions.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def reference(database: Path, name: str, parameters: Sequence[str]) -> tuple[Ten
 
 
 def posterior(database: Path, name: str) -> Posterior:
-    """Return a posterior by its name in the database, one of `POSTERIORS`."""
+    """Return the posterior with this name in the database, which is one of `POSTERIORS`."""
     data = read(database, f"data/data/{name.partition('-')[0]}")
     columns = {key: torch.tensor(value, dtype=torch.float64) for key, value in data.items() if key not in TEXTS}
     return POSTERIORS[name](columns)
 
 
 def eight_schools(data: Columns) -> Posterior:
-    """Return the eight schools, with standardised effects as parameters."""
+    """Return the posterior of the eight schools, with standardised effects as parameters."""
     n = len(data["y"])
 
     def parameters(x: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def eight_schools(data: Columns) -> Posterior:
 
 
 def gaussian_process(data: Columns) -> Posterior:
-    """Return gp_regr: a Gaussian process with unknown length scale, amplitude and noise."""
+    """Return the posterior "gp_regr", a Gaussian process with unknown length scale, amplitude and noise."""
     squared, n = (data["x"] - data["x"].unsqueeze(-1)).square(), len(data["x"])
 
     def log_prob(x: Tensor) -> Tensor:
@@ -88,7 +89,7 @@ def gaussian_process(data: Columns) -> Posterior:
 
 
 def poisson_process(data: Columns) -> Posterior:
-    """Return gp_pois_regr: counts with a Gaussian process as log rates. Its standardised values are parameters."""
+    """Return the posterior "gp_pois_regr": counts whose log rates are a Gaussian process with standardised values."""
     squared, n = (data["x"] - data["x"].unsqueeze(-1)).square(), len(data["x"])
 
     def decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +110,7 @@ def poisson_process(data: Columns) -> Posterior:
 
 
 def two_normals(data: Columns) -> Posterior:
-    """Return low_dim_gauss_mix: a mixture of two normal densities in one dimension, with ordered means."""
+    """Return the posterior "low_dim_gauss_mix": two normal densities in one dimension with ordered means."""
 
     def parameters(x: Tensor) -> Tensor:
         upper = x[:, 0] + x[:, 1].exp()
@@ -120,7 +121,7 @@ def two_normals(data: Columns) -> Posterior:
         log_share = torch.stack([torch.nn.functional.logsigmoid(sign * x[:, 4]) for sign in (1.0, -1.0)], -1)
         each = normal(data["y"].unsqueeze(-1), full[:, None, :2], full[:, None, 2:4]) + log_share.unsqueeze(1)
         prior = normal(full[:, 2:4], 0.0, 2.0).sum(-1) + normal(full[:, :2], 0.0, 2.0).sum(-1)
-        # the beta prior has the exponents 4, and the derivative of the logistic function adds 1
+        # the beta prior has exponents of 4, and the derivative of the logistic function adds 1
         return torch.logsumexp(each, -1).sum(-1) + prior + 5.0 * log_share.sum(-1) + x[:, 1:4].sum(-1)
 
     return Posterior(5, log_prob, parameters, ("mu[1]", "mu[2]", "sigma[1]", "sigma[2]", "theta"))

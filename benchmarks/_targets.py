@@ -53,13 +53,13 @@ class Ring:
         return sample.new_zeros(n_samples, 0), sample
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        radius = sample.norm(dim=-1)  # a negative radius lies ten deviations away and is ignored
+        radius = sample.norm(dim=-1)  # negative radii are ignored, because they are ten deviations away
         return _log_normal((radius - 1.0) / self.deviation) - math.log(self.deviation * 2.0 * math.pi) - radius.log()
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Curve that winds through n_dims dimensions: x_1 is standard normal, x_k = sin(2 x_(k-1)) +- deviation."""
+    """Curve in n_dims dimensions, where x_1 is standard normal and x_k = sin(2 x_(k-1)) +- deviation."""
 
     n_dims: int = 5
     deviation: float = 0.1
@@ -79,8 +79,9 @@ class Curve:
 class Arm:
     """Joint angles of a planar arm whose tip reaches the line at x = 0.3 +- deviation.
 
-    The prior of the angles is normal with standard deviation 0.5, and each link has length 1/n_joints. The samples are
-    close to a manifold with one dimension less. It bends in all directions, so no mixture fits it well.
+    The prior of the angles is normal with a standard deviation of 0.5, and each link has the length 1/n_joints. The
+    samples are close to a manifold with n_joints - 1 dimensions. This manifold bends in all directions, so no mixture
+    fits it well.
     """
 
     n_joints: int = 10
@@ -88,7 +89,7 @@ class Arm:
     n_normaliser: int = 2_000_000
 
     def tip(self, sample: Tensor) -> Tensor:
-        """Return the tip's position along x, (n_samples,)."""
+        """Return the x coordinate (n_samples,) of the tip."""
         return sample.cumsum(-1).cos().mean(-1)
 
     def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -2,9 +2,9 @@
 
 `Sampler.solve_batch` is compared with a loop over the poses. `Sampler.follow` is timed for several numbers of
 poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one process.
-Wall times, which compare numbers of threads, are only meaningful on an idle machine.
+Numbers of threads are compared by wall times, which are only meaningful on an idle machine.
 
-The part "counter" runs batches on one thread next to a Python thread that counts. It prints the speed of the counter
+The part "counter" runs batches on one thread while another Python thread counts. It prints the speed of the counter
 relative to its speed without a batch, and the wall time of the batch relative to its wall time without a counter. Each
 figure is the median of nine alternating pairs. "2 threads" is the speed-up by a second thread, without a counter.
 
@@ -33,7 +33,7 @@ from eim_ros.ik.capability import PartWork
 from eim_ros.kinematics import Box, Robot
 
 UNLIMITED = 1e6  # [s]
-# smallest duration of a batch next to a counter [s]; many times the 5 ms after which the interpreter switches threads
+# Minimum duration of a batch with a counter, which is long compared with the 5 ms between switches of threads [s].
 LEAST_SECONDS = 0.3
 TABLE = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
@@ -158,9 +158,9 @@ def beside_counter(name: str, n_pairs: int) -> None:
 
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return poses on a straight line of 0.25 m from a random configuration away from the limits.
+    """Return poses on a straight line of 0.25 m, starting at a random configuration away from the limits.
 
-    The margin to the limits makes a continuous path likely.
+    The distance from the limits makes a continuous path likely.
     """
     q = 0.8 * robot.random(1, rng)[0]
     poses = np.repeat(robot.fk(q)[None], n, axis=0)
@@ -202,7 +202,7 @@ def maps(name: str, n_parts: int) -> None:
 
 
 class _Both(io.TextIOBase):
-    """Stream that writes to standard output and keeps a copy of the text."""
+    """Stream that writes to standard output and also stores the text."""
 
     def __init__(self, kept: io.StringIO) -> None:
         self._shown, self._kept = sys.stdout, kept

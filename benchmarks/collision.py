@@ -2,10 +2,10 @@
 
     python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 
-The robot's capsules are triangulated (TRIANGLES each), written as STL, and read back as the meshes of a URDF. The same
-robot is thus checked in three forms. Times are CPU times per uniform random configuration, and the minimum of REPEATS
-runs. The first check of a scene includes its preparation and is reported separately. `sample` is the median CPU time of
-a call for 100 solutions over the poses, with the share of calls that found 100.
+The capsules of the robot are divided into TRIANGLES triangles each, written as STL, and read as the meshes of a URDF.
+The robot is therefore checked in three forms. A time is the minimum CPU time of REPEATS runs per uniform random
+configuration. The first check of a scene includes its preparation and is reported separately. `sample` is the median
+CPU time of a call for 100 solutions over all poses, with the share of calls that found 100 solutions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from eim_ros.kinematics import Box, Capsule, CollisionOptions, Mesh, Obstacle, P
 from eim_ros.kinematics.collision import CollisionModel
 from eim_ros.kinematics.links import link_shapes
 
-RINGS, SECTORS = 17, 32  # per capsule
+RINGS, SECTORS = 17, 32  # numbers for each capsule
 TRIANGLES = 2 * SECTORS * RINGS
 REPEATS = 3
 POSES = 8
 
 
 def capsule_mesh(radius: float, length: float) -> np.ndarray:
-    """Return the triangles (m, 3, 3) of a capsule along z. The vertices lie on its surface."""
+    """Return triangles (m, 3, 3) of a capsule along z. Their vertices are on the surface of the capsule."""
     polar = np.linspace(0.0, np.pi, RINGS + 1)[1:-1]
     half = len(polar) // 2
     heights = radius * np.cos(polar) + np.where(np.arange(len(polar)) < half, 0.5, -0.5) * length
@@ -117,7 +117,7 @@ def check_times(model: CollisionModel, obstacles: Sequence[Obstacle], rows: np.n
 
 
 def sample_times(robot: Robot, constraints: Constraints | None, poses: np.ndarray) -> tuple[float, float]:
-    """Return the median CPU seconds of a call for 100 solutions, and the share of calls that gave 100."""
+    """Return the median CPU seconds of a call for 100 solutions, and the share of calls that found 100."""
     sampler = Sampler(robot).with_constraints(constraints)
     seconds, full = [], 0
     for seed, pose in enumerate(poses):
@@ -164,7 +164,7 @@ def main() -> None:
                 cells.append(f"{1e6 * each:8.1f} {1e-3 / each:7.1f} {1e3 * first:8.1f} {100.0 * share:5.1f}")
             tell(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
         poses = plain.fk(plain.random(10 * POSES, rng))
-        poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # poses in front of the arm, where the shelf stands
+        poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # poses in front of the arm, where the shelf is
         tell("\nsample(pose, 100): ms a call, share of calls with 100\n")
         asked = {"nothing": None, "itself": Constraints(self_collision=True)}
         asked |= {what: Constraints(self_collision=True, obstacles=worlds[what]) for what in worlds if what != "itself"}

@@ -3,28 +3,28 @@
     python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
 Poses come from forward kinematics of uniform random configurations. Times are the shortest of 3 calls on one thread.
-The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `refine`, which
-does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
-at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (max-norm) and have
-at least 3 members.
+The truth of a pose combines two sets of solutions. The first set is 20000 uniform seeds refined by `refine`, which does
+not trace curves. The second set comes from a search with another seed for missed_share 1e-4 at 99.9 %, with solutions
+at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (max-norm) and have at least 3 members.
 
 1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
    wrong if some solution of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same
    search. The table also lists the share of poses for which every component was found, and the coverage. Coverage is
    the share of the truth within 0.3 rad of an answer, averaged over components.
-2. Calibration: the share of claims that were wrong, for confidences and shares that are loose enough to fail. At
-   confidence 0.9, 10 % of the claims may be wrong if all missed components are as small as the share.
-3. Coverage and time of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds only,
-   100 seeds and `Robot.spread` without a model, and `diversity=0.85`, the earlier default.
+2. Calibration: the share of wrong claims, for confidences and shares that are loose enough to fail. At confidence 0.9,
+   10 % of the claims may be wrong if all missed components are as small as the share.
+3. Coverage and time of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds,
+   100 seeds with `spread` and without a model, and `diversity=0.85`, the earlier default.
 4. Nearest solution by `solve(pose, near)`: share of answers that are the nearest solution of the truth to within
    1e-4 rad. `near` is uniform within the limits, or a solution with noise of 0.05 rad.
 
 With --certified, the components of `solve_all(pose, 0.3, "certified")` are compared with a search that restarts until
-missed_share 5e-4 at 99 % and traces curves. They agree if their number is equal and their sorted lengths differ by at
-most 0.02 rad or 1 %. Otherwise, or if the search did not trace all curves, the truth combines 200000 uniform seeds with
-a dense answer of that search. Both are refined to 1e-10 m and rad, because 1e-6 also admits solutions next to exact
-ones beyond the limits. Solutions farther than 0.05 rad from a dense certified answer count as missed. All other poses
-are checked in the same way with 500 uniform seeds. Times are CPU times.
+missed_share 5e-4 at 99 % and traces curves. Both agree if the numbers of components are equal, and the sorted lengths
+differ by at most 0.02 rad or 1 %. If they disagree, or if the search did not trace all curves, the truth combines
+200000 uniform seeds with a dense answer of the search. Both sets are refined to 1e-10 m and rad, because a tolerance of
+1e-6 also accepts configurations near exact solutions that are beyond the limits. Solutions farther than 0.05 rad from a
+dense certified answer count as missed. All other poses are checked in the same way with 500 uniform seeds. Times are
+CPU times.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Truth:
         return float(np.mean([np.mean(away[self.component == k] <= radius) for k in range(self.n_components)]))
 
     def has_all_in(self, dense: np.ndarray) -> bool:
-        """Return whether every solution is close to a dense answer."""
+        """Return whether every solution is close to a row of a dense answer."""
         return bool(len(dense)) and float(cKDTree(dense).query(self.solutions)[0].max()) <= MISSED
 
 
@@ -201,13 +201,13 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
 
 def of_ur5(n_poses: int, seed: int) -> str:
-    """Measure an arm with a closed form, which is complete by construction, for comparison."""
+    """Measure an arm with a closed form for comparison. Its answers are complete by construction."""
     sampler = Sampler("ur5")
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
     for pose in robot.fk(robot.random(n_poses, rng)):
         seconds, answer = shortest(lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q)
-        # because a tolerance of 1e-6 allows configurations 0.05 rad apart close to a singularity
+        # near a singularity, configurations 0.05 rad apart satisfy a tolerance of 1e-6
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = refine(robot, robot.random(2000, rng), pose, **exact)
         found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
@@ -229,7 +229,7 @@ def agrees(ours: CompletenessReport, theirs: CompletenessReport) -> bool:
 
 
 def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
-    """Compare the self-motion components proven by closed form with search and brute force."""
+    """Compare the self-motion components that a closed form proves with search and brute force."""
     sampler = Sampler(name)
     robot, rng = sampler.robot, np.random.default_rng(seed)
     poses = robot.fk(robot.random(n_poses, rng))

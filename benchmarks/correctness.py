@@ -3,14 +3,15 @@
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2] [--output FILE]
 
 Poses come from forward kinematics of uniform random configurations. The default call of `Sampler` returns 10
-configurations for each pose. If a model is included, every other pose uses it. Configurations reported as valid must be
-within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
+configurations for each pose. If there is an included model, it is used for every other pose. Configurations reported as
+valid must be within the limits of the URDF. They must reach the pose to 1e-6 m and 1e-6 rad by the product of
+exponentials,
 
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 
-Pinocchio computes the screws S and the zero pose M from the URDF. The product itself is compared with pinocchio's
-forward kinematics. Four random arms are added to the included arms. They have 6, 7, 8 and 9 joints, and the second one
-has a prismatic joint. Another seed gives other arms.
+Pinocchio computes the screws S and the zero pose M from the URDF. The product of exponentials is compared with
+pinocchio's forward kinematics. Four random arms are checked in addition to the included arms. They have 6, 7, 8 and 9
+joints, and the second one has a prismatic joint. The seed determines the random arms.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ COMPARED = 1000  # number of configurations at which the product of exponentials
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Arm as screws (n, 6), linear part first, and the tip's pose (4, 4) at q = 0, in the base link's frame.
+    """Arm as screws (n, 6), linear part first, and pose (4, 4) of the tip at q = 0, both in the base frame.
 
     The limits (n,) are infinite for continuous joints.
     """
@@ -129,7 +130,7 @@ class Verdict:
 
 
 def made_up_urdf(n_joints: int, n_prismatic: int, rng: np.random.Generator) -> str:
-    """Return the URDF of a chain with random offsets, axes and limits. One joint in four is continuous."""
+    """Return the URDF of a chain with random offsets, axes and limits. A quarter of the joints is continuous."""
     sliding = set(1 + rng.permutation(n_joints - 1)[:n_prismatic])
     parts = ['<robot name="made_up"><link name="link_0"/>']
     for index in range(n_joints):
@@ -159,7 +160,7 @@ def _words(values: np.ndarray) -> str:
 
 
 def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
-    """Sample configurations for random poses of a URDF's arm, and judge them."""
+    """Sample configurations for random poses of the arm of a URDF, and check them."""
     robot, rng = Robot(text), np.random.default_rng(seed)
     samplers = [Sampler(robot)] if model is None else [Sampler.load(model, robot), Sampler(robot)]
     arm = pin.buildModelFromXML(text)
@@ -184,7 +185,7 @@ def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
 
 
 def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Generator) -> float:
-    """Return the largest difference between an entry of the pose by the product of exponentials and by pinocchio."""
+    """Return the largest difference of an entry between poses by the product of exponentials and by pinocchio."""
     data, tip = arm.createData(), arm.getFrameId(robot.tip_link)
     rows, differences = robot.random(COMPARED, rng), []
     joints = [arm.joints[arm.getJointId(name)] for name in robot.joint_names]

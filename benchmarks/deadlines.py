@@ -1,10 +1,10 @@
-"""Calls with more work than their timeout allows: how long each takes, how it ends, and its peak memory.
+"""Calls with more work than their timeout allows: their durations, their outcomes, and their peak memory.
 
     python -m benchmarks.deadlines [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
 
 Each case is the first call of its kind in a separate process, so shapes are prepared within the call. MEMORY limits the
-address space. A call is within its bound if it takes at most 1.1 timeouts plus 50 ms. The fastest of the repeats
-counts. CPU time is also listed, because a call on a busy machine waits for a core.
+address space. A call is within its bound if it takes at most 1.1 timeouts plus 50 ms. The table lists the fastest of
+the repeats. It also lists the CPU time, because a call on a busy machine waits for a core.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def boxes(rng: np.random.Generator, n: int) -> tuple[Obstacle, ...]:
 
 
 def bowl(n_triangles: int) -> Mesh:
-    """Return a sphere around the arm, open below. Its hull contains all links, but its surface touches none."""
+    """Return a sphere around the arm that is open below. Its hull contains all links, but its surface touches none."""
     n = int(np.sqrt(n_triangles / 2.0))
     polar, turns = np.linspace(0.0, 0.9 * np.pi, n + 1), 2.0 * np.pi * np.arange(n) / n
     rings = np.array([[(np.sin(p) * np.cos(t), np.sin(p) * np.sin(t), np.cos(p)) for t in turns] for p in polar])
@@ -140,7 +140,7 @@ def large_file(rng: np.random.Generator) -> Call:
 
 
 def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
-    """Return a call that answers a request of `ik_server` as its worker threads do, without the transport."""
+    """Return a call that answers a request like a worker thread of `ik_server`, without the transport."""
     from shape_msgs.msg import SolidPrimitive
 
     from eim_ros.nodes.common.interfaces import SampleIK
@@ -171,7 +171,7 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
 
 
 def service_batch(rng: np.random.Generator) -> Call:
-    """Return a call that answers a request with 10 000 poses in the same way."""
+    """Return a call that answers a request with 10 000 poses like a worker thread of `ik_server`."""
     from eim_ros.nodes.common.interfaces import SampleIK
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server.handlers import SERVICES
@@ -268,7 +268,7 @@ CASES: dict[str, tuple[float, Prepare]] = {
 
 
 def run_case(name: str, seed: int) -> dict[str, Any]:
-    """Run a case in this process, which must be a new one because its address space is limited permanently."""
+    """Run a case in this process. It must be a new process, because its address space is limited permanently."""
     timeout, prepare = CASES[name]
     call = prepare(np.random.default_rng(seed))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

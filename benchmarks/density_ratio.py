@@ -4,9 +4,9 @@
         [--network-seeds 1] [--iterations 200] [--output benchmarks/results/density_ratio.txt]
 
 Each run uses one thread, 10000 training points, and 10000 samples of the model for the KL. Some targets are random
-mixtures (means uniform in [-1, 1]^d, covariances A'A + I/50) with as many components as the model. The other targets
-cannot be represented by the model (see _targets.py). Networks without a plug-in density are slow. They run only with
-the first seeds, and their variants run only on mixtures. Estimators:
+mixtures (means uniform in [-1, 1]^d, covariances A'A + I/50) with as many components as the model. The model cannot
+represent the other targets (see _targets.py). Networks without a plug-in density are slow, so they run only with the
+first seeds. Their variants run only on mixtures. Estimators:
 
     plug-in           density fitted once to the data, no network
     residual          the same density and a network
@@ -17,9 +17,9 @@ the first seeds, and their variants run only on mixtures. Estimators:
                       inputs; no data are held out, as in thesis 6.1
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
-EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of
-the fitted density. If there is only a network, the start is the best EM fit. The column "start [s]" is the CPU time
-before the first iteration, and "s/iteration" is the mean CPU time of an iteration.
+The time of EIM includes the choice of its start. For plug-in and residual, the start is the best of several EM fits and
+of subsets of the components of the fitted density. If there is only a network, the start is the best EM fit. The column
+"start [s]" is the CPU time before the first iteration, and "s/iteration" is the mean CPU time of an iteration.
 """
 
 from __future__ import annotations

@@ -5,17 +5,16 @@
 Poses come from forward kinematics of uniform random configurations within the limits.
 
 1. Uniform by length: `Sampler.draw(pose, 200, "uniform")` for each pose. The self-motion components are dense charts
-with points 0.02 rad apart. Length is measured by chords between the points, with joints divided by their ranges.
-Positions
-   along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov test. The
-   p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is not
-   traced from end to end. Such poses do not have charts. They are skipped and counted.
+   with points 0.02 rad apart. Length is measured by chords between the points, with joints divided by their ranges.
+   Positions along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov
+   test. The p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is
+   not traced from end to end. These poses have no charts, so they are skipped and counted.
 2. Model: `Sampler.draw(pose, 2000, "model")` with the included model, for a tenth of the poses. The reference is 1e5
    uniform draws weighted by the model's density. The errors of the mean log-density and of each share above 1 % of a
    component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
 3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density
-   of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value. The error
-   of the area or volume is also reported.
+   of the angles is known in closed form. For a tenth of the poses, a p-value is computed from 400 draws of each angle.
+   The error of the area or volume is also reported.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ FAR, TURN = 2.8, (-2.0, 2.5)
 
 
 def described(p_values: list[float]) -> str:
-    """Describe p-values: whether they are uniform, and how many are small."""
+    """Describe p-values: whether they are uniform, and which shares are small."""
     values = np.array(p_values)
     return (
         f"{len(values)} p-values, uniform with p = {kstest(values, 'uniform').pvalue:.2f}; below .05: "

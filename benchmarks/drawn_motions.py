@@ -7,18 +7,19 @@ The expert demonstrates motions of the planar arm to the line of `planar_simulat
 
     default      draws of a prior with the line as the goal of the tip, as `eim train --robot --reach` stores it
     limits       draws of a prior without a goal, within the joint limits of the robot
-    recording    the same if the data set has no limits, within the range of the recording
+    recording    draws of a prior without a goal, within the range of the recording (the data set has no limits)
     mixture      the mixture before it is truncated to the joint limits
     ProMP        a single Gaussian with the mean and covariance of the demonstrations' weights, for the same basis
 
-The ends of 10 new demonstrations are also given as via points ("to ends"), with 10 motions each. "accepted" is the
-share of the mixture's motions that truncation keeps. "executed" is the share of the drawn motions that the simulator
-does not refuse, and "touching" is the share that touches the obstacle. The distance is from the tip to the line at the
-end of a motion [m].
+The ends of 10 new demonstrations are also given as via points ("to ends"), with 10 motions each. The column "accepted"
+is the share of motions of the mixture that truncation keeps. The column "executed" is the share of drawn motions that
+the simulator accepts, and "touching" is the share that touches the obstacle. The distance is from the tip to the line
+at the end of a motion [m].
 
-The second table compares EM with EIM for few experts, in the task of `motion_scores`: 1000 motions that pass a disc on
-either side. Each prior draws one motion for each of 200 new contexts. "above" is the share that passes above the disc.
-The log density is the mean over 200 new demonstrations [nat]. The last column is the status of the training.
+The second table compares EM with EIM for a few experts, in the task of `motion_scores`: 1000 motions that pass a disc
+on either side. Each prior draws one motion for each of 200 new contexts. The column "above" is the share of motions
+that pass above the disc. The log density is the mean over 200 new demonstrations [nat]. The last column is the status
+of the training.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def priors(data_set: DataSet, seed: int) -> tuple[MotionPrior, MotionPrior, str]
 
 
 def promp(prior: MotionPrior, data_set: DataSet) -> MotionDistribution:
-    """Return a single Gaussian of the weights by moments, without limits."""
+    """Return a single Gaussian with the moments of the weights, without limits."""
     positions = data_set.sample.reshape(len(data_set), N_POINTS, ARM.n_links)
     weights = torch.from_numpy(prior.representation.weights(positions))
     covariance = weights.T.cov() + 1e-6 * torch.eye(weights.shape[1], dtype=torch.float64)  # noise floor 1e-3, squared
@@ -95,7 +96,7 @@ def _free() -> tuple[FloatArray, FloatArray]:
 
 
 def row(name: str, given: list[MotionDistribution], duration: float, seed: int) -> str:
-    """Return the row of motions that are drawn evenly from distributions."""
+    """Return the row for motions that are drawn in equal numbers from several distributions."""
     generator, n_each = torch.Generator().manual_seed(seed), N_DRAWN // len(given)
     motions = np.concatenate([each.sample(n_each, generator, N_POINTS).positions for each in given])
     away, executed = distance(motions[:, -1]), n_executed(motions, duration)
@@ -130,7 +131,7 @@ def drawn(n_motions: int, seed: int) -> list[str]:
 
 
 def few_experts() -> list[str]:
-    """Return the second table: means over seeds."""
+    """Return the second table, which contains means over seeds."""
     lines = [
         "",
         f"{N_SHOWN} motions that pass a disc on two ways; few experts, else default settings; mean of {N_SEEDS} seeds",

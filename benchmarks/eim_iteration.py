@@ -3,18 +3,17 @@
     python -m benchmarks.eim_iteration [--output benchmarks/results/eim_iteration.txt]
 
 The first table times only the component update on one thread, after the density ratio is trained. The update resamples
-contexts for each expert, takes gradients of the ratio, fits the quadratic surrogates, and solves all trust-region
-projections. The ratio is a network of 2 x 128. The projection is compared with the version of the thesis: one expert at
-a time, with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
+contexts for each expert, computes gradients of the ratio, fits the quadratic surrogates, and solves all trust-region
+projections. The ratio is a network with two layers of 128 units. The projection is compared with the version of the
+thesis, which projects one expert at a time and minimises the two-variable dual (thesis A.16) by L-BFGS-B.
 
-The second table times complete iterations for an arm of 7 joints that reaches positions (iiwa14, configurations uniform
-within limits), started by EM. It lists the median of 5 iterations after the first, and the shares of the ratio, the
-gating, the experts, and the choice of the model to keep. The ratio is a plug-in density of 100 experts and a network of
-2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated. By default, it is truncated with 200
-experts or more.
+The second table times complete iterations for pairs of a position and a uniform configuration of the iiwa14, started by
+EM. It lists the median of 5 iterations after the first, and the shares of the ratio, the gating, the experts, and the
+choice of the model. The ratio is a plug-in density of 100 experts and a network with two layers of 128 units, trained
+for 2 epochs. The auxiliary distribution is exact or truncated. By default, it is truncated with 200 experts or more.
 
-The third table times complete fits with default settings: a ring of 8 modes in two dimensions, and the same arm with
-its kinematics as inputs of the ratio. "start" comprises EM and the density of the data.
+The third table times complete fits with default settings: a ring of 8 modes in two dimensions, and the iiwa14 with its
+kinematics as inputs of the ratio. The column "start" is the time for EM and for the density of the data.
 """
 
 from __future__ import annotations
@@ -175,7 +174,8 @@ def _timed_steps(
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Run the parts of the steps of `EIMIteration` one by one.
 
-    Return the CPU seconds of each part, and the error delta, of each iteration. If `stops` is true, end as a fit does.
+    Return the CPU seconds of each part in each iteration, and the error delta of each iteration. If `stops` is true,
+    the stopping rules of a fit apply.
     """
     assert fitting.inputs is not None
     m_step, generator, history = fitting.config.resolved_m_step, state.generator, History()

@@ -4,12 +4,12 @@
 
 The data are N = 20000 points in D = 10 dimensions of a random mixture (means uniform in [-1, 1]^D, covariances A'A +
 I/50). Data and model have K = 50, 200 or 1000 components with full covariances. All learners use one thread and the
-same number of iterations. They share the start: data points as means, a quarter of the data's covariance, and equal
-weights. Seconds are CPU times of the process per iteration. For scikit-learn, they are the mean over its iterations
-without the initialisation. For ours, they are the median, and the mean including the dense first iteration of truncated
-EM. The objective is the mean log-likelihood under the final model with all components. Ratios are relative to
-scikit-learn in the same run. The last part fits K = 4000 to N = 100000 from a k-means start and reports the peak memory
-of its process.
+same number of iterations. They have the same start: data points as means, a quarter of the covariance of the data, and
+equal weights. Seconds are CPU times of the process per iteration. For scikit-learn, the table lists the mean over
+iterations without the initialisation. For our learners, it lists the median, and the mean including the dense first
+iteration of truncated EM. The objective is the mean log-likelihood under the final model with all components. Ratios
+are relative to scikit-learn in the same run. The last part fits K = 4000 components to N = 100000 points from a k-means
+start, and reports the peak memory of its process.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ def _peer(points: Tensor, start: GaussianMixture) -> tuple[float, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns because the fit stops before convergence
         model.fit(points.numpy())
-    # not timed: the additional E-step after the last M-step, which ends the fit
+    # the additional E-step at the end of the fit is not timed
     seconds = (model.finished[-1] - model.started[0]) / len(model.finished)
     return seconds, float(model.score(points.numpy()))
 
 
 class _TimedMixture(SklearnMixture):
-    """scikit-learn's mixture with the CPU time recorded at the start of each E-step and the end of each M-step."""
+    """Mixture of scikit-learn that records the CPU time at the start of each E-step and the end of each M-step."""
 
     def fit(self, X: np.ndarray, y: None = None) -> _TimedMixture:
         self.started: list[float] = []
@@ -166,7 +166,7 @@ def _mean_log_prob(model: MixtureOfExperts, points: Tensor) -> float:
 
 
 def _large(seed: int) -> str:
-    """Return a report on K = 4000, N = 100000. It runs in a separate process, because the peak memory is measured."""
+    """Return a report on K = 4000, N = 100000. It runs in a separate process, in which the peak memory is measured."""
     _warm_up()
     generator = torch.Generator().manual_seed(seed)
     points = random_mixture(N_DIMS, LARGE_COMPONENTS, generator).sample(LARGE_POINTS, generator)

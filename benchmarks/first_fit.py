@@ -4,16 +4,17 @@
     python -m benchmarks.first_fit [--old /tmp/before] [--data panda arm] [--seeds 3] [--threads 1]
         [--output benchmarks/results/first_fit.txt]
 
-`EIM(n_components=10)` with its defaults is fitted to several data sets. Those of iiwa14 and panda are pairs of an
-end-effector position and a uniform random configuration. The others are planar arms of 10 joints that reach a line,
-windows of synthetic traffic (experiments/traffic.py), and a mixture of 10 Gaussians in 10 dimensions. Both checkouts
-get the same data and seeds, and take turns. Columns:
+`EIM(n_components=10)` with its defaults is fitted to several data sets. For iiwa14 and panda, the data are pairs of an
+end-effector position and a uniform random configuration. The other data sets are planar arms of 10 joints that reach a
+line, windows of synthetic traffic (experiments/traffic.py), and a mixture of 10 Gaussians in 10 dimensions. Both
+checkouts use the same data and seeds, and take turns. Columns:
 
     CPU s, s    CPU and wall-clock time before the first iteration
     reference   mean log-likelihood of 20000 other points (traffic: 5000) under the reference density [nat]
-    KL          KL(fitted model || density of the data) [nat]. If the density of the data is unknown, a mixture of 200
-    components replaces it, which the new checkout fits by truncated EM to further points. In this case, only
-    differences count. The likelihood of other points would show little, because EIM selects a part of the data.
+    KL          KL(fitted model || density of the data) [nat]. If the density of the data is unknown, it is replaced by
+                a mixture of 200 components, which the new checkout fits to further points by truncated EM. In this
+                case, only differences are meaningful. The likelihood of other points is not a measure of quality,
+                because EIM selects a part of the data.
 
 With two checkouts, each pair of columns lists the old and the new value.
 """
@@ -58,7 +59,7 @@ def pairs(robot: str, n: int, seed: int) -> Part:
 
 @lru_cache(maxsize=1)
 def judge(name: str) -> LogProb:
-    """Return an estimate of the density of data whose density is unknown."""
+    """Return an estimate of the log density of data for which the true density is unknown."""
     config = TrafficConfig(n_samples=40_000)
     data = traffic_data(config, 1000).train if name == "traffic" else pairs(name, 60_000, 1000)
     return TruncatedEM(n_components=200, n_iterations=60, search="partial").fit(data).mixture_of_experts.log_prob
@@ -88,7 +89,7 @@ class WatchedEIM(EIM):
 
 
 def fit(file: Path, seed: int) -> None:
-    """Fit EIM to the data in a file, and replace it by times, a likelihood, and samples with their log densities."""
+    """Fit EIM to the data in a file, and write times, a likelihood and samples with log densities to this file."""
     train, test = torch.load(file)
     EIM(n_components=2, n_iterations=1).fit(tuple(part[:500] for part in train))  # loads modules
     learner = WatchedEIM(n_components=10, seed=seed)

@@ -5,9 +5,9 @@
 Each case has 1 to 7 context dimensions, 2 to 30 experts and 200 to 2000 contexts. Rewards are noisy functions of the
 contexts: linear, linear with a different scale for each expert, quadratic, or periodic. Old gatings range from uniform
 to nearly deterministic. The KL bound is between 0.005 and 0.1 nat, and the entropy bound is 0.05 nat. The gain is the
-objective of the update: the mean reward minus the KL. The attainable gain is the largest gain that was found by the
-default, by the natural gradient, or by either of them with 2000 iterations per pair of multipliers. It is thus a lower
-bound of the optimum.
+objective of the update, which is the mean reward minus the KL. The attainable gain is the largest gain of four
+settings: the default and the natural gradient, each with default iterations or with 2000 iterations per pair of
+multipliers. The attainable gain is therefore a lower bound of the optimum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from eim_ros.learning.models import SoftmaxGating
 from eim_ros.learning.projections import project_gating
 
-ENTROPY_LOSS_BOUND = 0.05  # [nat]
+ENTROPY_LOSS_BOUND = 0.05  # largest loss of entropy [nat]
 REFERENCES = ({"max_iterations": 2000}, {"update": "natural"}, {"update": "natural", "max_iterations": 2000})
 
 
@@ -67,7 +67,7 @@ class Case:
         return cls(gating, torch.from_numpy(context), torch.from_numpy(size * reward), kl_bound)
 
     def gain(self, **settings: object) -> tuple[float, float]:
-        """Return the gain of an update [nat], which is zero if the update exceeds a bound, and its CPU time [s]."""
+        """Return the gain of an update [nat] and its CPU time [s]. The gain is zero if the update exceeds a bound."""
         start = time.thread_time()
         update = project_gating(
             self.gating,

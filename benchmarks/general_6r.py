@@ -3,10 +3,10 @@
     python -m benchmarks.general_6r [--poses 5000] [--judged 20] [--seed 11]
         [--output benchmarks/results/general_6r.txt]
 
-The arms are a UR5, and UR5s whose frames are slightly off, as after a calibration. Others have published parameters, a
-spherical wrist that is slightly off, or random axes (test/kinematics/six_revolute_arms.py). The last ones are all arms
-of this kind that ssik ships, without their limits. Poses come from forward kinematics of uniform random configurations.
-Columns:
+The arms are a UR5, and UR5s whose frames are slightly off, as after a calibration. Other arms have published
+parameters, a spherical wrist that is slightly off, or random axes (test/kinematics/six_revolute_arms.py). The last arms
+are all arms of this kind that ssik ships, without their limits. Poses come from forward kinematics of uniform random
+configurations. Columns:
 
   prepared  time to choose the order of eliminations, once for each arm [ms]
   roots     mean number of roots of a pose
@@ -27,7 +27,7 @@ Columns:
   EAIK      the same for EAIK
 
 Singular roots do not count. Times are CPU times on one thread. Solvers take turns of 100 poses. A dash marks arms that
-a peer does not solve: EAIK decomposes few arms, and ssik needs several minutes to derive a solver that it does not ship
+a peer does not solve. EAIK decomposes few arms, and ssik needs several minutes to derive a solver that it does not ship
 (`--build`).
 """
 
@@ -67,7 +67,7 @@ REGULAR = 1e-4  # smallest singular value of the Jacobian at a regular configura
 N_SEEDS, N_AT_ONCE = 40_000, 10_000
 # smallest distance from all other roots at which a root counts as lacking [rad]: ours, and the peer's
 MISSING, LACKING = 1e-3, 0.01
-TIMED, TURN = 1000, 100  # poses
+TIMED, TURN = 1000, 100  # numbers of timed poses, in total and in a turn
 N_RANDOM = 10
 BUILT = ("UR5", "UR5, off by 0.0001")
 FINE = 1e-9  # tolerance of refined seeds [m, rad]
@@ -101,7 +101,7 @@ class Arm:
         return found.positions, found.is_complete and not found.is_singular
 
     def lost(self, configurations: FloatArray) -> tuple[int, int, int, int]:
-        """Return the numbers of roots, complete poses, lost configurations, and lost but complete ones."""
+        """Return the numbers of roots, complete poses, lost configurations, and lost ones at complete poses."""
         n_roots = n_complete = n_lost = n_false = 0
         for q, pose in zip(configurations, self.robot.fk(configurations), strict=True):
             roots, is_complete = self.roots(pose)
@@ -115,7 +115,7 @@ class Arm:
         return n_roots, n_complete, n_lost, n_false
 
     def judged(self, poses: FloatArray, rng: np.random.Generator) -> tuple[int, int]:
-        """Return the number of poses where seeds find more, and how many of them were reported complete."""
+        """Return the number of poses where seeds find more roots, and how many of these were reported complete."""
         n_missing = n_false = 0
         for pose in poses:
             roots, is_complete = self.roots(pose)
@@ -194,7 +194,7 @@ class Arm:
 
 
 def peers_of(robot: Robot, urdf: str, ssik: ModuleType | None, is_built: bool) -> dict[str, Peer]:
-    """Return the peers that solve for an arm: ssik if a solver is given or one is to be built."""
+    """Return the peers that can solve an arm. ssik is included if a solver is given or built."""
     peers: dict[str, Peer] = {}
     if is_built:
         with tempfile.TemporaryDirectory() as folder:

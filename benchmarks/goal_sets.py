@@ -1,4 +1,4 @@
-"""Plan to the given goal, to the nearest solutions of its pose, and to 100 of them, on problems of MotionBenchMaker.
+"""Planning to a given goal, to the nearest solutions of its pose, and to 100 solutions, for MotionBenchMaker problems.
 
     python -m benchmarks.goal_sets --problems FOLDER [--robots panda ur5 fetch] [--per-scene 8 5 5] [--output FILE]
 
@@ -7,14 +7,14 @@ each robot with its description, its meshes, and `problems.tar.bz2`: seven scene
 obstacles, a start, and one goal configuration. The first problems of each scene are used, except those whose start or
 given goal collides.
 
-The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified in the same way,
-without a change of the goal. With `--may-change-goal`, a simplified path may end at another goal of the set, which
-`SimpleSetup` allows by default. Our collision check uses meshes, and for the Fetch their convex hulls. It checks
-motions in steps of 0.02 rad or m. Afterwards, a judge checks the path in steps of 0.005. A path that fails counts as
-not solved. Limits are CPU times of one thread.
+The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified with default
+settings, but without a change of the goal. With `--may-change-goal`, a simplified path may end at another goal of the
+set, which `SimpleSetup` allows by default. Our collision check uses meshes, and convex hulls of meshes for the Fetch.
+Motions are checked in steps of 0.02 rad or m. Afterwards, a judge checks the path in steps of 0.005 rad or m. A path
+that collides in this check counts as not solved. Limits are CPU times of one thread.
 
 Lengths are Euclidean in joint space [rad, m]. They are compared on the runs that all goal sets solved. Continuous
-joints are planned on the real line, and their goal values are the 2π-equivalent ones nearest to the start.
+joints are planned on the real line. Their goal values are the 2π-equivalent values nearest to the start.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PER_SCENE = {"panda": 8, "ur5": 5, "fetch": 5}
 MESHES = {"panda": "exact", "ur5": "exact", "fetch": "hulls"}  # because hulls are faster
 GOAL_SETS = ("given goal", "nearest", "ten nearest", "100 goals")
 STEP, FINE_STEP = 0.02, 0.005  # steps of the planner and of the judge [rad, m]
-COARSELY = 8  # every eighth configuration of a motion is checked first, because it may end the check
+COARSELY = 8  # every eighth configuration of a motion is checked first, because a collision ends the check
 IK_TIMEOUT = 10.0  # [s]
 
 
@@ -98,7 +98,7 @@ def read_robot(folder: Path, name: str) -> Robot:
 
 
 def read_queries(folder: Path, name: str, robot: Robot, per_scene: int) -> Iterator[Query]:
-    """Yield the first problems of each scene, taking the scenes in turn."""
+    """Yield the first problems of each scene. The scenes take turns."""
     texts: dict[str, bytes] = {}
     with tarfile.open(folder / name / "problems.tar.bz2") as archive:
         for member in archive:
@@ -230,7 +230,7 @@ def plan(
 def run(
     sampler: Sampler, scene: CollisionScene, query: Query, kind: str, seed: int, limit: float, may_change_goal: bool
 ) -> Run:
-    """Find the goals of one kind, plan to them, and judge the path."""
+    """Find the goals of one kind, plan a path to any of them, and judge the path."""
     robot = sampler.robot
     began = time.thread_time()
     goals = goal_set(kind, sampler, query, seed)

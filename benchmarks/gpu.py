@@ -1,29 +1,30 @@
-"""Kernels for many poses: their answers compared with the solver's, and their speed on a GPU if there is one.
+"""Kernels for many poses: comparison of their answers with the solver, and their speed if there is a GPU.
 
     python -m benchmarks.gpu [--poses 100000] [--timed 4000000] [--seed 1] [--output benchmarks/results/gpu.txt]
 
-First, the kernels run on the processor (`Sampler.on("cpu")`), for poses of random configurations, and of special ones
-with round angles, small offsets from them, and joints at limits. Columns:
+First, the kernels run on the processor (`Sampler.on("cpu")`), for poses of random configurations and of special
+configurations. Special configurations have round angles, small offsets from round angles, and joints at limits.
+Columns:
 
-  undecided  poses that the kernels leave to the processor; for 7 joints those with fewer rows than requested
+  undecided  poses that the kernels leave to the processor; for 7 joints, poses with fewer rows than requested
   empty      poses without a row, although all of them have solutions
-  differ     poses with a complete set that differs from the solver's
-  claims     complete sets that the solver does not call complete
+  differ     poses with a complete set that differs from the solver's set
+  claims     complete sets that the solver does not report as complete
   rows       rows of all poses; 20 were requested if there is no closed form of six joints
-  wrong      rows that miss the pose by more than 1e-6 m or rad, or a limit, as pinocchio's kinematics judge
+  wrong      rows that miss the pose by more than 1e-6 m or rad by pinocchio's kinematics, or exceed a limit
   error      largest error of a row [m, rad]
 
-A second table compares maps (`eim map --device cpu`) and base placement (`eim place --device cpu`) with those without a
-device. Columns:
+A second table compares maps (`eim map --device cpu`) and base placement (`eim place --device cpu`) with the results
+without a device. Columns:
 
   both, map, device   poses of a coarse map that both reach, only the search from 256 seeds, and only the device
   undecided           poses that the device leaves to the processor
   measure             median difference of the best manipulability, as a share
   bases               bases with another number of poses in reach, of 49
 
-Then the same calls run on a GPU, without waiting between start and end, for random poses that are already on the GPU.
-A Panda is mapped and placed on the processor, with all cores, and on the GPU. Without a GPU, the benchmark names the
-missing part.
+Finally, the calls run on a GPU for random poses that are already on the GPU, and only the end of a call is awaited. A
+Panda is mapped and placed on all cores of the processor, and on the GPU. Without a GPU, the benchmark names the missing
+part.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def answered(sampler: Sampler, device: str, poses: np.ndarray, seed: int) -> Dev
 
 
 def differing(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tuple[int, int]:
-    """Return the numbers of complete sets that differ from the solver's, and that the solver does not call complete."""
+    """Return the numbers of complete sets that differ from the solver's sets, or that the solver finds incomplete."""
     undecided, n_differing, n_claims = set(found.undecided.tolist()), 0, 0
     answers = (
         each for block in sampler.stream(poses, Sampler.solve_all, seed=0, timeout=1e4) for each in block.by_pose()
@@ -79,7 +80,7 @@ def differing(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tu
 
 
 def judged(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tuple[int, int, float]:
-    """Return the numbers of all rows and of wrong ones, and the largest error of a row."""
+    """Return the number of rows, the number of wrong rows, and the largest error of a row."""
     taken = np.arange(found.q.shape[1]) < found.counts[:, None]
     rows, numbers = found.q[taken], np.repeat(np.arange(len(poses)), found.counts)
     robot, wraps = sampler.robot, sampler._setup.bounds[2] > 0.0
@@ -94,7 +95,7 @@ def judged(sampler: Sampler, poses: np.ndarray, found: DeviceSolutions) -> tuple
 
 
 def compared(name: str, n: int, seed: int) -> Iterator[str]:
-    """Yield lines of the first table for an arm: of random poses, then of special ones."""
+    """Yield the lines of the first table for an arm: first random poses, then special poses."""
     sampler = sampler_of(name)
     for special in (False, True):
         poses = sampler.robot.fk(configurations(name, n, special, seed))
@@ -124,7 +125,7 @@ def timed(call: Callable[[], object], wait: Callable[[], object], n: int = 5) ->
 
 
 def on_gpu(name: str, n: int, seed: int) -> str:
-    """Return a line of the second table: poses per second, on the device and from and to NumPy."""
+    """Return a line of the last table: poses per second, with arrays on the device and with NumPy arrays."""
     import torch
 
     sampler = sampler_of(name)
@@ -172,7 +173,7 @@ def placement(robot: Robot, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def consumers_on_gpu(seed: int, spacing: float = 0.05) -> Iterator[str]:
-    """Yield the times of a map of the Panda and of placing it, on the processor and on the GPU."""
+    """Yield the times of a map and of a base placement for the Panda, on the processor and on the GPU."""
     sampler = Sampler("panda")
     grid = CapabilityGrid.around(sampler.robot, spacing, n_approaches=50, n_rolls=4, seed=seed)
     poses, bases = placement(sampler.robot, seed)

@@ -1,7 +1,7 @@
 """Forward and backward pass of batches of torch tensors, compared with the same call on arrays.
 
-The calls alternate on one thread. Times are minimum CPU times of the process over several runs, per pose. "backward"
-is the time of `q.sum().backward()`. The ratio is (forward + backward) / plain.
+The calls alternate on one thread. A time is the minimum CPU time per pose over several runs. "backward" is the time of
+`q.sum().backward()`. The ratio is (forward + backward) / plain.
 
     python -m benchmarks.gradients [--quick] [--output FILE]
 """

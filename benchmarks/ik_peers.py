@@ -4,17 +4,17 @@
         [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
 The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The frames of the calibrated UR5
-are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which are not given to
-the solvers. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the
-pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all threads
-for one call from Python, including failures. Solvers take turns. ssik gets 5 minutes of CPU time to build a solver for
-an arm that it does not ship.
+are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which the solvers do not
+know. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the pose. In
+rows with the name "1e-6", it must be within 1e-6 m and 1e-6 rad. Other answers count as wrong claims. Times are CPU
+times of all threads for one call from Python, including failures. Solvers take turns. ssik has 5 minutes of CPU time to
+build a solver for an arm that it does not ship.
 
 Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
-self-motion components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a
+self-motion components are clusters of at least 10 members by single linkage at 0.35 rad. Coverage is the share of a
 component within 0.3 rad of a returned solution, averaged over components. Peers that return one solution are called 50
-times from random seeds. All other calls are made twice, and the second one is timed, because computing the truth
-empties the caches. The column "says so" is the share of poses for which the solver itself claims to have found all
+times from random seeds. All other calls are made twice, and the second call is timed, because the computation of the
+truth clears the caches. The column "says so" is the share of poses for which the solver claims to have found all
 solutions. A dash marks solvers that never make this claim.
 """
 
@@ -63,7 +63,7 @@ from kinematics.six_revolute_arms import ARMS
 ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "jaco2", "fetch")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
 ROUNDING = (1e-12, 2e-8)  # [m], [rad]; added because of the limited accuracy of the logarithm near zero
-# [rad]: TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits
+# because TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits [rad]
 LIMIT_ROUNDING = 1e-5
 TURN, WARM_UP, N_MANY = 50, 10, 20
 CALLS, N_CHART = 50, 40
@@ -94,7 +94,7 @@ Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
-    """Return a solver after a trial on a pose, or the reason why there is none. Errors of our solvers are raised."""
+    """Return a solver after a test on a pose, or the reason why there is none. Errors of our solvers are raised."""
     try:
         made = make()
         tried = made(pose)
@@ -112,7 +112,7 @@ def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tupl
 
 
 def singles(case: Case, poses: np.ndarray) -> dict[str, Singles]:
-    """Measure each solver with the coarse tolerances, and ours also with the fine ones."""
+    """Measure each solver with the coarse tolerances, and our solvers also with the fine tolerances."""
     cases = {name: (make, case) for name, make in PEERS.items()}
     fine = replace(case, tolerances=FINE)
     cases |= {f"{name}, 1e-6": (make, fine) for name, make in PEERS.items() if name.startswith(OURS)}
@@ -183,7 +183,7 @@ def ours(
 
 
 def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]]:
-    """Return factories of all ways to get many solutions."""
+    """Return factories for all methods that compute many solutions."""
     robot = case.robot
     options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1]}
 
@@ -217,7 +217,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
 
 def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
-    """Measure all ways on the same poses. Return the results, and the number of self-motion components of each pose."""
+    """Measure all methods on the same poses. Return results, and the number of self-motion components of each pose."""
     rng, judge = np.random.default_rng(2), Judge(case)
     found: dict[str, Many] = {}
     ways: dict[str, Way] = {}
@@ -248,7 +248,7 @@ def urdf_of(name: str) -> str:
     if name == "ur5_calibrated":
         return ARMS["UR5, off by 0.0001"]
     text = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8")
-    if name == "fetch":  # because some peers support neither prismatic joints nor joints without limits
+    if name == "fetch":  # some peers support neither prismatic joints nor joints without limits
         text = text.replace('"torso_lift_joint" type="prismatic"', '"torso_lift_joint" type="fixed"')
         text = re.sub(
             r'type="continuous"(.*?<limit)', rf'type="revolute"\1 lower="-{np.pi}" upper="{np.pi}"', text, flags=re.S

@@ -1,15 +1,15 @@
-"""Models of inverse kinematics by five learners, with equal data, experts and seed: raw quality and training time.
+"""Inverse kinematics models of five learners with equal data, experts and seed: quality of raw draws, training time.
 
     python -m benchmarks.included_models [--robots iiwa14 panda] [--contexts pose position]
         [--output benchmarks/results/included_models.txt] [--save FOLDER]
 
-All learners get the same pairs from `collect`: uniform configurations and the contexts that they reach. Settings are
+All learners use the same pairs from `collect`: uniform configurations and the contexts that they reach. Settings are
 the presets of `eim train`, except for the numbers of experts and iterations, and for `EIM_SETTINGS`. The EIM models are
-the models included in the package. "Start" is the model that EIM starts from: five iterations of EM.
+the models included in the package. "Start" is the start of EIM, which is the result of five iterations of EM.
 
-Errors, the share within the limits, entropies and log-likelihood are computed by `evaluate` from raw draws, one for
-each test context. "Components" is the share of self-motion components that 200 raw draws come near, averaged over 100
-poses. Times are CPU times of one thread.
+`evaluate` computes errors, the share within the limits, entropies and log-likelihood from raw draws, one for each test
+context. The column "components" is the share of self-motion components that are near at least one of 200 raw draws,
+averaged over 100 poses. Times are CPU times of one thread.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def trainings(name: str, kind: str, n_experts: int, seed: int) -> dict[str, Trai
 
 
 def share_of_components(model: IKModel, seed: int) -> float:
-    """Return the mean share of the components of a pose that raw draws come near."""
+    """Return the mean share of the self-motion components of a pose that are near raw draws."""
     sampler, rng = Sampler(model=model), np.random.default_rng(seed)
     robot, position_only = sampler.robot, model.context_kind == "position"
     shares = []

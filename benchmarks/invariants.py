@@ -1,4 +1,4 @@
-"""Two properties that every configuration must have, checked where arms are special. No reference is needed.
+"""Two properties that every configuration must have, checked at special configurations. No reference is needed.
 
     python -m benchmarks.invariants [--count 2000] [--seed 1] [--output benchmarks/results/invariants.txt] [ROBOT ...]
 
@@ -9,14 +9,14 @@ Each configuration q is valid, so its pose has a solution. For this pose the scr
   covered   if solve_all claims to be complete, q is one of the isolated solutions, or within the requested spacing of a
             row on a curve
 
-Joint values are multiples of 15 degrees, above all 0, +-90 and +-180 degrees, and limits. Some are shifted by 1e-12 to
-0.01 rad, and others are uniform. Random poses never have such values, but poses that people teach do. Columns:
+Joint values are multiples of 15 degrees, mostly 0, +-90 and +-180 degrees, and limits. Some values are shifted by 1e-12
+to 0.01 rad, and others are uniform. Random poses never have such values, but poses that people teach do. Columns:
 
   near, shifted     number of wrong answers near q, and near q + d
-  complete, false   number of answers that claim to be complete, and of those that lack q
+  complete, false   number of answers that claim to be complete, and number of these answers that lack q
   certified, false  the same for guarantee="certified"
   none              number of answers without a solution
-  share             of answers that are complete
+  share             share of answers that are complete
 
 The arms with six joints are included in the package, or have published lengths (test/kinematics/six_joint_arms.py).
 Arms with seven joints take more time, so a tenth of the configurations is checked. A full run has a million
@@ -47,7 +47,7 @@ FloatArray = npt.NDArray[np.float64]
 
 INCLUDED = ("ur3e", "ur5", "ur5e", "ur10e", "panda", "iiwa14", "gen3", "xarm7", "sawyer")
 SPACING = 0.3  # requested spacing of solutions on curves [rad]
-EQUAL = 1e-4  # error of an isolated solution [rad]: the square root of the pose error, because two solutions may meet
+EQUAL = 1e-4  # error of an isolated solution, which is the root of the pose error where two solutions meet [rad]
 NEAR = 1e-3  # error of the distance from a reference [rad], for the same reason
 MOST_ASIDE = 0.1  # largest distance of a reference from a solution, in each joint [rad]
 TIMEOUT = 2.0  # [s]
@@ -92,7 +92,7 @@ def distance(robot: Robot, rows: FloatArray, q: FloatArray) -> float:
 
 @dataclass
 class Counts:
-    """Numbers of answers, and of wrong answers, for one arm."""
+    """Numbers of answers and of wrong answers for one arm."""
 
     checked: int = 0
     near: int = 0
@@ -101,7 +101,7 @@ class Counts:
     complete: int = 0
     incomplete: int = 0  # number of answers that claim to be complete, but lack the configuration
     certified: int = 0
-    uncertain: int = 0  # the same for answers that claim a certificate
+    uncertain: int = 0  # number of answers that claim a certificate, but lack the configuration
     examples: list[str] = field(default_factory=list)
 
     @property

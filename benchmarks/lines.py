@@ -2,19 +2,19 @@
 
     python -m benchmarks.lines [--lines 100] [--poses 40] [--seed 0] [--output FILE]
 
-The lines, for a Panda and an iiwa 14, start at the pose of a random configuration within the limits. They have a random
-direction, a length of 0.1 to 0.5 m and a constant orientation. A joint may step by at most 0.1 rad between poses. The
-graph has 10000 solutions of each pose, spread evenly over its traced self-motion components (`diversity=1`), and all
-sufficiently small steps between them. The default `Sampler.follow` is correct if it finds a path whenever the graph has
-one. It may only report that there is no path if the graph has none. Each path is verified independently of the graph:
-forward kinematics, limits and steps.
+The lines are for a Panda and an iiwa 14, and start at the pose of a random configuration within the limits. They have a
+random direction, a length of 0.1 to 0.5 m and a constant orientation. A joint may move by at most 0.1 rad between
+poses. The graph has 10000 solutions of each pose, spread evenly over its traced self-motion components (`diversity=1`),
+and all sufficiently small steps between these solutions. The default `Sampler.follow` is correct if it finds a path
+whenever the graph has one. It must not report that there is no path if the graph has one. Forward kinematics, limits
+and steps of each path are verified independently of the graph.
 
 Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses with a timeout of 1 s. The complete call
 may exceed the timeout by at most 10 % and 50 ms. Times are CPU times of one thread, unless stated otherwise.
 
-The last lines have three poses with steps of at most 0.8 rad, and a sphere where the tip of a Panda would pass halfway
-between the first two. For each refusal without a proof, ten other seeds are tried. The case can be solved if one of
-them finds a path.
+The last lines have three poses with steps of at most 0.8 rad. A sphere is at the place that the tip of a Panda would
+pass halfway between the first two poses. If no path is found and there is no proof, ten other seeds are tried. The case
+is solvable if one of these seeds finds a path.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from eim_ros.kinematics import Robot, Sphere
 
 ARMS = ("panda", "iiwa14")
 N_BRUTE, STEP, LONG = 10_000, 0.1, 600
-UNLIMITED = 60.0  # [s]; a refusal without a proof takes all of this time
+UNLIMITED = 60.0  # timeout, which is used up if there is neither a path nor a proof [s]
 RADII, FREE_STEP, OTHERS, PATIENCE = (0.005, 0.02, 0.04, 0.06), 0.8, 10, 10.0  # [m], [rad], seeds, [s]
 TIMEOUT, HURRIED_ARMS, HURRIED = 1.0, (*ARMS, "gen3", "ur5"), (600, 2000, 10_000)
 
@@ -51,7 +51,7 @@ def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
-    """Return whether small steps between 10000 solutions of each pose lead from the first pose to the last."""
+    """Return whether small steps between 10000 solutions of each pose lead from the first pose to the last pose."""
     assert not sampler.robot.continuous.any()
     reached = None
     for pose in poses:

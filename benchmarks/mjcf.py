@@ -1,12 +1,12 @@
-"""MJCF files, such as those of mujoco_menagerie: which load, their default tips, and kinematics next to MuJoCo's own.
+"""MJCF files, such as those of mujoco_menagerie: which files load, default tips, and comparison with MuJoCo.
 
     git clone https://github.com/google-deepmind/mujoco_menagerie FOLDER
     python -m benchmarks.mjcf FOLDER [--output benchmarks/results/mjcf.txt]
 
 All models of the folder except scenes are tried, including legged robots and hands. MuJoCo computes the pose of the tip
-in the frame of the base for 1000 random configurations, with the equalities of joints satisfied. If mesh files are
-missing, the geoms with meshes are deleted for MuJoCo. This does not move any body. For a file that is refused, the
-error message follows.
+in the frame of the base for 1000 random configurations that satisfy the equalities of joints. If mesh files are
+missing, geoms with meshes are deleted for MuJoCo, which does not move any body. If a file cannot be loaded, the error
+message is printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eim_ros import EimError, Robot
 from eim_ros.core.arrays import FloatArray
 
 N = 1000
-LINKED = 6  # longest chain of joints in which each joint follows the previous one; longer than in any model we know
+LINKED = 6  # longest chain of joints that follow each other, longer than in any model we know
 
 
 def compiled(file: Path) -> Any:

@@ -1,28 +1,29 @@
-"""Benefit of a model: time, coverage and number of rows of `sample` with models and without, in Python and the service.
+"""Benefit of a model: time, coverage and number of rows of `sample` with and without models, in Python and ROS 2.
 
     python -m benchmarks.model_gains [--cases "UR5e" ...] [--poses 12] [--models FOLDER] [--no-service]
         [--output benchmarks/results/model_gains.txt]
 
-Cases without an included model get a model by EIM and a model by EM, trained on 20,000 pairs with the presets of `eim
-train` and the settings below. These models are stored in FOLDER and used again. The pairs are those of `eim collect`.
-For narrow limits and for the shelf, the pairs are uniform configurations within the limits and without collisions, so
-these models count as preferences.
+For cases without an included model, a model by EIM and a model by EM are trained on 20,000 pairs with the presets of
+`eim train` and the settings below. These models are stored in FOLDER and used again. The pairs are the same as from
+`eim collect`. For narrow limits and for the shelf, the pairs are uniform configurations within the limits and without
+collisions, so these models count as models with a preference.
 
-Each rival answers each pose six times, in random order, and the shortest CPU time counts. A ratio is the median over
-poses of the time divided by the time without a model. "cover" is the share of 300 uniform draws from the set of
-solutions that are near a row: within the distance that the heading states, in each joint. "rows" is the number of rows
-of the answer, divided by n.
+Each rival answers each pose six times, in random order, and the shortest CPU time counts. A ratio is the time divided
+by the time without a model, as a median over poses. The column "cover" is the share of 300 uniform draws from the set
+of solutions that are near a row. A draw is near if each joint is within the distance in the heading. The column "rows"
+is the number of rows of the answer, divided by n.
 
-- no model: `sample(pose, n)` from uniform seeds, spread over the set from n = 16 on
+- no model: `sample(pose, n)` from uniform seeds, spread over the set if n is at least 16
 - model: the same call with the model
 - uniform: `diversity=0` without a model, the first solutions found from uniform seeds
 - samples: `diversity=0`, samples of the model
 - spread: the diversity of "no model", but with seeds from the model; also with seeds from EM
 
-The total variation between the used experts of 20 samples and the gating is compared with 20 independent draws, over
-the poses where the answer has 20 samples.
+The total variation between the gating and the experts of 20 samples is compared with the total variation for 20
+independent draws. Only poses with 20 samples are used.
 
-The service: two servers of the same robot, with and without the model, answer the same requests in turn.
+In the part about the service, two servers for the same robot, with and without the model, answer the same requests in
+turn.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ LIKE_SO101 = (  # axis, and position in the frame of the previous joint [m], see
 
 
 class Case(NamedTuple):
-    """An arm and a task; `near` is the distance within which a solution counts as covered [rad, m]."""
+    """An arm and a task. A solution counts as covered if a row is within the distance `near` [rad, m]."""
 
     robot: Robot
     kind: str = "pose"
@@ -88,7 +89,7 @@ class Case(NamedTuple):
 
 
 def on_base(base: str) -> Robot:
-    """Return a Panda on further joints."""
+    """Return a Panda whose base is moved by further joints."""
     arm = Robot("panda")
     return Robot(arm.urdf.replace("</robot>", base.format(arm=arm.base_link, slide=SLIDE)), tip=arm.tip_link)
 
@@ -105,7 +106,7 @@ def short_arm() -> Robot:
 
 
 def quarter(robot: Robot) -> Constraints:
-    """Return limits to the middle quarter of the range of each joint."""
+    """Return limits that contain only the middle quarter of the range of each joint."""
     middle, eighth = 0.5 * (robot.lower + robot.upper), 0.125 * (robot.upper - robot.lower)
     ends = zip((middle - eighth).tolist(), (middle + eighth).tolist(), strict=True)
     return Constraints(limits=dict(zip(robot.joint_names, ends, strict=True)))
@@ -137,7 +138,7 @@ def cases() -> dict[str, Case]:
 
 
 def admissible(case: Case, n: int, seed: int) -> FloatArray:
-    """Return uniform configurations (n, dof) that keep the limits and avoid the obstacles."""
+    """Return uniform configurations (n, dof) within the limits that avoid the obstacles."""
     rng, parts, n_found = np.random.default_rng(seed), list[FloatArray](), 0
     if case.constraints is None:
         return case.robot.random(n, rng)
@@ -176,7 +177,7 @@ def trained(name: str, case: Case, folder: Path, seed: int) -> dict[str, IKModel
 
 
 def total_variations(sampler: Sampler, targets: list[FloatArray], poses: FloatArray, seed: int) -> tuple[float, float]:
-    """Return mean total variations from the gating, of the experts of samples and of independent draws."""
+    """Return the mean total variations between the gating and the experts of samples, and of independent draws."""
     rng, distances = np.random.default_rng(seed), [[np.nan, np.nan]]
     for target, pose in zip(targets, poses, strict=True):
         weights = np.exp(sampler._prior.conditionals(pose[None])[1][0])
@@ -283,7 +284,7 @@ def cpu_seconds(process: Popen[bytes]) -> float:
 
 
 def of_service(name: str, robot: Robot, seed: int) -> Iterator[str]:
-    """Yield the round trips to a server with a model and to one without, and the CPU times of the servers."""
+    """Yield the round trips to servers with and without a model, and the CPU times of the servers."""
     import rclpy
     from geometry_msgs.msg import Pose
 

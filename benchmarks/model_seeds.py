@@ -1,17 +1,18 @@
-"""Benefit of seeds from a model, next to uniform seeds: convergence, steps, distance moved, and preference.
+"""Benefit of seeds from a model compared with uniform seeds: convergence, steps, distance moved, and preference.
 
     python -m benchmarks.model_seeds [--models panda_pose iiwa14_pose] [--poses 200]
         [--output benchmarks/results/model_seeds.txt]
 
 1. For each model, 100 seeds at each of 200 reachable poses are solved by `refine` with the patience of the
    sampler. Seeds are uniform within the limits, draws of a single expert fitted by EM to 20,000 uniform configurations,
-   or draws of the model. "converged" is the share that reaches the pose. "steps" is the number of steps per solution:
-   the mean number of steps of all seeds, divided by the share that converged. "moved" is the median Euclidean distance
-   from a seed to its solution [rad].
+   or draws of the model. The column "converged" is the share of seeds that reach the pose. The column "steps" is the
+   number of steps per solution: the mean number of steps of all seeds, divided by the share that converged. The column
+   "moved" is the median Euclidean distance from a seed to its solution [rad].
 2. Preference: `sample(pose, 100)` of `panda_table` at the poses of its demonstrations, with and without the model. A
-   solution keeps the preference if all joints are within 0.5 rad of a demonstration.
-3. Calls of `sample` without a model, with the model, and for samples of the model (`diversity=0`): median time,
-   shortest of 3 calls per pose, and the share of all solutions that are within 0.3 rad of a row, in each joint.
+   solution satisfies the preference if all joints are within 0.5 rad of a demonstration.
+3. Calls of `sample` without a model, with the model, and for samples of the model (`diversity=0`). The time is the
+   median over poses of the shortest of 3 calls. The coverage is the share of all solutions for which each joint of some
+   row is within 0.3 rad.
 
 Round trips of the default server are measured by `benchmarks/service_latency.py`.
 """

@@ -3,10 +3,10 @@
     python -m benchmarks.more_pairs [--robot iiwa14] [--pairs 20000 200000] [--seeds 1] [--learners EM EIM]
         [--output benchmarks/results/more_pairs.txt]
 
-Exact pairs of a position and a configuration cost less than a microsecond each, so their number is a choice. Each model
-has the defaults of `eim train` with 50 experts. The other columns are those of `eim demo`: errors of raw samples,
-their share within the limits, the entropy of the experts given the position, and the mean log density of 5,000
-held-out pairs. CPU s is the CPU time of the training.
+An exact pair of a position and a configuration takes less than a microsecond, so any number of pairs is affordable.
+Each model has the defaults of `eim train` with 50 experts. The columns are the same as in `eim demo`: errors of raw
+samples, their share within the limits, the entropy of the experts given the position, and the mean log density of 5,000
+held-out pairs. The last column, "CPU s", is the CPU time of the training.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 In the demonstrations, a planar arm of ten joints unfolds until its tip is on a line, and passes a disc on either side.
 The expert of `eim_ros.planar` draws the final configuration, and the motion towards it is random and smooth. Motions
-that touch the disc are rejected, so all demonstrations come from one posterior. The context is the tip's final position
-on the line. Priors are learned by EM and by EIM with the same settings. "start" is EIM without iterations. The priors
-score new demonstrations and two kinds of perturbed demonstrations:
+that touch the disc are rejected, so all demonstrations come from one posterior. The context is the final position of
+the tip on the line. Priors are learned by EM and by EIM with the same settings. "start" is EIM without iterations. The
+priors score new demonstrations and two kinds of perturbed demonstrations:
 
     bump A     new demonstrations with a smooth deviation of A rad (norm over joints), random in direction and time
     average    averages of two demonstrations that pass the disc on different sides
@@ -89,12 +89,12 @@ def demonstrations(n: int, seed: int) -> Motions:
 
 
 def clearance(positions: torch.Tensor) -> torch.Tensor:
-    """Return the smallest distance of each motion's links to the disc, (n,) [m]."""
+    """Return the smallest distance (n,) between the links and the disc in each motion [m]."""
     return TASK.clearance(ARM.points(positions)).amin(-1)
 
 
 def sides(motions: Motions) -> torch.Tensor:
-    """Return the side of the disc on which each motion ends, (n,): 1 or -1."""
+    """Return the side (n,) of the disc on which each motion ends, 1 or -1."""
     return passing_side(ARM.points(motions.positions[:, -1]), TASK.obstacles[0, :2])
 
 
@@ -110,7 +110,7 @@ def bumped(motions: Motions, amplitude: float, generator: torch.Generator) -> Mo
 
 
 def averages(motions: Motions) -> Motions:
-    """Return averages of demonstrations from different sides with similar contexts."""
+    """Return averages of two demonstrations with similar contexts that pass the disc on different sides."""
     side, order = sides(motions), torch.argsort(motions.context[:, 0])
     left, right = (order[side[order] == value] for value in (1, -1))
     n = min(len(left), len(right))
@@ -120,7 +120,7 @@ def averages(motions: Motions) -> Motions:
 
 
 def area_under_curve(good: np.ndarray, bad: np.ndarray) -> float:
-    """Return the probability that a good score is above a bad one (Mann and Whitney); ties count half."""
+    """Return the probability that a good score is above a bad score (Mann and Whitney), where ties count half."""
     bad = np.sort(bad)
     below = 0.5 * (np.searchsorted(bad, good, "left") + np.searchsorted(bad, good, "right"))
     return float(below.mean() / len(bad))

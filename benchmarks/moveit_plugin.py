@@ -1,13 +1,13 @@
-"""The solver of the MoveIt plugin next to `Sampler`: the nearest solution, and all solutions of six-joint arms.
+"""The solver of the MoveIt plugin compared with `Sampler`: the nearest solution, and all solutions for six joints.
 
     python -m benchmarks.moveit_plugin [--poses 1000] [--seed 7] [--robots panda ur5e gen3]
         [--output benchmarks/results/moveit_plugin.txt]
 
-Poses come from forward kinematics of uniform random configurations, and states are uniform, too. The plugin's solver is
-compiled without ROS and MoveIt, with the plugin's flags. It runs on any processor, while Python selects the module for
-the processor at hand. Columns:
+Poses come from forward kinematics of uniform random configurations, and states are also uniform. The solver of the
+plugin is compiled without ROS and MoveIt, with the flags of the plugin. It runs on any processor, while Python selects
+the module for this processor. Columns:
 
-  solved           poses that the plugin solves; what it returns is verified by `Robot.verify`
+  solved           poses that the plugin solves, by a check with `Robot.verify`
   Python           poses that `Sampler.solve(pose, near=state)` solves
   same             poses for which all joints of both solutions agree within 1e-3
   nearer, farther  other poses for which the plugin's solution is nearer to the state, or farther, by over 1e-3
@@ -46,7 +46,7 @@ HEADER = (
 
 
 def compiled(folder: Path) -> Path:
-    """Compile the program of the test as the plugin is compiled."""
+    """Compile the program of the test with the flags of the plugin."""
     program = folder / "solve"
     folders = [f"-I{ROOT}/eim_ros/solver", f"-I{ROOT}/moveit_plugin"]
     source = ROOT / "test/moveit_plugin/solve.cpp"

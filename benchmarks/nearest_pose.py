@@ -1,10 +1,10 @@
-"""The nearest reachable pose next to brute force, for arms with four, five and seven joints.
+"""The nearest reachable pose compared with brute force, for arms with four, five and seven joints.
 
     python -m benchmarks.nearest_pose [--poses 500] [--starts 10] [--seed 77]
         [--output benchmarks/results/nearest_pose.txt]
 
-Positions of reachable poses are stretched by 0.7 to 1.6, and orientations are random, so hardly any pose is reachable.
-The distance of a pose is the norm of its position error [m] and 0.2 times its orientation error [rad]. Brute force runs
+Positions of reachable poses are scaled by 0.7 to 1.6, and orientations are random, so hardly any pose is reachable. The
+distance from a pose is the norm of the position error [m] and 0.2 times the orientation error [rad]. Brute force runs
 scipy's least_squares from random configurations. Columns:
 
   farther, nearer   poses for which the answer is farther, or nearer, than the best of brute force by over 1e-3

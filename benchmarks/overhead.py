@@ -2,8 +2,8 @@
 
     python -m benchmarks.overhead [--poses 500] [--seed 11] [--arms UR5] [--output benchmarks/results/overhead.txt]
 
-Poses come from forward kinematics of uniform random configurations. References of `near` are further configurations of
-this kind. Columns are CPU times of a call on one thread [us], median, with the 99th percentile in brackets:
+Poses come from forward kinematics of uniform random configurations. References for `near` are also uniform random
+configurations. Columns are median CPU times of a call on one thread [us], with the 99th percentile in brackets:
 
   solver     the compiled call that the answer needs: a root of a closed form, or one solution by restarts
   solve      `Sampler.solve(pose)` of a transform (4, 4)
@@ -52,7 +52,7 @@ COLUMNS = ("solver", "solve", "list", "limits", *(f"n = {n}" for n in COUNTS), "
 
 
 def arms() -> dict[str, Robot]:
-    """Return the arms by name: included arms with their limits, and published arms with limits of +-half a turn."""
+    """Return the arms by name: included arms with their limits, and published arms with limits of +-pi."""
     urdfs = {"UR5": URDFS["UR5"], **{name: ARMS[name] for name in NAMES}}
     urdfs["spherical wrist, off by 1e-4"] = ARMS["spherical wrist, off by 1e-4"]
     urdfs |= {name: urdf for name, urdf in ARMS.items() if name.startswith("random axes")}

@@ -1,14 +1,14 @@
-"""Path problems of TORM and CppFlow by `Sampler.follow`, with an independent judge and the published lengths.
+"""Path problems of TORM and CppFlow, solved by `Sampler.follow`, with an independent judge and published lengths.
 
     python -m benchmarks.path_problems DATA [--seeds 3] [--timeout 60] [--only NAME] [--output FILE]
 
 DATA is a checkout of github.com/jstmn/cppflow (MIT licence, commit c92e0a4). Its folder `cppflow` contains the problems
 and paths. The robots are our `fetch` and `panda`, with their collision shapes.
 
-The judge is independent: it reads the URDF with pinocchio, and uses neither our kinematics nor our collision checks. A
-path is valid if each pose is reached to 0.1 mm and 0.1 deg, the limits hold, and nothing collides. Between poses,
-revolute joints may move by at most 7 deg, and prismatic joints by at most 2 cm. Pairs of links are ignored if they are
-neighbours, or collide in more than 95 % of random configurations.
+The judge reads the URDF with pinocchio, and uses neither our kinematics nor our collision checks. A path is valid if
+each pose is reached to 0.1 mm and 0.1 deg, if all joints are within their limits, and if nothing collides. Between
+poses, revolute joints may move by at most 7 deg, and prismatic joints by at most 2 cm. Pairs of links are ignored if
+they are neighbours, or collide in more than 95 % of random configurations.
 
 Lengths are sums over all joints and steps, in radians for revolute joints and in metres for the torso.
 """
@@ -93,7 +93,7 @@ class PathProblem:
         is_arm, is_panda = name.startswith("fetch_arm"), name.startswith("panda")
         fixed = {"torso_lift_joint": 0.0} if is_arm else {}
         constraints = Constraints(fixed=fixed, self_collision=True, obstacles=obstacles)
-        if is_panda:  # The hand is turned by -45 degrees about link 8, which is the tip of our model.
+        if is_panda:  # the hand is turned by -45 degrees relative to link 8, the tip of our model
             poses[:, :3, :3] = poses[:, :3, :3] @ pinocchio.rpy.rpyToMatrix(0.0, 0.0, np.pi / 4.0)
         return cls("panda" if is_panda else "fetch", "panda_link8" if is_panda else "gripper_link", poses, constraints)
 
@@ -150,7 +150,7 @@ class Judge:
                 self.geometry.removeCollisionPair(pair)
 
     def full(self, row: FloatArray) -> FloatArray:
-        """Return pinocchio's form of a configuration (dof,)."""
+        """Return a configuration (dof,) in the form of pinocchio."""
         found = pinocchio.neutral(self.model)
         for name, value in zip(self.joint_names, row, strict=True):
             joint = self.model.joints[self.model.getJointId(name)]
@@ -158,7 +158,7 @@ class Judge:
         return found
 
     def faults(self, q: FloatArray) -> list[str]:
-        """Return why a path (n_poses, dof) is invalid, or an empty text if it is valid."""
+        """Return the reasons why a path (n_poses, dof) is invalid; empty if it is valid."""
         if np.isnan(q).any():
             return ["gaps"]
         model, data, collisions = self.model, self.data, self.geometry.createData()

@@ -1,15 +1,15 @@
-"""`GMMVI(target).fit()` without settings: gap to the evidence, means next to those of reference draws, and modes found.
+"""`GMMVI(target).fit()` without settings: gap to the evidence, errors of means, and modes found.
 
     python -m benchmarks.posteriors [--database FOLDER] [--seeds 2] [--targets funnel ...] [--output FILE]
 
 The gap is log Z - ELBO, from 20000 new samples of the model. For the targets of Blessing et al. 2024 ("Beyond ELBOs"),
 Z is known to be 1. For the logistic regressions, log Z comes from bridge sampling between the model and 10000 samples
 by Hamiltonian Monte Carlo. For the other targets, log Z comes from samples of the model by importance weighting. This
-estimate is reliable if the column "share" is high: the effective sample size divided by the number of samples.
+estimate is reliable if the column "share", the effective sample size divided by the number of samples, is high.
 
 The mean error is the largest difference between a mean of the model and the mean of the reference draws, in standard
-deviations of the reference draws. These are draws of posteriordb, or samples by Hamiltonian Monte Carlo. 10000 draws
-leave an error of about 0.01.
+deviations of the reference draws. Reference draws are from posteriordb, or from Hamiltonian Monte Carlo. With 10000
+reference draws, the mean error has an accuracy of about 0.01.
 
 Set --database to a clone of https://github.com/stan-dev/posteriordb. Without it, the posteriors of posteriordb are
 skipped.
@@ -43,7 +43,7 @@ from experiments.targets.scores import (
 
 N_SAMPLES = 20_000
 N_REFERENCE = 10_000
-N_FOR_MEANS = 200_000  # such that their mean has an error of 0.002 standard deviations
+N_FOR_MEANS = 200_000  # number of samples whose mean has an error of 0.002 standard deviations
 ANALYTIC: dict[str, Callable[[torch.Generator], Any]] = {
     "gmm20": lambda generator: targets.random_gaussian_mixture(20, generator),
     "stm20": lambda generator: targets.random_student_mixture(20, generator),

@@ -3,16 +3,18 @@
     python -m benchmarks.ratio_bottleneck [--seeds 2] [--output benchmarks/results/ratio_bottleneck.txt]
 
 The data are 10000 samples of a random mixture (thesis 6.1), the start is k-means, and the bounds are 0.005 nat. The
-network of the thesis classifies samples of p and q. In high dimensions, these classes hardly overlap, so its log ratio
-is unreliable away from both. Each row is a custom estimator (`EIM(estimator=...)`) with a network of the same size:
+network of the thesis classifies samples of p and q. In high dimensions, these classes hardly overlap, so the log ratio
+is unreliable far from both classes. Each row is a custom estimator (`EIM(estimator=...)`) with a network of the same
+size:
 
 ratio           the log ratio p/q for the current model, trained further in each iteration (thesis 4.3.1)
 accumulated     log p = log q_0 + f. The network f is trained to distinguish data from samples of the start, the current
-                model and five earlier models. Their densities are known, so what an iteration learns remains valid
+                model and five earlier models. The densities of these models are known, so f remains valid for the
+                next iteration
 telescoping     sum of four log ratios between waymarks sqrt(1 - a^2) x_p + a x_q (Rhodes et al. 2020)
 
-With "products", the network also sees the products of two coordinates, and has one hidden layer of 100 units. The table
-lists KL(model || p) [nat] after each number of iterations, without the choice of the best model.
+With "products", products of two coordinates are further inputs of the network, which has one hidden layer of 100 units.
+The table lists KL(model || p) [nat] after each number of iterations, without the choice of the best model.
 """
 
 from __future__ import annotations

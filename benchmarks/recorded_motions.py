@@ -1,4 +1,4 @@
-"""Motion priors of recorded bags with default settings, next to ProMPs, movement_primitives and gmr.
+"""Motion priors of recorded bags with default settings, compared with other methods of motion learning.
 
     python -m experiments.table_demonstrations FOLDER --motions 250 --seed 0   # the bag FOLDER/panda_table
     eim demo --planar --output FOLDER/planar                                   # the bag FOLDER/planar/demonstrations
@@ -9,8 +9,8 @@
 The node `demo_recorder` wrote both bags, and the import of bags reads them. In each split, every fifth motion is held
 out. Methods, columns and marks are the same as in `lasa.py`, for different numbers of experts. Distances are norms over
 the joints [mrad]. The ends of the first eight held-out motions of a split are prescribed. The noise that
-movement_primitives fits is below 1e-5 rad, which is too little for the motions that it was fitted to. If its covariance
-is singular, it has no log-likelihood.
+movement_primitives fits is below 1e-5 rad, which is too small even for its training motions. If the covariance of this
+method is singular, there is no log-likelihood.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m benchmarks.recording [--output benchmarks/results/recording.txt] [--seconds 60] [--kills 20] [--seed 0]
 
-There are two processes: the real node, and this one, which publishes numbered joint states of seven joints (positions,
-velocities, efforts). The first recording is stopped as usual, and its numbers are compared with those sent. The
-recorder is killed (SIGKILL) during further recordings, at random times. Rosbags opens each of these bags without
-repair. The time between the last message in the bag and the kill is measured by this process's clock.
+There are two processes. One is the node, and the other is this process, which publishes numbered joint states of seven
+joints (positions, velocities, efforts). The first recording is stopped as usual, and the recorded numbers are compared
+with the sent numbers. In further recordings, the recorder is killed (SIGKILL) at random times. Rosbags opens each of
+these bags without repair. The clock of this process measures the time between the last message in the bag and the kill.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class Recorder:
 
 
 class Robot:
-    """Publisher of joint states at 1 kHz on a thread; the first joint's position is the message number."""
+    """Publisher of joint states at 1 kHz on a thread. The position of the first joint is the number of the message."""
 
     def __init__(self, node: object, topic: str) -> None:
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import JointState
 
-        # a deep queue, because a busy machine would otherwise overwrite messages before it sends them
+        # a busy machine would overwrite messages in a shorter queue before they are sent
         self._publisher = node.create_publisher(JointState, topic, QoSProfile(depth=5000))
         self._message = JointState(name=JOINTS, velocity=[0.0] * 7, effort=[0.0] * 7)
         self._node = node
@@ -170,9 +170,9 @@ def record(node: object, folder: Path, seconds: float) -> list[str]:
 
 
 def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, int, int]:
-    """Kill a recorder, and return whether its bag opens, and figures of its contents.
+    """Kill a recorder, and return whether its bag can be opened, and three figures.
 
-    The figures are the seconds missing at the end, the number of messages missing before that, and the number of
+    The figures are the seconds missing at the end, the number of messages missing before the end, and the number of
     messages in the bag.
     """
     topic = f"/{folder.name}/joint_states"

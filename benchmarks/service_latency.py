@@ -2,10 +2,10 @@
 
     python -m benchmarks.service_latency [--output benchmarks/results/service_latency.txt]
 
-There are three processes: `ik_server` with default settings, a server that uses only rclpy, and this client. The plain
-server answers without work. It offers an almost empty type (lifecycle_msgs/GetState) and SampleIK, so the table shows
-the message's share of a round trip. Calls alternate between the services, so all experience the same load. Poses come
-from forward kinematics of random configurations.
+There are three processes: `ik_server` with default settings, a plain server that uses only rclpy, and this client. The
+plain server answers without any work. It has services of an almost empty type (lifecycle_msgs/GetState) and of the type
+SampleIK, so the table shows which share of a round trip is due to the message. Calls alternate between the services, so
+that all of them have the same load. Poses come from forward kinematics of random configurations.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ long         requests with a budget of 0.1 s, while one more request than there 
 default_qos  eight clients with rclpy's default quality of service, compared with a plain service that computes nothing
 one_shot     processes that start, send one request and end, 20 at a time: our server, our server without our profile of
              Fast DDS, and a plain service
-vanishing    a patient client, while others create 200 clients per second, each for one request, and destroy them after
-             5 ms, and four other processes for each core are busy, so that answers come too late; and in the 30 s after
-             all these have ended; our server, then a plain service
+vanishing    a patient client, while other processes create 200 clients per second, each for one request, and destroy
+             them after 5 ms. Four busy processes for each core delay the answers. The client is also measured in the
+             30 s after all these processes have ended. First our server is measured, then a plain service
 topics       CPU time of the idle server while joint states arrive at 1 kHz, compared with an ordinary subscription
 """
 
@@ -44,13 +44,13 @@ ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
 READY_WITHIN = 120.0  # time limit for the start [s]
 LOST = 40.0  # time after which a missing answer counts as lost [s]
-# Time limit for a process that sends one request [s]: Fast DDS 3.2 can block forever when it exits if another client
-# leaves at that moment.
+# Time limit for a process that sends one request [s]. Fast DDS 3.2 may block forever at exit if another client leaves
+# at the same time.
 ONE_SHOT = READY_WITHIN + LOST + 20.0
 PAUSE = 0.02  # time between an answer and the next request of a good client [s]
-RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards one [s]
+RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards a request [s]
 LONG, SHORT = 10.0, 0.1  # time budgets [s]
-N_BUSY = 4  # number of other processes for each core that compute meanwhile
+N_BUSY = 4  # number of other busy processes for each core
 AFTERWARDS = 30.0  # time for which a patient client is measured after the crowd has left [s]
 CROWD, CROWD_RATE = 4, 50.0  # number of processes whose clients vanish, and requests per second of each
 SERVER = [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--ros-args", "-p", "model:=panda_pose"]
@@ -122,7 +122,7 @@ class Asker:
         self.client = self.node.create_client(self.service_type, self._service, **self._profile)
 
     def ask(self, generator: np.random.Generator, patience: float = LOST, **fields: Any) -> tuple[int | None, float]:
-        """Send a request. Return the error code of the answer (None if it is lost), and the time that it took [s]."""
+        """Send a request. Return the error code of the answer (None if it is lost), and its duration [s]."""
         message = request(self.service_type, generator, **fields)
         began = time.perf_counter()
         future = self.client.call_async(message)
@@ -179,7 +179,7 @@ def ask_once(seed: int, service: str) -> None:
 
 
 def serve_plain() -> None:
-    """Serve the same type with rclpy without computing anything."""
+    """Serve the same type with rclpy, without any computation."""
     import rclpy
 
     from eim_ros.srv import SampleIK
@@ -203,7 +203,7 @@ class Client:
         self._process = subprocess.Popen([*ITSELF, *words], stdout=subprocess.PIPE, text=True)
 
     def result(self) -> tuple[list[int | None], np.ndarray]:
-        """Return the error codes, None for a lost answer, and times [s]."""
+        """Return the error codes (None for a lost answer) and the times [s]."""
         codes, times, _ = self.timed_result()
         return codes, times
 
@@ -320,7 +320,7 @@ def one_shot(seed: int, seconds: float = 90.0) -> Iterator[str]:
 
 
 def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int = 20) -> Counter[str]:
-    """Run processes that send one request each; return how many ended in each way."""
+    """Run processes that send one request each, and count the outcomes."""
     ends: Counter[str] = Counter()
     lock, end = threading.Lock(), time.monotonic() + seconds
 
@@ -384,7 +384,7 @@ def vanishing(seed: int, seconds: float = 10.0) -> Iterator[str]:
 
 
 def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
-    del seed  # the seed is not used, because this part is deterministic
+    del seed  # not used, because this part is deterministic
     with running([*ITSELF, "--publish"]):
         with server("-p", "joint_states_topic:=/joint_states") as pid:
             yield f"our server             {busy_share(pid, seconds):.1%} of a core"

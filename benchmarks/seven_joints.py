@@ -5,14 +5,14 @@
 
 Each call is `solve_all(pose, guarantee="certified")`, with solutions at most 0.3 rad apart along their curves. Poses
 come from forward kinematics of uniform random configurations. Random arms have random axes and limits of +-2.9 rad.
-Each gets a fifth of the poses. "panda 1e-05" is a calibrated arm: the frame of each joint is off by up to 1e-5 m along
-and 1e-5 rad about its axes. Columns:
+Each random arm has a fifth of the poses. The arm "panda 1e-05" is a calibrated arm, where the frame of each joint is
+off by up to 1e-5 m along and 1e-5 rad about its axes. Columns:
 
-  form        what proves completeness: a closed form with one joint as parameter, or elimination. Elimination is tried
+  form        proof of completeness: a closed form with one joint as parameter, or elimination. Elimination is tried
               after a nominal arm in closed form, if there is one
   prepared    CPU time to prepare the arm, once [ms]
-  components  mean number
-  proven      share of poses
+  components  mean number of self-motion components
+  proven      share of poses whose answers are certified
   median ...  CPU time of a call on one thread [ms]
   judged      number of proven poses that refined seeds judge, and how many of these have solutions farther than
               0.05 rad from an answer with solutions at most 0.04 rad apart
@@ -49,7 +49,7 @@ FloatArray = npt.NDArray[np.float64]
 SPACING, DENSE, MISSED = 0.3, 0.04, 0.05  # [rad]
 N_SEEDS = 4000
 TIMEOUT = 20.0  # [s]
-SHORT = 0.05  # [s]: for special configurations
+SHORT = 0.05  # timeout for special configurations [s]
 SHIPPED = ("panda", "iiwa14", "xarm7", "gen3", "sawyer", "fetch")
 OFF = ("1e-06", "1e-05", "0.0001", "0.001")  # [m], [rad]: errors of the frames of calibrated arms
 CALIBRATED = tuple(f"{name} {off}" for name in ("panda", "iiwa14") for off in OFF)
@@ -88,7 +88,7 @@ def arm_named(name: str) -> Robot:
 
 
 def on_circles(robot: Robot, q: FloatArray) -> FloatArray:
-    """Return configurations shifted by revolutions, such that continuous joints are near each other."""
+    """Return configurations in which the sine and the cosine replace the angle of each continuous joint."""
     circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
@@ -108,7 +108,7 @@ def has_missed(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> 
 
 
 def special(sampler: Sampler, count: int, seed: int) -> tuple[int, int]:
-    """Return how many poses of special configurations are proven, and how many answers lack the configuration."""
+    """Return how many answers for special configurations are proven, and how many of them lack the configuration."""
     rng, n_proven, n_lacking = np.random.default_rng(seed), 0, 0
     for i in range(count):
         q = special_configuration(rng, sampler.robot)

@@ -2,16 +2,16 @@
 
     python -m benchmarks.six_joints [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
 
-The arms are three UR, a Puma, two industrial arms with their published lengths, and random arms of each kind that has a
-closed form (test/kinematics/six_joint_arms.py). Poses come from forward kinematics of uniform random configurations.
+The arms are three UR arms, a Puma, two industrial arms with their published lengths, and random arms of each kind with
+a closed form (test/kinematics/six_joint_arms.py). Poses come from forward kinematics of uniform random configurations.
 Columns:
 
   lost      number of poses where the generating configuration is not among the roots (0.01 rad); for singular poses,
             this configuration is one of infinitely many
-  missed    number of judged poses where 10000 refined seeds (1e-9 m and rad) find a solution that we do not
-  unseen    number of our solutions that none of the seeds found; all of ours are verified
+  missed    number of judged poses where 10000 refined seeds (1e-9 m and rad) find a solution that we do not find
+  unseen    number of our solutions that no seed finds; all of our solutions are verified
   solve_all CPU time of the default call for all solutions, including those that differ by revolutions [us]
-  roots     CPU time of the call for all polished roots, next to EAIK's call and ssik's generated solver [us]
+  roots     CPU time of the call for all polished roots, of EAIK's call and of ssik's generated solver [us]
   EAIK      number of poses where EAIK returns fewer solutions than we do, and of wrong answers that are not marked
 
 Times are minimum CPU times on one thread over five rounds, in which the solvers take turns.
@@ -110,7 +110,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
             arm = ssik_artifact(Case(robot, path, (RIGHT, RIGHT)))
             arm.solve(poses[0])
             ways["ssik"] = arm.solve
-    except Exception as error:  # because a peer may reject an arm for any reason
+    except Exception as error:  # a peer may reject an arm for any reason
         print(f"ssik: {type(error).__name__}: {' '.join(str(error).split())[:100]}", file=sys.stderr)
     return least_times(ways, poses)
 

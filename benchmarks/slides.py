@@ -7,7 +7,7 @@ within the limits. Tasks are complete poses, and poses with a free roll about th
 
   found     mean number of solutions of a pose
   complete  share of poses whose answer is known to be complete
-  proven    share of poses whose answer is certified, if that is requested; "-" if such a request is refused
+  proven    share of poses whose answer is certified, if certificates are requested; "-" if they are not available
   lost      number of poses where the generating configuration is not in the answer, and how many of these were
             reported complete; singular configurations do not count
   seeds     number of judged poses where 4000 refined seeds find a solution that is not in the answer, and how many of
@@ -64,14 +64,14 @@ class Case:
         self.sampler = sampler.with_constraints(**self.asked) if is_roll_free else sampler
 
     def away(self, rows: FloatArray, q: FloatArray) -> FloatArray:
-        """Return the largest difference of a joint, which is modulo 2 pi for revolute joints."""
+        """Return the largest difference of a joint. Revolute joints are compared on the circle."""
         off = rows - q
         return np.asarray(
             np.abs(np.where(self.robot.prismatic, off, (off + np.pi) % (2.0 * np.pi) - np.pi)).max(axis=-1)
         )
 
     def is_regular(self, q: FloatArray, pose: FloatArray) -> bool:
-        """Return whether the solution is isolated: the Jacobian of the task has full column rank."""
+        """Return whether the solution is isolated, because the Jacobian of the task has full column rank."""
         jacobian = self.robot.jacobian(q[None])[0]
         if self.asked:  # because rotation about the z axis of the target is free
             jacobian = np.vstack([jacobian[:3], pose[:3, :2].T @ jacobian[3:]])
@@ -88,7 +88,7 @@ class Case:
         return np.array(kept).reshape(-1, self.robot.dof)
 
     def is_proven(self, pose: FloatArray) -> bool | None:
-        """Return whether the answer to a request for a certificate is certified, or None if the request is refused."""
+        """Return whether an answer is certified on request, or None if certificates are not available."""
         try:
             report = self.sampler.solve_all(pose, guarantee="certified").completeness
             return report is not None and report.certified

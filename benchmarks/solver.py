@@ -1,11 +1,11 @@
-"""CPU times of the calls of `Sampler` in two checkouts, measured in one run, to find what became slower.
+"""CPU times of the calls of `Sampler` in two checkouts, measured in one run, to detect calls that became slower.
 
     git worktree add /tmp/before v0.2.0 && (cd /tmp/before && python setup.py build_ext --inplace)
     python -m benchmarks.solver /tmp/before [--arms ur5e panda] [--seed 3] [--output benchmarks/results/solver.txt]
 
-Both sides get the same poses, of uniform random configurations, and the same seeds. They take turns, and each block of
-calls is repeated. A figure is the median over blocks of the smallest CPU time of a call on one thread [us]. The ratio
-is new to old. Batches are timed for each pose.
+Both checkouts solve the same poses of uniform random configurations with the same seeds. They take turns, and each
+block of calls is repeated. A figure is the median over blocks of the smallest CPU time of a call on one thread [us].
+The ratio is the new time divided by the old time. Times of batches are per pose.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNHURRIED = {"timeout": 60.0}
 
 
 def calls(sampler: Any, poses: np.ndarray, near: np.ndarray) -> dict[str, Callable[[list[int]], int]]:
-    """Return calls by name: functions of the indices of poses that return the number of solutions."""
+    """Return calls by name. A call is a function of indices of poses that returns the number of solutions."""
 
     def each(answer: Callable[[int], Any]) -> Callable[[list[int]], int]:
         return lambda some: sum(len(answer(i)) for i in some)
@@ -53,7 +53,7 @@ def calls(sampler: Any, poses: np.ndarray, near: np.ndarray) -> dict[str, Callab
 
 
 def serve() -> None:
-    """Answer each line "arm seed call block" with a line of JSON: CPU time of a call [s], number of solutions."""
+    """Answer each line "arm seed call block" by JSON with the CPU time of a call [s] and a number of solutions."""
     from eim_ros import Sampler
 
     prepared: dict[tuple[str, str], dict[str, Callable[[list[int]], int]]] = {}
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3, help="seed of the poses (default %(default)s)")
     parser.add_argument("--output", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
-    from benchmarks._machine import conditions  # the call does not exist in the old checkout
+    from benchmarks._machine import conditions  # imported here, because the old checkout does not have this function
 
     names = list(calls(None, np.empty(0), np.empty(0)))
     lines = [

@@ -3,11 +3,11 @@
     python -m benchmarks.surfaces [--poses 20] [--output benchmarks/results/surfaces.txt]
 
 The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of an
-iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of these solutions within
-0.3 and 0.6 rad (or m) of an answer by Euclidean distance. The hole is the largest of these distances. The first row is
-the default call without a model. The second row has as many solutions, by restarts only (`diversity=0`). The third row
-is `refine` with as many uniform seeds as fit into the CPU time of the default call. It returns many more solutions than
-requested. Times are CPU times of one thread, averaged over poses.
+iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of these solutions whose
+Euclidean distance from an answer is at most 0.3 or 0.6 rad (or m). The hole is the largest of these distances. The
+first row is the default call without a model. The second row has the same number of solutions from restarts alone
+(`diversity=0`). The third row is `refine` with as many uniform seeds as fit into the CPU time of the default call. It
+returns many more solutions than requested. Times are CPU times of one thread, averaged over poses.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def timed(solve: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
 
 
 def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int) -> dict[str, np.ndarray]:
-    """Return solutions, milliseconds, covered shares and the hole for each way."""
+    """Return the number of solutions, milliseconds, covered shares and the hole for each method."""
     rng, sampler = np.random.default_rng(seed), Sampler(robot).with_constraints(position_only=position_only)
     figures: dict[str, list[list[float]]] = {}
 

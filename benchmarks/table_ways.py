@@ -1,18 +1,19 @@
-"""Raw draws of EM and EIM for a Panda that reaches around a post on either side: how many collide.
+"""Share of colliding raw draws of EM and EIM for a Panda that reaches around a post on either side.
 
     python -m benchmarks.table_ways [--seeds 5] [--output benchmarks/results/table_ways.txt]
     python -m benchmarks.table_ways --picture docs/pictures/table_ways.png
 
 The data are config/demonstrations/panda_table.npz. The last 50 of 250 motions are held out. Both learners have their
-default settings. "start" is the start of EIM, without any iteration. "EIM net" has only the classifier of the thesis,
-so it starts from the fit by EM. "EIM+kin" is EIM with forward kinematics as inputs, the default of `eim train`. The
-seed is the seed of the learner. Each row judges 20 raw draws of `Sampler.propose` at each of 100 held-out poses.
+default settings. The row "start" is the start of EIM, without any iteration. In the row "EIM net", EIM has only the
+classifier of the thesis, so it starts from the fit by EM. The row "EIM+kin" is EIM with forward kinematics as inputs,
+the default of `eim train`. The seed is the seed of the learner. Each row is computed from 20 raw draws of
+`Sampler.propose` at each of 100 held-out poses.
 
-"collide" is the share of draws that touch post, table or the arm itself. "solved" is the same share after
-`Sampler.sample`, which gets no obstacles, has moved the draws to up to 20 solutions per pose. A draw counts as "left"
-or "right" if its joints are all within 0.5 rad of a demonstration on that side. "distance" is the median distance of
-the flange to its pose [m]. "log-lik" is the mean log density of held-out demonstrations [nat]. Times are CPU seconds on
-one thread.
+The column "collide" is the share of draws that touch the post, the table or the arm itself. The column "solved" is the
+same share after `Sampler.sample` has moved draws to up to 20 solutions per pose, without knowledge of the obstacles. A
+draw counts as "left" or "right" if all joints are within 0.5 rad of a demonstration on that side. The column "distance"
+is the median distance of the flange from its pose [m]. The column "log-lik" is the mean log density of held-out
+demonstrations [nat]. Times are CPU seconds on one thread.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def all_data() -> DataSet:
 
 
 def data_sets() -> tuple[DataSet, DataSet]:
-    """Return the demonstrations for training and the held-out ones."""
+    """Return the demonstrations for training and the held-out demonstrations."""
     data = all_data()
     parts = slice(-N_HELD_OUT), slice(-N_HELD_OUT, None, EVERY)
     training, held_out = (DataSet(data.context[part], data.sample[part], data.description) for part in parts)
@@ -97,7 +98,7 @@ def fitted(learner: str, n_experts: int, seed: int, data: DataSet) -> IKModel:
 
 
 def colliding(q: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which configurations (n, 7) touch post, table or the arm itself."""
+    """Return which configurations (n, 7) touch the post, the table or the arm itself."""
     return CollisionModel(ROBOT).scene(True, OBSTACLES, 0.0).colliding(q)
 
 
@@ -109,7 +110,7 @@ def judged(model: IKModel, held_out: DataSet, demonstrated: FloatArray) -> dict[
     model : IKModel
     held_out : DataSet
     demonstrated : (n, 7)
-        Configurations that define the two ways.
+        Configurations that define both ways around the post.
     """
     sampler, poses = Sampler(model=model), ROBOT.fk(held_out.sample)
     answers = [sampler.propose(pose, N_DRAWS, seed=seed) for seed, pose in enumerate(poses)]
@@ -198,7 +199,7 @@ def draw(path: Path) -> None:
 
 
 def _draw_panel(axes: Axes, q: FloatArray, thick: FloatArray) -> None:
-    """Draw configurations q (n, 7) as lines, and others as thick arms, with the table and the post."""
+    """Draw configurations q (n, 7) as lines and `thick` as thick arms, with the table and the post."""
     corners = CAMERA.project(np.c_[SHOWN_TABLE, np.zeros(4)])[0]
     axes.fill(*corners.T, facecolor="#F0E8DA", edgecolor="#C9B48A", zorder=GROUND)
     draw_base(axes, CAMERA, 0.09)

@@ -1,19 +1,19 @@
-"""Variational inference: CPU time compared with PyPI's gmmvi at equal evaluations, and quality of long runs.
+"""Variational inference: CPU time compared with gmmvi from PyPI at equal evaluations, and quality of long runs.
 
     python -m benchmarks.variational [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
 
 Speed: SAMTRON on one thread. Both implementations use the same target, start and settings. They stop before an
-iteration that could exceed the number of evaluations in `SPEED`, because one more iteration can matter: at 200,000
-evaluations, planar4 gains up to 2 nat per iteration. The seconds exclude the first three iterations, in which
+iteration that could exceed the number of evaluations in `SPEED`, because one more iteration can matter. For example,
+planar4 gains up to 2 nat per iteration at 200,000 evaluations. The seconds exclude the first three iterations, in which
 TensorFlow traces its graphs. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate
-environment). Without it, the columns of gmmvi are empty.
+environment). Without --peer, the columns of gmmvi are empty.
 
 Defaults: planar4 by `GMMVI(target).fit()`, and by gmmvi with its default settings for planar4, up to the same number of
-evaluations. The seconds include everything.
+evaluations. The seconds are for the complete run.
 
 Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error, and
-the modes found. For the planar robot, it lists the share of samples at each goal instead. Settings that split
-components go beyond the paper's algorithms. "kinematic" marks a run that starts from `kinematic_start`.
+the modes found. For the planar robot, it lists the share of samples at each goal instead. The algorithms of the paper
+do not split components. "kinematic" marks a run that starts from `kinematic_start`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
-N_COMPONENTS_OF_PEER = 300  # gmmvi's file planar_robot_4.yml has this value
+N_COMPONENTS_OF_PEER = 300  # value in the file planar_robot_4.yml of gmmvi
 N_BY_DEFAULT = 200_000
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # number of evaluations
 

@@ -1,7 +1,7 @@
 """Carry an object without collisions: a Panda holds a rod, which must hit neither the shelf nor the arm.
 
-An object in the hand becomes a link of the URDF, fixed to the flange. From then on, all checks include it. The first
-line of the output shows what happens without it: many solutions are only free of collisions for the empty hand.
+The object in the hand becomes a link of the URDF that is fixed to the flange, so all checks include it. The first line
+of the output shows that many solutions without this link are free of collisions only for the empty hand.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ for name, robot in (("empty hand", empty), ("with the rod", loaded)):
         f"{name}: {np.count_nonzero(answers.n_valid)} of {len(poses)} poses; the rod hits in {share:.0%} of solutions"
     )
 
-# Motions between poses are checked with the rod, too.
+# Motions between poses are also checked with the rod.
 into = [[x, 0.0, 0.5, *forward] for x in np.linspace(0.3, 0.5, 21)]
 path = sampler.follow(into, seed=0, timeout=30.0)
 print("into the shelf:", path.message)

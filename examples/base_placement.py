@@ -1,9 +1,9 @@
 """Find where the base of a UR5e must stand on a table to reach all poses over the table without hitting it.
 
 `place_base` counts the solutions of every pose from every candidate, so no seed decides what is reachable. It sorts the
-bases by the number of poses reached, then by the worst pose, and refines the best ones. `eim place` does the same in a
-shell. In a benchmark (benchmarks/results/base_placement.txt), bases refined from a grid of 0.2 m were better than those
-of brute force on a grid of 0.05 m, and took less than a fortieth of the CPU time.
+bases by the number of poses reached, then by the worst pose, and refines the best bases. The command `eim place` does
+the same. In a benchmark (benchmarks/results/base_placement.txt), bases refined from a grid of 0.2 m were better than
+the best bases on a grid of 0.05 m, and took less than a fortieth of the CPU time.
 """
 
 import numpy as np

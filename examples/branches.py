@@ -1,8 +1,8 @@
 """Select solutions by branch: shoulder left or right, elbow up or down, wrist flip or no-flip.
 
-A UR5e reaches a pose in eight ways, and each has its own labels. `Constraints(branch=...)` keeps the solutions of a
-branch. If the answer is complete, no solution of the branch is missing. With seven joints, the elbow turns about the
-line from shoulder to wrist, and "up" is the upper half of its circle. Paths stay in a branch, too. It prints:
+A UR5e reaches a pose in eight ways with different labels. `Constraints(branch=...)` keeps only solutions of a branch.
+If the answer is complete, no solution of the branch is missing. With seven joints, the elbow turns about the line from
+shoulder to wrist, and "up" is the upper half of its circle. Paths also stay in a branch. The script prints:
 
     UR5e: 8 solutions
       left      up        no-flip   first joint at -0.08 rad

@@ -1,8 +1,8 @@
 """Treat joints without limits as circles: a Gen3 has four of them, and an angle of 3.1 is close to -3.1.
 
-A solver that subtracts angles computes a distance of 6.2 rad between these two. `near`, distances, and paths take
-the short way around. The nearest solution and the angles of paths do not jump at pi, because a controller cannot follow
-jumps.
+A solver that subtracts angles computes a distance of 6.2 rad between 3.1 and -3.1. In this package, `near`, distances
+and paths use the shorter way around. The nearest solution and the angles of paths do not jump at pi, because a
+controller cannot follow jumps.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ robot = Robot("gen3")
 sampler = Sampler(robot)
 print("continuous:", [name for name, turns in zip(robot.joint_names, robot.continuous, strict=True) if turns])
 
-# The arm is at an angle of 3.1 rad. The nearest solution lies across pi.
+# The arm is at an angle of 3.1 rad. The nearest solution is beyond pi.
 now = np.array([3.1, 0.6, 0.1, 1.2, -3.1, 1.0, 3.12])
 pose = robot.fk(now + [0.1, 0.0, 0.05, 0.0, -0.1, 0.05, 0.1])
 nearest = sampler.solve(pose, near=now, seed=0).q[0]

@@ -55,5 +55,5 @@ if __name__ == "__main__":
             goal_sets = (sampler.sample(pose, 1, seed=0).q, nearest[:1].q, nearest.q)
             lengths.append([plan(robot, scene, goals, arguments.seconds) for goals in goal_sets])
     for name, column in zip(("any solution", "nearest", "ten nearest"), np.transpose(lengths), strict=True):
-        mean = np.mean(column[~np.isnan(lengths).any(axis=1)])  # the scenes that all three solved
+        mean = np.mean(column[~np.isnan(lengths).any(axis=1)])  # scenes that all three goal sets solved
         print(f"{name:12s}: {np.mean(~np.isnan(column)):4.0%} solved, mean length {mean:.2f} rad")

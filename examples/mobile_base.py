@@ -1,8 +1,8 @@
 """Follow a path longer than the arm's reach with a Panda on a mobile base, which is a chain of ten joints.
 
 The joints of the base are part of the URDF: two prismatic joints and a continuous joint below the arm. `follow`
-minimises the motion of all joints along the path. A simpler method takes, for each pose, the solution nearest to the
-previous one. Here, its cost is twice as high, and the base drives 3.0 m instead of 1.8 m.
+minimises the motion of all joints along the path. A simpler method selects, for each pose, the solution nearest to the
+previous one. In this example, its cost is twice as high, and the base drives 3.0 m instead of 1.8 m.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ for pose in poses[1:]:
 
 
 def motion(q: np.ndarray) -> str:
-    """Describe how far the base drives, and the cost that `follow` minimises: squared steps, with 1 m as 6 rad."""
+    """Describe how far the base drives, and the cost: the sum of squared steps, where 1 m counts as 6 rad."""
     steps = np.diff(q, axis=0)
     cost = ((np.where(robot.prismatic, 6.0, 1.0) * steps) ** 2).sum()
     return f"the base drives {np.linalg.norm(steps[:, :2], axis=1).sum():.1f} m, cost {cost:.1f} rad^2"

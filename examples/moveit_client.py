@@ -1,4 +1,4 @@
-"""Call MoveIt's service `compute_ik` for one inverse kinematics solution, as the clients of move_group do.
+"""Call MoveIt's service `compute_ik` for one inverse kinematics solution, like a client of move_group.
 
     ros2 run eim_ros ik_server --ros-args -p model:=none -p robot:=panda -p groups:=panda_arm
     python examples/moveit_client.py

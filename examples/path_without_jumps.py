@@ -1,8 +1,7 @@
 """Find a Cartesian path without joint jumps, or detect that there is none: waves over a table and along a wall.
 
-A common method takes, for each pose, the solution nearest to the previous one. Depending on its start, the arm may then
-run into a dead end of joint space, where it must jump. `Sampler.follow` tracks all self-motion components before it
-chooses a path.
+A common method selects, for each pose, the solution nearest to the previous one. Depending on the start, the arm may
+then have to jump at a later pose. `Sampler.follow` tracks all self-motion components before it selects a path.
 """
 
 import numpy as np
@@ -23,7 +22,7 @@ def waves(half_width: float, x: float, quaternion: list[float], n_poses: int = 6
 
 
 def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
-    """Return the largest joint step [rad], starting at q, if each solution is the one nearest to the last."""
+    """Return the largest joint step [rad] on the path from q if each solution is the nearest to the previous one."""
     largest = 0.0
     for pose in poses:
         nearest = sampler.solve(pose, near=q, seed=0)[0]

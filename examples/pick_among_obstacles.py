@@ -1,6 +1,6 @@
 """Find reachable grasps among obstacles: a glass on a table between walls can be grasped from any side.
 
-All configurations are free of collisions. A planner can use them as its goal set (see `goal_set.py`).
+All configurations are free of collisions. A planner can use these configurations as its goal set (see `goal_set.py`).
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Replace IKFast: find all solutions of an arm with six joints, without generating code for each arm.
 
-`get_ik` has the form of IKFast's Python bindings: a position and a rotation in, a list of joint vectors out. The answer
-also states whether the set is complete. The same call serves a calibrated UR5e. Its axes are neither parallel nor do
-they meet, so it has no closed form in the usual sense; its solutions come from elimination.
+`get_ik` has the interface of IKFast's Python bindings. It takes a position and a rotation, and returns a list of joint
+vectors. An answer of `Sampler` also states whether the set is complete. The same call solves a calibrated UR5e. Its
+axes are neither parallel nor intersecting, so its solutions are computed by elimination.
 """
 
 import re
@@ -14,14 +14,14 @@ from eim_ros import Robot, Sampler
 
 
 def get_ik(sampler: Sampler, translation: np.ndarray, rotation: np.ndarray) -> list[list[float]]:
-    """Return all solutions, as IKFast's function of the same name does."""
+    """Return all solutions, like the function of the same name in IKFast."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, translation
     return sampler.solve_all(pose).q.tolist()
 
 
 def calibrated(robot: Robot, rng: np.random.Generator) -> Robot:
-    """Return a robot whose joints differ from the drawing by up to 0.5 mm and 0.5 mrad, as each real arm does."""
+    """Return a robot whose joints differ from the drawing by up to 0.5 mm and 0.5 mrad, like the joints of a real arm."""
 
     def changed(match: re.Match[str]) -> str:
         values = np.array(match[2].split(), dtype=float) + rng.uniform(-5e-4, 5e-4, 3)

@@ -2,7 +2,7 @@
 
 An arm with fewer than six joints reaches few complete poses. Tasks that leave a rotation free have solutions, and
 closed forms find all of them. If a pose is out of reach, the answer is empty, and `solve_nearest_pose` returns the best
-compromise. The arm has the joints of an SO-101. If you have its URDF, write `Robot("so101.urdf")`.
+compromise. The arm in this script has the joints of an SO-101. If you have the URDF, use `Robot("so101.urdf")`.
 """
 
 import numpy as np

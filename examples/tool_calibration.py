@@ -6,7 +6,7 @@ import torch
 from eim_ros import Robot, Sampler
 
 robot, home = Robot("ur5e"), [0.3, -1.4, 1.5, -1.7, -1.5, 0.2]
-# offset from the flange to the tip [m], which the rest of this script does not know
+# offset from the flange to the tip, which is unknown to the rest of this script [m]
 true_offset = [0.012, -0.007, 0.145]
 rng = np.random.default_rng(0)
 angles = np.array(home) + rng.uniform(-0.4, 0.4, (30, 6))

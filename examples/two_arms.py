@@ -19,7 +19,7 @@ BASES = {"panda": "0 0.3 0", "iiwa14": "0 -0.3 0"}  # positions in the world [m]
 
 
 def arm(name: str) -> str:
-    """Return the links and joints of an arm as a part of a URDF, with a prefix, on a mount in the world."""
+    """Return the links and joints of an arm on a mount in the world as a part of a URDF. Names have a prefix."""
     robot = Robot(name)
     text = re.sub(r'\b(name|link|joint)="', rf'\1="{name}_', robot.urdf)
     joint = f'<joint name="{name}_mount" type="fixed"><parent link="world"/><child link="{name}_{robot.base_link}"/>'
