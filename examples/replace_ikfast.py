@@ -21,7 +21,7 @@ def get_ik(sampler: Sampler, translation: np.ndarray, rotation: np.ndarray) -> l
 
 
 def calibrated(robot: Robot, rng: np.random.Generator) -> Robot:
-    """Return a robot whose joints differ from the drawing by up to 0.5 mm and 0.5 mrad, like the joints of a real arm."""
+    """Return a robot whose joints differ from the drawing by up to 0.5 mm and 0.5 mrad, as in any real arm."""
 
     def changed(match: re.Match[str]) -> str:
         values = np.array(match[2].split(), dtype=float) + rng.uniform(-5e-4, 5e-4, 3)
