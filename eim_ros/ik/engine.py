@@ -267,7 +267,7 @@ class _Work:
 
     @classmethod
     def of(cls, engine: Engine, asked: Poses) -> _Work:
-        """Return the work. Collision checks use one thread, because they run under the interpreter's lock."""
+        """Prepare the work. Collision checks use one thread, because they run under the interpreter's lock."""
         n_threads, problem, setup = checked_threads(asked.n_threads), "", engine._setup
         if setup.is_checked:
             n_threads = 1

@@ -183,7 +183,7 @@ class JointPath:
 
 
 def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = None) -> FloatArray:
-    """Return values (n_joints,) from one value for all joints or one for each. Messages of errors show `given`."""
+    """Return values (n_joints,) from one value for all joints or one for each. Error messages show `given`."""
     is_one = is_number(values) or getattr(values, "shape", None) == ()
     found = numbers_of(values, () if is_one else (n_joints,), name)
     if not (found > 0.0).all():

@@ -299,7 +299,7 @@ class Ordering:
     def costs(
         self, robot: Robot, q: FloatArray, log_prob: FloatArray | None = None, position_only: bool = False
     ) -> FloatArray:
-        """Return the cost (n,) of configurations (n, dof), which is lowest for the best. `rows` has the parameters."""
+        """Return the cost (n,) of configurations (n, dof), which is lowest for the best. See `rows` for parameters."""
         weights = self.weights
         parts = []
         for name, weight in weights.items():

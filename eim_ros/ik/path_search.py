@@ -21,7 +21,7 @@ A search has three stages, and `PathRefinement` repeats them:
 
 Stage 3 proves that there is no path if closed forms certify the components. It is also a proof if closed forms list all
 solutions, and all steps between these solutions were checked. There is also no path if no configuration reaches some
-pose, or if a step would have to move the tip too far. Let L be the largest distance of the tip from a joint. If the
+pose, or if the next pose is too far away for one step. Let L be the largest distance of the tip from a joint. If the
 joint turns by an angle a, it turns the tip by at most a and moves the tip along an arc by at most a L. A prismatic
 joint moves the tip by its travel s. If no joint moves farther than allowed in a step, the step moves and turns the tip
 by at most
@@ -576,9 +576,9 @@ class PathSearch:
     def _is_certified_cut(self, poses: range) -> bool:
         """Return whether a closed form proves that no path leads through some poses.
 
-        It is assumed that no path leads along the components in their layers. The closed form then proves that there
-        are no other components. With collision checks or other checks nothing is proven, because the parts of a
-        component that satisfy the checks may be smaller than the spacing of the layer.
+        It is assumed that no path leads along the components in the layers of these poses. The closed form then proves
+        that there are no other components. Nothing is proven with collision checks or other checks, because they may
+        leave parts of a component that are smaller than the spacing of the layer.
         """
         if not poses or self.problem.is_checked:
             return False

@@ -1,4 +1,4 @@
-"""Shorten a path of configurations along the self-motions of its poses.
+"""Smoothing, which shortens a path of configurations along the self-motions of its poses.
 
 The search for a path chooses among samples of each pose, so its result is not smooth. Smoothing moves all
 configurations at once. Each configuration moves along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton
@@ -7,12 +7,12 @@ step minimises
     sum over steps k and joints j of w_kj (dq_kj)^2,
 
 and its matrix is block tridiagonal. The weights w are 1 for the sum of squares, and 1 / |dq_kj| for the L1 length,
-which is iteratively reweighted least squares. The ratio of the largest steps converts metres to radians. For the
+which gives iteratively reweighted least squares. The ratio of the largest steps converts metres to radians. For the
 objective "time", a step takes max_j |dq_kj| / v_j with the largest velocities v. A norm of high order approximates this
 maximum.
 
 After each step, configurations are moved back onto their poses. The step is accepted if the cost falls, and if limits,
-largest steps and collision checks are still satisfied. Configurations that would violate them do not move.
+largest steps and collision checks are still satisfied. Configurations that would violate these conditions do not move.
 """
 
 from __future__ import annotations

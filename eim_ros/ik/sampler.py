@@ -241,7 +241,7 @@ class Sampler(Hinting):
         self.model.save(path)
 
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
-        """Return a sampler for a robot with a tool on its tip link. Poses are then poses of the tip of the tool.
+        """Return a sampler for a robot with a tool on its tip link. Poses then refer to the tip of the tool.
 
         Parameters
         ----------
@@ -349,13 +349,14 @@ class Sampler(Hinting):
     def on(self, device: str) -> DeviceSampler:
         """Return a sampler for many poses on a GPU, or on the processor with the same kernels.
 
-        Devices do not support obstacles, models and certificates.
+        Obstacles, models and certificates are not supported on a device.
 
         Parameters
         ----------
         device : str
             "cuda", "cuda:1" and so on for a GPU of NVIDIA, which needs the extra `cuda` of this package. "cpu" runs the
-            kernels in one thread. It is slower than this sampler, but tests programs without a GPU.
+            kernels in one thread, to test programs without a GPU. Without kernels, this sampler is faster on the
+            processor.
 
         Examples
         --------
@@ -930,7 +931,7 @@ def _tensor(poses: Any) -> Any:
 
 
 def _keep(samplers: OrderedDict[Any, Sampler], key: Hashable, sampler: Sampler, most: int) -> None:
-    """Keep a sampler, and drop the oldest one if there are too many."""
+    """Add a sampler to a cache, and remove the oldest sampler if there are too many."""
     samplers[key] = sampler
     if len(samplers) > most:
         samplers.popitem(last=False)
@@ -939,7 +940,7 @@ def _keep(samplers: OrderedDict[Any, Sampler], key: Hashable, sampler: Sampler, 
 def _restored(
     kind: type[Sampler], robot: Robot, constraints: Constraints, model: IKModel | None, prior: Prior
 ) -> Sampler:
-    """Return a sampler that was pickled."""
+    """Return a sampler from its pickled parts."""
     sampler = object.__new__(kind)
     sampler._set(robot, constraints, model, prior)
     return sampler

@@ -93,9 +93,9 @@ class Setup:
             constraints.branch_check(robot)
 
     def reaching(self, poses: FloatArray) -> Setup:
-        """Return the setup with unlimited slides limited to the range that poses (n, 4, 4) need.
+        """Return a setup in which unlimited slides are limited to the range that poses (n, 4, 4) need.
 
-        See `Robot.reaching_limits`. Almost all robots have no such slides.
+        See `Robot.reaching_limits`. Most robots have no unlimited slides.
         """
         robot = self.robot
         if not len(robot.unlimited_slides) or not len(poses):

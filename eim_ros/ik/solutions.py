@@ -141,7 +141,7 @@ class Solutions(Hinting):
         self._tensor: Any = None  # `q` as a torch tensor with gradient, if the poses were a tensor
 
     def _replace(self, **changes: Any) -> Solutions:
-        """Return a copy of the answer with changed slots. Their names are without underscore."""
+        """Return a copy of the answer with changed slots, which are named without underscore."""
         other = object.__new__(Solutions)
         for name in self.__slots__:
             setattr(other, name, changes[name[1:]] if name[1:] in changes else getattr(self, name))
@@ -658,7 +658,7 @@ class Solutions(Hinting):
 
 
 def _restored(state: dict[str, Any]) -> Solutions:
-    """Return an answer with these slots. Their names are without underscore."""
+    """Return an answer with these slots, which are named without underscore."""
     return object.__new__(Solutions)._replace(**state)
 
 

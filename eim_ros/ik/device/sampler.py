@@ -197,7 +197,7 @@ class DeviceSampler:
         followed by their 2π-equivalent solutions. A parameterised form draws its parameter, which is the first or the
         last joint, uniformly within its limits. It also draws one of 8 branches with equal probabilities. These rows
         are uniform neither in the joints nor along the self-motion, so use `Sampler.draw` for uniform rows. Least
-        squares from random seeds answer all other arms, and poses for which 3000 tries find no branch.
+        squares from random seeds are used for all other arms, and for poses at which 3000 tries find no branch.
 
         Examples
         --------
@@ -361,8 +361,8 @@ class DeviceSampler:
     def _layout(self, call: Call) -> list[tuple[tuple[int, ...], str]]:
         """Return the shape and type of each array of an answer, in the order of `Request`.
 
-        Shapes are without the axis of the poses. Kernels use this axis as the last one, so they store rows joint by
-        joint.
+        The axis of the poses is not part of the shapes. Kernels use this axis as the last one, so they store rows joint
+        by joint.
         """
         n = call.n_rows
         layout: list[tuple[tuple[int, ...], str]] = [((n, self._robot.dof), "float64"), ((n, 2), "float64")]

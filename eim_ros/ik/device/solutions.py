@@ -108,7 +108,7 @@ class DeviceSolutions:
         return {}
 
     def _outcome(self, count: int, status: int) -> Outcome:
-        """Return the outcome of poses with this number of rows and this status. Few outcomes are different."""
+        """Return the outcome of poses with this number of rows and this status, which share one outcome."""
         if (count, status) not in self._outcomes:
             code = ErrorCode.SUCCESS if count else ErrorCode.NO_IK_SOLUTION
             number = "1 solution" if count == 1 else f"{count} solutions"

@@ -1,10 +1,11 @@
 """Solutions of an arm with a closed form. No search is needed, and the number of solutions is known.
 
 Every arm with six joints has a closed form if at most one of them is prismatic. If axes intersect or are parallel in
-the usual ways, answers of the form are certified. Otherwise the form is the general one, by elimination. Arms with
-fewer joints are completed by virtual joints. A measured noise level bounds the number of solutions of the general form,
-so its answers are complete, but not certified. If a certificate is requested, the elimination is repeated with twice
-the precision and bounds of all errors. A certificate is impossible if all eliminations of an arm are degenerate.
+the usual ways, answers of the form are certified. All other arms have the general form, which is solved by elimination.
+Arms with fewer joints are completed by virtual joints. A measured noise level bounds the number of solutions of the
+general form, so its answers are complete, but not certified. If a certificate is requested, the elimination is repeated
+with twice the precision and bounds of all errors. A certificate is impossible if all eliminations of an arm are
+degenerate.
 
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. There can
 be many such solutions, so only the requested number is enumerated, starting with the preferred ones.
@@ -54,7 +55,7 @@ class Roots(NamedTuple):
     Attributes
     ----------
     candidates : Candidates
-        Verified solutions. There may be more than requested, to choose from.
+        Verified solutions. If some of them are selected later, there are more than requested.
     n_total : float
         Number of solutions, including those that differ by revolutions.
     is_singular : bool

@@ -274,7 +274,7 @@ class UniformSolver:
         self._success = _success(problem)
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses. No pose is left open."""
+        """Return the solutions of poses. Every pose has an outcome."""
         problem, n = self._problem, self._problem.n
         numbers = np.array([random_bits() if seed is None else seed % 2**64 for seed in batch.seeds], np.uint64)
         q, errors, valid, counts, late, n_restarts = solve_poses(
@@ -305,7 +305,7 @@ class SearchSolver:
         self._success = _success(problem)
 
     def solve(self, batch: Batch) -> Rows:
-        """Return the solutions of poses. No pose is left open."""
+        """Return the solutions of poses. Every pose has an outcome."""
         problem, robot, order = self._problem, self._problem.robot, self._problem.order
         conditionals = self._prior.conditionals(batch.poses)
         found = search_poses(

@@ -5,9 +5,9 @@ The remaining solutions are curves, which are traced from end to end, or points 
 known part of the set, its *mass*. The mass is the length of curve around the point, times the part of the set per unit
 of length, divided by the probability density of the slice (see `densities.py`). Sums over the points of all slices are
 therefore unbiased estimates of integrals over the set. Restarts do not have this property, because their basins of
-attraction differ in size. Neither do samples of a model that are moved onto the pose. The method intersects the set
-with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"). These spaces are
-parallel to the axes of joints here.
+attraction differ in size. Samples of a model that are moved onto the pose do not have it either. The method intersects
+the set with random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"). In this
+module, these spaces are parallel to the axes of joints.
 
 The number of fixed joints is the dimension of the set minus one. A choice H of joints is drawn in proportion to the
 mean of |du_H on the set|^2 over known solutions, so joints with little freedom are seldom fixed. The values of these
