@@ -45,6 +45,6 @@ def loaded(spec: ModuleSpec | None) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("no such module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # because dataclasses look up their module there
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module

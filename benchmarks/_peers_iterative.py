@@ -92,7 +92,7 @@ def roboplan(case: Case, rng: np.random.Generator) -> Solver:
 def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
     import pytracik
 
-    # because TRAC-IK bounds each component of the errors, while we bound their norms
+    # TRAC-IK bounds each component of the errors, while we bound their norms
     epsilon = min(case.tolerances) / np.sqrt(3)
     urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
     solver = pytracik.TRAC_IK(*links, urdf, TIMEOUT, epsilon, pytracik.SolveType.Speed)

@@ -132,7 +132,7 @@ class Arm:
                 nearest = np.min([away(found, root) for root in roots], axis=0) if len(roots) else np.ones(len(found))
                 is_missing |= bool(
                     nearest.max(initial=0.0) > MISSING
-                )  # because seeds do not converge exactly where roots meet
+                )  # seeds do not converge exactly where roots meet
             n_missing += is_missing
             n_false += is_missing and is_complete
         return n_missing, n_false

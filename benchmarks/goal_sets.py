@@ -50,7 +50,7 @@ CHAINS = {
     "fetch": ("base_link", "gripper_link"),
 }
 PER_SCENE = {"panda": 8, "ur5": 5, "fetch": 5}
-MESHES = {"panda": "exact", "ur5": "exact", "fetch": "hulls"}  # because hulls are faster
+MESHES = {"panda": "exact", "ur5": "exact", "fetch": "hulls"}  # hulls are faster
 GOAL_SETS = ("given goal", "nearest", "ten nearest", "100 goals")
 STEP, FINE_STEP = 0.02, 0.005  # steps of the planner and of the judge [rad, m]
 COARSELY = 8  # every eighth configuration of a motion is checked first, because a collision ends the check
@@ -179,7 +179,7 @@ def plan(
     space, bounds = base.RealVectorStateSpace(dof), base.RealVectorBounds(dof)
     lower = np.where(robot.continuous, start - np.pi, robot.lower)
     upper = np.where(robot.continuous, start + np.pi, robot.upper)
-    ends = np.concatenate([start[None], goals])  # because some problems exceed the limits by rounding
+    ends = np.concatenate([start[None], goals])  # some problems exceed the limits by rounding
     lower, upper = np.minimum(lower, ends.min(axis=0)), np.maximum(upper, ends.max(axis=0))
     for joint in range(dof):
         bounds.setLow(joint, float(lower[joint]))

@@ -63,7 +63,7 @@ from kinematics.six_revolute_arms import ARMS
 ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "jaco2", "fetch")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
 ROUNDING = (1e-12, 2e-8)  # [m], [rad]; added because of the limited accuracy of the logarithm near zero
-# because TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits [rad]
+# TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits [rad]
 LIMIT_ROUNDING = 1e-5
 TURN, WARM_UP, N_MANY = 50, 10, 20
 CALLS, N_CHART = 50, 40

@@ -73,7 +73,7 @@ class Case:
     def is_regular(self, q: FloatArray, pose: FloatArray) -> bool:
         """Return whether the solution is isolated, because the Jacobian of the task has full column rank."""
         jacobian = self.robot.jacobian(q[None])[0]
-        if self.asked:  # because rotation about the z axis of the target is free
+        if self.asked:  # rotation about the z axis of the target is free
             jacobian = np.vstack([jacobian[:3], pose[:3, :2].T @ jacobian[3:]])
         return bool(np.linalg.svd(jacobian, compute_uv=False)[-1] > REGULAR)
 

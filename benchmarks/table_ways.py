@@ -54,7 +54,7 @@ from experiments.table_demonstrations import N_POINTS, OBSTACLES, POST, ROBOT, d
 FloatArray = npt.NDArray[np.float64]
 
 N_HELD_OUT = 50 * N_POINTS  # number of held-out rows, which are at the end
-EVERY = N_POINTS // 2  # because two poses of each motion are judged
+EVERY = N_POINTS // 2  # two poses of each motion are judged
 N_DRAWS = 20  # number of draws at each pose
 NEAR = 0.5  # [rad]
 LEARNERS = ("EM", "start", "EIM", "EIM net", "EIM+kin")

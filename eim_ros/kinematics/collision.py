@@ -284,8 +284,8 @@ class CollisionModel:
         deadline : float
             Time of `perf_counter` [s].
         allowed_collisions : sequence of (str, str)
-            Pairs of names that may collide: two links, or a link and an obstacle. An obstacle without a name is called
-            "obstacle 2", counted from 0.
+            Pairs of names that may collide: two links, or a link and an obstacle. Obstacles without a name are called
+            "obstacle 0", "obstacle 1" and so on.
 
         Raises
         ------
@@ -492,7 +492,7 @@ def collisions(
     """Return the pairs that collide in one configuration (dof,) [rad] or [m]; see `CollisionModel.scene`.
 
     A pair consists of the name of a link, and the name of another link or an obstacle. Obstacles without a name are
-    called "obstacle 2", counted from 0.
+    called "obstacle 0", "obstacle 1" and so on.
     """
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")

@@ -348,7 +348,7 @@ class _Writer:
         self._remarks.append(Remark(f"MJCF of robot {self._robot.get('name')!r}: {text}", frozenset(joints)))
 
     def _add_geoms(self) -> None:
-        """Add collision shapes and visuals. Visuals are the groups that MuJoCo's viewer shows, or all groups."""
+        """Add collision shapes and visuals. If MuJoCo's viewer shows some groups, only these groups are visuals."""
         model, left_out = self._model, dict[str, int]()
         shown = model.geom_group <= LAST_VISIBLE_GROUP
         shown = shown if shown.any() else ~shown

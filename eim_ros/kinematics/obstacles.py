@@ -230,8 +230,8 @@ class Mesh:
     vertices : (n, 3) array_like
         Coordinates of the vertices [m].
     faces : (m, 3) array_like of int
-        Vertex indices of each triangle. All triangles must have the same orientation. Triangles without area are
-        removed.
+        Vertex indices of each triangle. The orientation of triangles must be consistent over the surface. Triangles
+        without area are removed.
     convex : bool
         Whether to use the convex hull instead of the mesh. Checks of the hull are faster, and the hull is solid even if
         the surface has holes.

@@ -123,8 +123,8 @@ class Robot(Hinting):
     (7, 'panda_link0', 'panda_link8')
 
     The next arm ends at another link of the URDF. The base and the tip may also be on different branches, such as the
-    two hands of a robot. The chain then contains all joints between the hands, and a pose is relative to the other
-    hand:
+    two hands of a robot. The chain then contains all joints between the hands, and a pose is the pose of one hand in
+    the frame of the other:
 
     >>> Robot("panda", tip="panda_link5").dof
     5
@@ -363,8 +363,8 @@ class Robot(Hinting):
     def form_with_virtual_joints(self, free: str) -> VirtualForm | None:
         """Return the form of an arm with fewer joints than its task needs or with three sliding joints, or None.
 
-        `free` has the letters of the tip's axes about which the task allows any angle: "" for complete poses, "z" for a
-        free rotation about z, and "xyz" for positions.
+        `free` contains the letters of the tip's axes about which the task allows any angle: "" for complete poses, "z"
+        for a free rotation about z, and "xyz" for positions.
         """
         if free not in self._virtual_forms:
             self._virtual_forms[free] = VirtualForm.of(self.chain, self.links, self.reach, free)
@@ -525,7 +525,7 @@ class Robot(Hinting):
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
 
-        The first three rows are linear [m], the last three angular [rad].
+        The first three rows are linear [m], and the last three rows are angular [rad].
 
         Examples
         --------

@@ -210,7 +210,7 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
     exact = _triangles(vertices, faces)
     ends = [(part, [*part.argmin(axis=0), *part.argmax(axis=0)]) for part in parts(vertices, faces)]
     witnesses = np.array([part[farthest] for part, farthest in ends])  # the extreme points of each part
-    if not _spans_volume(np.asarray(mesh.vertices)):  # flat: no interior, and its hull crashes coal 3.0
+    if not _spans_volume(np.asarray(mesh.vertices)):  # coal 3.0 crashes on hulls of flat meshes
         return Solid(exact, exact, None, witnesses)
     hull = _hull(exact, mesh.name)
     if mesh.convex:
