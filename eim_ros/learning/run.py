@@ -1,8 +1,8 @@
-"""Training loop shared by all learners, with stopping rules, history and checkpoints, and the fitted model it returns.
+"""Training loop of all learners, with stopping rules, history and checkpoints, and the fitted model that it returns.
 
 A learner runs in steps. Each step maps an immutable state to the next state and a record of named numbers. A state can
-be exported as named tensors, which contain for example the parameters and the states of the optimiser and the random
-generator. A later run can continue from these tensors with bitwise equal results.
+be exported as named tensors. They contain, for example, the parameters and the states of the optimiser and of the
+random generator. A later run can continue from these tensors with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
 from eim_ros.learning.models.standardisation import linear_parts
 
-CHUNK_ELEMENTS = 4_194_304  # number of probabilities per block, which limits the memory
+CHUNK_ELEMENTS = 4_194_304  # number of probabilities per block; limits the memory
 EQUAL = 1e-9  # relative difference of parameters that count as equal
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
 Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
 """Called with the new state and its record after each iteration. The run stops if it returns True."""
 # If the standard errors in a window sum to less than this fraction of their sum in the previous window, the run still
-# makes progress, even if the noise of the objective hides it.
+# makes progress. The noise of the objective may hide this progress.
 STEADY = 0.97
 NEGLIGIBLE = 1e-4  # smaller rises and standard errors of the objective are negligible [nat]
 UNCHANGED_MESSAGE = (
@@ -174,8 +174,8 @@ class FittedModel:
     def n_parameters(self) -> int:
         """Number of free parameters of a linear model.
 
-        The values of the covariances decide whether they count as diagonal, spherical or tied. Neural models raise
-        `DistributionError`.
+        Covariances count as diagonal, spherical or tied if their values are. `DistributionError` is raised for neural
+        models.
         """
         _, experts = linear_parts(self.mixture_of_experts)
         n_components, n_dims, n_inputs = experts.n_components, experts.n_dims, experts.n_context + 1
@@ -199,7 +199,7 @@ class FittedModel:
     def sample(self, n: int | Sequence[int] = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draw samples (n, n_dims) from a model without contexts.
 
-        A conditional model raises `DistributionError`. Use `model(context).sample(n)` for such a model.
+        `DistributionError` is raised for a conditional model. Use `model(context).sample(n)` for such a model.
         """
         return self._mixture("sample").sample(n, generator)
 
@@ -209,7 +209,7 @@ class FittedModel:
 
     @staticmethod
     def load(path: str | Path) -> FittedModel:
-        """Read a file that `save` or `save_model` wrote. If a file is rejected, `ModelFileError` gives the reason."""
+        """Read a file that `save` or `save_model` wrote. `ModelFileError` is raised if the file is invalid."""
         return FittedModel.of(load_model(path)[0])
 
     @staticmethod
@@ -230,7 +230,7 @@ class FittedModel:
         return self.mixture_of_experts.as_mixture()
 
     def _of_rows(self, data: Any, function: Callable[[Tensor, Tensor], Tensor]) -> Any:
-        """Evaluate a function of contexts and samples in blocks, and return a tensor or an array like the data."""
+        """Evaluate a function of contexts and samples in blocks. Return a tensor or an array, like the data."""
         model, checked = self.mixture_of_experts, checked_data(data)
         sizes, expected = (checked.sample.shape[1], checked.context.shape[1]), (model.n_dims, model.n_context)
         if sizes != expected or checked.conditional != self.conditional:
@@ -269,7 +269,7 @@ class State(Protocol):
 
     @property
     def kept(self) -> Model:
-        """Model that the run returns if it ends now, either the best model so far or the last one."""
+        """Model that the run would return now: either the best model so far or the last one."""
 
     @property
     def iteration(self) -> int: ...
@@ -299,7 +299,7 @@ class Algorithm(Protocol[StateT]):
         """Do one iteration; return the next state and a record of named numbers."""
 
     def restore(self, state: StateT, tensors: dict[str, Tensor], iteration: int) -> StateT:
-        """Rebuild the state that was exported with `State.tensors`; `state` is an initial state of the same run."""
+        """Rebuild the state that `State.tensors` exported. `state` is an initial state of the same run."""
 
     def finished(self, history: History) -> bool:
         """Return whether the run has converged."""
@@ -325,7 +325,7 @@ class History:
         return History((*self.records, record))
 
     def column(self, name: str) -> list[float]:
-        """Return the values of one number, in the order of the iterations that recorded it."""
+        """Return all recorded values of one number, in the order of the iterations."""
         return [record[name] for record in self.records if name in record]
 
     def settled(self, name: str, tolerance: float, n_iterations: int = 1) -> bool:
@@ -335,9 +335,9 @@ class History:
 
     @property
     def n_skipped(self) -> int:
-        """Number of iterations of `EIM` that did not update the model, because the density ratio was not usable.
+        """Number of iterations of `EIM` without an update, because the density ratio was not usable.
 
-        If all iterations were skipped, the model is still the start.
+        If all iterations were skipped, the model equals the start.
         """
         return len(self.column("skipped"))
 
@@ -350,9 +350,9 @@ class LoopResult(Generic[StateT]):
     ----------
     status : Status
         CONVERGED, MAX_ITERATIONS, STOPPED (by a callback), INTERRUPTED (by Ctrl-C), NON_FINITE or UNCHANGED. UNCHANGED
-        means that EIM ended as usual, but returns its start. NON_FINITE means that either the parameters or the
-        objective became infinite or NaN. In the first case, the model before the last step is returned. In the second
-        case, the target density may be zero at samples of the model, which makes the objective minus infinity.
+        means that EIM returns its start. NON_FINITE means that the parameters or the objective became infinite or NaN.
+        If the parameters are not finite, the model before the last step is returned. The objective is minus infinity if
+        the target density is zero at samples of the model.
     history : History
     state : State
         Final state, from which the run can be continued. `state.kept` is the model.
@@ -370,7 +370,7 @@ class LoopResult(Generic[StateT]):
 
 @dataclass(frozen=True)
 class FitResult(LoopResult[ExpertsStateT], FittedModel):
-    """Result of a run that learns a mixture of experts: the fitted model and how it was found.
+    """Result of a run that learns a mixture of experts: the fitted model and its origin.
 
     Attributes
     ----------
@@ -398,7 +398,7 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
     def record(self) -> dict[str, Any]:
         """Return the description of the fit that a model file stores, in a form that JSON can store.
 
-        If iterations were skipped, it contains their number as `skipped`; see `History.n_skipped`.
+        If iterations were skipped, `skipped` is their number; see `History.n_skipped`.
         """
         return {
             **self.origin,
@@ -419,7 +419,8 @@ class RunOptions:
     Attributes
     ----------
     callbacks : sequence of callable
-        Called with the new state and its record after each iteration. The run stops if one of them returns True.
+        Functions that are called with the new state and its record after each iteration. The run stops if one of them
+        returns True.
     verbose : int
         Print the record of every n-th iteration. 0 or False prints nothing, and 1 or True prints every record.
     checkpoint : Path, optional
@@ -439,7 +440,7 @@ class RunOptions:
 
     Examples
     --------
-    Print the progress of a run and save a checkpoint, from which `resume=True` can continue:
+    Print the progress of a run, and save a checkpoint. `resume=True` would continue from this checkpoint:
 
     >>> import torch
     >>> from pathlib import Path
@@ -472,7 +473,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """File that contains the state of a run, so that the run can be continued later."""
+    """File with the state of a run. A later run can continue from this file."""
 
     path: Path
     # Digest of the settings and the data. A run cannot be resumed from a checkpoint with another digest.
@@ -481,8 +482,8 @@ class Checkpoint:
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
         """Write the tensors of a state, the number of iterations so far, and the records of these iterations.
 
-        The order of the axes in memory is written as well, because it changes how products of matrices are rounded, and
-        a resumed run must give bitwise equal results.
+        The order of the axes in memory is written too. It changes the rounding of matrix products, and a resumed run
+        must give bitwise equal results.
         """
         axes = {name: _axes_in_memory(value) for name, value in tensors.items() if not value.is_contiguous()}
         document = {"iteration": iteration, "identity": self.identity, "history": list(history.records), "axes": axes}
@@ -491,7 +492,7 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Tensor], History, int]:
         """Read the tensors, the history and the number of iterations of the saved run.
 
-        A file that cannot be read, or that belongs to a run with other data or settings, raises `ModelFileError`.
+        `ModelFileError` is raised if the file cannot be read, or belongs to a run with other data or settings.
         """
         tensors, document = read_tensor_file(self.path, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
         if document.get("identity") != self.identity:
@@ -531,7 +532,7 @@ def run_loop(
 ) -> LoopResult[StateT]:
     """Run an algorithm until it converges or reaches its maximum number of iterations.
 
-    Torch uses one thread unless more are requested; see `torch_threads`.
+    Torch uses one thread, unless more threads are requested; see `torch_threads`.
 
     Parameters
     ----------
@@ -539,7 +540,7 @@ def run_loop(
     state : State
         Initial state.
     n_iterations : int
-        Maximum number of iterations. If a run is resumed, its earlier iterations are included.
+        Maximum number of iterations, including earlier iterations of a resumed run.
     run : RunOptions
     identity : str
         Digest of the settings and the data; see `Checkpoint`.
@@ -553,16 +554,16 @@ def run_loop(
     -------
     LoopResult
         The status is NON_FINITE if the objective `elbo` of the last iteration is not finite. After Ctrl-C, the status
-        is INTERRUPTED, and the result and the checkpoint are those of the last complete iteration.
+        is INTERRUPTED, and the result and the checkpoint contain the last complete iteration.
 
     Raises
     ------
     ModelFileError
-        If the run is to be resumed and the checkpoint cannot be read or belongs to another run.
+        If a run should be resumed, but the checkpoint cannot be read or belongs to another run.
 
     Examples
     --------
-    Run a custom learner, which halves its only parameter in each iteration:
+    Run a custom learner that halves its only parameter in each iteration:
 
     >>> from dataclasses import dataclass
     >>> import torch
@@ -650,11 +651,11 @@ def rests(objective: Sequence[float], standard_errors: Sequence[float], window: 
     """Return whether an objective has stopped rising, given its estimate and standard error in each iteration [nat].
 
     An objective has stopped rising if its mean over the last window exceeds its mean over the previous window by no
-    more than the noise. In addition, the standard errors must have stopped falling, or be negligible. If the model can
-    represent the target exactly, the noise vanishes as the model approaches the target, so falling standard errors are
-    a sign of progress. A new component may lower the objective for some iterations. Such values are ignored, and the
-    result is False if the last value is one of them. `window` is the number of iterations in a window. If it is 0, the
-    result is False.
+    more than the noise. In addition, the standard errors must have stopped falling, or be negligible. Falling standard
+    errors indicate progress: if the model can represent the target exactly, the noise vanishes as the model approaches
+    the target. A new component may lower the objective for some iterations. Such low values are ignored, and the result
+    is False if the last value is low. `window` is the number of iterations in a window. If it is 0, the result is
+    False.
     """
     pairs = list(zip(objective[-2 * window :], standard_errors[-2 * window :], strict=False))
     if window == 0 or len(pairs) < 2 * window:
@@ -691,7 +692,7 @@ def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:
 
 
 def completed(result: FitResult[Any]) -> MixtureOfExperts | GaussianMixture:
-    """Return the model of a fit. If Ctrl-C ended the fit before it was complete, raise `KeyboardInterrupt`."""
+    """Return the model of a fit. Raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.model

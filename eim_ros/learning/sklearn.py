@@ -1,8 +1,8 @@
 """Learners of mixtures as scikit-learn estimators, for pipelines, parameter searches and cross-validation.
 
 This module needs scikit-learn: `pip install ".[sklearn]"`. Parameters, attributes and methods are named as in
-`sklearn.mixture.GaussianMixture`. All other settings are given as `settings`. The estimators call the learners `EM`,
-`TruncatedEM` and `EIM`. Use these learners directly for conditional models, or if scikit-learn is not installed.
+`sklearn.mixture.GaussianMixture`. Pass all other settings as `settings`. The estimators call the learners `EM`,
+`TruncatedEM` and `EIM`. Use these learners directly for conditional models, or without scikit-learn.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         The shape is (n_components, n_features) if `covariance_type` is "diag", (n_features, n_features) if it is
         "tied", and (n_components,) if it is "spherical".
     fitted_ : FittedModel
-        The same mixture as a model of this package, for example to save it.
+        The mixture as a model of this package, for example to save it.
     converged_ : bool
     n_iter_ : int
         Number of iterations.
@@ -67,7 +67,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     def fit(self, X: Any, y: Any = None) -> _Mixture:
         """Fit the mixture to samples X (n_samples, n_features); y is ignored.
 
-        Invalid data or settings raise `ValueError`, as in scikit-learn.
+        `ValueError` is raised for invalid data or settings, as in scikit-learn.
         """
         samples = validate_data(self, X, dtype=np.float64)
         try:

@@ -6,8 +6,8 @@ A linear expert describes the data near one point. Pairs of contexts and samples
 each expert starts as the linear regression of one cluster.
 
 A neural expert can instead follow one branch of the data over all contexts, for example one branch of the inverse of a
-function. To separate the branches, a single expert is first fitted to all data. Its residuals, whitened with the
-predicted covariance, are then clustered by k-means, and each cluster is the start of one branch.
+function. To separate the branches, a single expert is fitted to all data. Its residuals are whitened with the predicted
+covariance, and clustered by k-means. Each cluster is the start of one branch.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 
-START_ITERATIONS = 50  # number of L-BFGS iterations that fit a neural gating to the probabilities of a linear one
+START_ITERATIONS = 50  # L-BFGS iterations of the fit of a neural gating to a linear gating
 # Minimum variance relative to the variance of the data. A cluster may consist of one point, which has no variance.
 LEAST_FLOOR = 1e-6
 # Outliers are moved to this distance before the clustering. The unit is sqrt(n) times the standard deviation of the
 # other n points.
 FAR_OUT = 3.0
-SOFTENING = 0.01  # share of every label that is spread evenly over all components before the gating is fitted
+SOFTENING = 0.01  # share of each label that is divided among all components before the fit of the gating
 GATING_ITERATIONS, GATING_L2 = 30, 1e-4
-FEW_POINTS = 5000  # candidates are compared on a random subset of the data, which has at least this number of points
+FEW_POINTS = 5000  # minimum number of points in the random subset on which candidates are compared
 POINTS_PER_COMPONENT = 50  # minimum number of points per component in this subset
 MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
 FIT = FitSettings(60, 1e-4)
@@ -51,7 +51,7 @@ def k_means(
 
     There must be at least `n_clusters` points, and their columns must have comparable scales. Clusters may be empty if
     points are duplicated. The generator may be on another device than the points. `n_iterations` is the maximum number
-    of Lloyd's iterations. `weight` (n_points,) contains the weights of the points, which are equal by default.
+    of Lloyd's iterations. `weight` (n_points,) contains the weights of the points. By default, they are equal.
     """
     uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device)
     columns = points.detach().T.to("cpu", torch.float64)
@@ -75,12 +75,13 @@ def initial_mixture_of_experts(
 def likeliest_start(
     data: Pairs, n_components: int, n_candidates: int, generator: torch.Generator, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
-    """Return the most likely of several initial mixtures, each from its own k-means clustering.
+    """Return the most likely of several initial mixtures. Each one has its own k-means clustering.
 
-    If there are no contexts, every second clustering measures distances in the units of the data, and the others
-    measure standardised distances. Neither is better for all data. Standardised distances suit columns with different
-    units. Distances in the units of the data suit principal components, whose variances show their importance. If there
-    are many data, only a random subset is clustered. `DataError` is raised if there are fewer samples than components.
+    Without contexts, every second clustering uses distances in the units of the data, and all others use standardised
+    distances. Neither kind of distance is better for all data. Use standardised distances for columns with different
+    units. Distances in the units of the data are better for principal components, because their variances show their
+    importance. If there are many data, only a random subset is clustered. `DataError` is raised if there are fewer
+    samples than components.
     """
     if n_components > len(data):
         raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))
@@ -118,7 +119,7 @@ def mixture_of_clusters(
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Standardised data that are clustered, so that each cluster becomes an expert.
+    """Standardised data for clustering. Each cluster becomes an expert.
 
     `products` (n_samples, n_products) contains the weighted products of the coordinates `joint`.
     """
@@ -137,9 +138,9 @@ class _Clustered:
 
     @property
     def points(self) -> Tensor:
-        """Points for the clustering. Outliers are moved nearer, but still outweigh all other points together.
+        """Points for the clustering. Outliers are moved nearer, but outweigh all other points together.
 
-        Each outlier then tends to get its own cluster, and the other columns still matter.
+        Therefore, each outlier tends to get its own cluster, while the other columns still affect the clustering.
         """
         farthest = FAR_OUT * len(self.joint) ** 0.5
         return self.joint.clamp(-farthest, farthest)
@@ -194,7 +195,7 @@ def branching_start(
     generator: torch.Generator,
     covariance_floor: float = 0.0,
 ) -> MixtureOfExperts:
-    """Return neural experts that start as linear regressions, each for one branch of the data.
+    """Return neural experts. Each expert starts as a linear regression of one branch of the data.
 
     `config` selects the kinds of experts and gating. The other arguments are those of `initial_mixture_of_experts`.
     """
@@ -216,8 +217,8 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    This expert covers one of the main modes. The KL is averaged over contexts (n_samples, n_context), with one sample
-    per context and expert.
+    The closest expert covers one of the main modes. The KL is averaged over contexts (n_samples, n_context), with one
+    sample per context and expert.
     """
     experts = model.experts(context)
     sample = experts.sample(generator=generator)
@@ -234,9 +235,8 @@ def with_networks(
 ) -> MixtureOfExperts:
     """Convert a linear model to the kinds of experts and gating in the settings.
 
-    Neural experts equal the linear ones exactly; a neural gating approximates the linear one. The contexts of the data
-    (n_samples, n_context) determine the standardisation of the networks' inputs, and a neural gating is fitted at these
-    contexts.
+    Neural experts equal the linear experts exactly. A neural gating approximates the linear gating at the contexts of
+    the data (n_samples, n_context). These contexts also determine the standardisation of the networks' inputs.
     """
     gating, experts = model.gating, model.experts
     if config.expert_kind == "neural" and isinstance(experts, LinearExperts):

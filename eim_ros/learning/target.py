@@ -1,8 +1,8 @@
 """Targets of variational inference: log densities that are known up to a constant, and their gradients.
 
-A target is a density of this package, a distribution of torch, any object with `log_prob` and optionally `score`, or a
-function. Without contexts, it is called as target(sample), otherwise as target(context, sample). Its dimension is read
-from `n_dims` or `event_shape`. A target may have two further methods, which both return a target:
+A target is a density of this package, a distribution of torch, an object with `log_prob` and optionally `score`, or a
+function. Without contexts, it is called as target(sample), otherwise as target(context, sample). Its dimension is the
+attribute `n_dims` or `event_shape`. A target may have two further methods. Both return a target:
 
 - `at(iteration)` returns the target for one iteration. Use it for annealed targets, which change during the run.
 - `minibatch(generator)` returns an estimate of the target from a random part of its data.
@@ -41,17 +41,16 @@ class TargetDensity:
 
     # maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised
     log_density: Callable[[Tensor, Tensor], Tensor]
-    # Maps the same arguments to the gradients of the log density with respect to the samples, (n, dx). By default, they
-    # are computed by automatic differentiation.
+    # Maps the same arguments to the gradients of the log density with respect to the samples, (n, dx). By default,
+    # automatic differentiation computes them.
     score: Callable[[Tensor, Tensor], Tensor] | None
     # Maps an iteration to the target of that iteration. By default, the target does not change.
     schedule: Callable[[int], TargetDensity] | None = None
-    # Maps the same arguments to both the log densities and the gradients, which saves time if they share intermediate
-    # results.
+    # Maps the same arguments to the log densities and the gradients. It saves time if both share intermediate results.
     joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
     # Maps a generator to the target for a random part of the data. By default, all data are used.
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
-    name: str = "the target"  # how error messages name it
+    name: str = "the target"  # name of the target in error messages
 
     def drawn(self, generator: torch.Generator) -> TargetDensity:
         """Return the target for a random part of its data, or the target itself if it has no minibatches."""
@@ -64,7 +63,7 @@ class TargetDensity:
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the log density [nat], (n_samples,), which may be infinite or NaN.
 
-        A target that returns another shape raises `DistributionError`.
+        `DistributionError` is raised if the target returns another shape.
         """
         with torch.no_grad():
             return self._checked(self.log_density(context, sample), sample)
@@ -72,8 +71,8 @@ class TargetDensity:
     def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the gradient of the log density with respect to the sample, (n_samples, n_dims).
 
-        If the gradient is computed by automatic differentiation, it is NaN where the log density is not finite. A
-        target that cannot be differentiated raises `DistributionError`.
+        A gradient from automatic differentiation is NaN where the log density is not finite. `DistributionError` is
+        raised if the target cannot be differentiated.
         """
         if self.score is not None:
             return self._of_shape(self.score(context, sample), sample)
@@ -90,7 +89,7 @@ class TargetDensity:
             leaf = sample.detach().requires_grad_(True)
             try:
                 value = self._checked(self.log_density(context, leaf), leaf)
-            except RuntimeError as error:  # torch raises it if the target converts the samples to an array
+            except RuntimeError as error:  # raised by torch if the target converts the samples to an array
                 if "requires grad" not in str(error):
                     raise
                 raise DistributionError(NOT_DIFFERENTIABLE.format(self.name), self) from error
@@ -125,7 +124,8 @@ class TargetDensity:
 def n_dims_of(target: Any) -> int | None:
     """Return the dimension of the samples of a target, from its `n_dims` or its `event_shape`; None if unknown.
 
-    A distribution of scalars has dimension 1. An event shape other than () or (n_dims,) raises `DistributionError`.
+    A distribution of scalars has dimension 1. `DistributionError` is raised for an event shape other than () or
+    (n_dims,).
     """
     n_dims = getattr(target, "n_dims", None)
     shape = getattr(target, "event_shape", None)
@@ -143,12 +143,12 @@ def with_floor(
     sample: Tensor,  # (n_samples, n_dims)
     penalty: float = OUTSIDE_PENALTY,  # [nat]
 ) -> Tensor:
-    """Replace log densities that are not finite by lower ones, so that a quadratic surrogate can be fitted to them.
+    """Replace log densities that are not finite by low finite values, to which a quadratic surrogate can be fitted.
 
-    The replacement at x is the smallest finite value, minus a penalty, minus |(x - m)/s|^2 / 2, where m is the mean and
-    s the standard deviations of the samples inside the support. The penalty makes samples outside the support
-    unfavourable. The quadratic term leads back to the support, and it keeps the integral finite. With a constant
-    instead, a component that has left the support would grow without bound.
+    The replacement at x is the smallest finite value minus a penalty minus |(x - m)/s|^2 / 2. Here, m and s are the
+    mean and the standard deviations of the samples inside the support. The penalty makes samples outside the support
+    unfavourable. The quadratic term leads back to the support, and keeps the integral finite. Without it, a component
+    outside the support would grow without bound.
     """
     finite = torch.isfinite(log_target)
     if bool(finite.all()):
@@ -166,17 +166,17 @@ def restricted_elbo(
     share: Tensor,  # (n_samples,), weights of the samples under the model; they sum to about one
     temperature: float,  # T, the weight of the entropy
 ) -> dict[str, float]:
-    """Estimate the objective E[log p~] + T H(q) from weighted samples, for targets that may be zero at some of them.
+    """Estimate the objective E[log p~] + T H(q) from weighted samples, for targets that may be zero at some samples.
 
-    If a model has samples where the target is zero, its objective is minus infinity. The objective of the model
-    restricted to the support of the target is still finite. The restricted density is q/q(inside), so its objective is
+    If the target is zero at a sample of the model, the objective is minus infinity. The objective of the model
+    restricted to the support of the target is finite. The restricted density is q/q(inside), so its objective is
 
         T (E_q[R | inside] + log q(inside)),    R = log p~/T - log q.
 
-    This is never greater than T times the log of the integral of p~^(1/T). The result contains the objective `elbo` and
-    its `elbo_standard_error` [nat]. If the target is not finite at some samples, the result also contains the
-    probability `outside` of these samples, and the objective `elbo_inside` of the restricted model [nat]. If the target
-    is not finite at any sample, the result contains only `elbo` and `outside`.
+    The objective inside the support is never greater than T times the log of the integral of p~^(1/T). The result
+    contains the objective `elbo` and its `elbo_standard_error` [nat]. If the target is not finite at some samples, the
+    result also contains the probability `outside` of these samples, and the objective `elbo_inside` of the restricted
+    model [nat]. If the target is not finite at any sample, the result contains only `elbo` and `outside`.
     """
     finite = torch.isfinite(value)
     inside = torch.where(finite, share, 0.0)
@@ -203,8 +203,8 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
 
     A `conditional` target is a function of contexts and samples. Other targets are functions of samples alone. A
     density of this package is evaluated in float64 on the given device, or by default on the device of its parameters.
-    Other targets must use the device of their arguments. A target that is neither a density nor callable raises
-    `DistributionError`.
+    Other targets must use the device of their arguments. `DistributionError` is raised for a target that is neither a
+    density nor callable.
     """
     at = getattr(target, "at", None)
     if callable(at):
@@ -241,8 +241,8 @@ def _of_distribution(target: Distribution) -> Callable[[Tensor], Tensor]:
             "torch.distributions.Independent(target, 1) makes a single distribution of it",
             target,
         )
-    with torch.random.fork_rng(devices=[]):  # the state of torch's global generator does not change
-        dtype = target.sample().dtype  # the only dtype that every distribution can evaluate
+    with torch.random.fork_rng(devices=[]):  # preserves the state of torch's global generator
+        dtype = target.sample().dtype  # every distribution can evaluate its own dtype
     is_scalar, constraint = not target.event_shape, target.support
     assert constraint is not None, "every distribution of torch has a support"
 

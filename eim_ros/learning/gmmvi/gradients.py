@@ -232,10 +232,10 @@ class Regression:
 class More:
     """Zero-order estimate by a quadratic fit to the values of R with weighted ridge regression (letter Z).
 
-    This estimate is MORE (Abdolmaleki 2015). The features are [y_a y_b (a <= b), y, 1] of whitened samples y = L^-1 (x
-    - mu). The ridge does not penalise the constant. Samples with a negligible weight for a component are omitted from
-    its regression. The number of features is limited to 16384, which allows 179 dimensions, or 8191 dimensions with
-    diagonal covariances.
+    This estimate is MORE (Abdolmaleki 2015). With whitened samples y = L^-1 (x - mu), the features are
+    [y_a y_b (a <= b), y, 1]. The ridge does not penalise the constant. The regression of a component omits samples
+    with negligible weights. At most 16384 features are supported. This limit corresponds to 179 dimensions, or to 8191
+    dimensions with diagonal covariances.
     """
 
     needs_gradient = False

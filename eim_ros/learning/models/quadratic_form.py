@@ -71,8 +71,8 @@ class QuadraticForms:
     def __call__(self, joint: Tensor, products: Tensor, out: Tensor | None = None) -> Tensor:
         """Return the log joint densities, (n_samples, n_components), at points [x, y] with these products.
 
-        The points `joint` have the shape (n_samples, n_dims + n_context). The result can be written to the buffer
-        `out`, because allocating memory can take longer than the matrix product.
+        The points `joint` have the shape (n_samples, n_dims + n_context). Pass a buffer `out` for the result to save
+        time, because the allocation of memory can take longer than the matrix product.
         """
         values = torch.mm(products, self.coefficients.T, out=out)
         if len(self.narrow):
@@ -94,7 +94,7 @@ class QuadraticForms:
         return QuadraticForms(coefficients, narrow, self.residuals[place[narrow]], self.linear[place[narrow]])
 
     def selected(self) -> SelectedForms:
-        """Return the compiled forms for a few components per point, which need the CPU and float64."""
+        """Return compiled forms for a few components per point. The compiled code needs the CPU and float64."""
         fields = (self.coefficients, self.narrow, self.residuals, self.linear)
         return SelectedForms(*(field.detach().numpy() for field in fields))
 
@@ -122,8 +122,8 @@ class QuadraticForms:
 def products_of_coordinates(joint: Tensor) -> Tensor:
     """Return the products e_a e_b with a <= b of e = [joint, 1], (n_samples, n_products).
 
-    The last product is 1. The result is stored by columns, because multiplying complete columns is several times faster
-    than multiplying parts of rows.
+    The last product is 1. The result is stored by columns, because products of complete columns are several times
+    faster than products of parts of rows.
     """
     extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1).T.contiguous()
     row, column = _triangle(len(extended), joint.device)
@@ -148,7 +148,7 @@ def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: in
     """Return the components with the greatest mean log joint density at the points of each component.
 
     `products` (n_components, n_products) contains sums or means of the products of the coordinates over the points of
-    each component. The result (n_components, n_neighbours) of int64 contains a list for each component, which begins
+    each component. The result (n_components, n_neighbours) of int64 contains one list per component. Each list begins
     with the component itself.
     """
     count = products[:, -1:]
@@ -166,7 +166,7 @@ def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: in
 
 
 def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
-    """Return the mean products of [x, y, 1] over the samples that each expert would draw, (n_components, n_products).
+    """Return the expected products of [x, y, 1] under each expert, (n_components, n_products).
 
     The model must be linear. For expert i, the contexts (n_contexts, n_context) of the data are weighted by q(z_i|y).
     The products are in the order of `products_of_coordinates`.
@@ -200,7 +200,7 @@ def _products_of_contexts(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 
 def _narrow_affinity(forms: QuadraticForms, mean: Tensor) -> Tensor:
-    """Return the log joint densities of the narrow components at the mean coordinates, ignoring the points' spread."""
+    """Return the log joint densities of the narrow components at the means of the points."""
     width = forms.linear.shape[-1]
     last = torch.triu_indices(width, width, device=mean.device)[1] == width - 1
     extended = mean[:, last]

@@ -1,11 +1,11 @@
 """Saving and loading of models, and the parameters of a linear mixture of experts as NumPy arrays.
 
-A model file contains the parameters in safetensors format, and the description and the kind of the model as JSON.
-Importing this module does not import torch. To answer a request with a linear model
+A model file contains the parameters in safetensors format, and the description and the kind of the model as JSON. This
+module does not import torch. To answer a request with a linear model
 
     q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
 
-arrays are sufficient, and `load_parameters` reads them without torch.
+arrays are sufficient. `load_parameters` reads these arrays without torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eim_ros.learning.models.gaussian_mixture import GaussianMixture
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-MODEL_KIND = "mixture_of_experts"  # linear and neural models, which are distinguished by the names of their tensors
+MODEL_KIND = "mixture_of_experts"  # linear and neural models; the names of the tensors distinguish them
 MIXTURE_KIND = "gaussian_mixture"
 MODEL_SCHEMA = 1
 Array = npt.NDArray[Any]
@@ -109,7 +109,7 @@ class LinearParameters:
 
     @staticmethod
     def fits(arrays: Mapping[str, object]) -> bool:
-        """Return whether the named parameters describe a model without networks."""
+        """Return whether these named parameters belong to a model without networks."""
         return not any(name in arrays for name in NETWORKS)
 
     @classmethod
@@ -122,7 +122,7 @@ class LinearParameters:
 
     @classmethod
     def of(cls, mixture: MixtureOfExperts) -> LinearParameters:
-        """Copy the parameters of a linear mixture of experts, which may be on any device."""
+        """Copy the parameters of a linear mixture of experts on any device."""
         return cls.from_arrays({name: value.detach().cpu().numpy() for name, value in mixture.tensors().items()})
 
     def arrays(self) -> dict[str, Array]:
@@ -132,7 +132,7 @@ class LinearParameters:
 
     def mixture(self) -> MixtureOfExperts:
         """Return the mixture of experts with the same dtype, on the CPU."""
-        import torch  # imported here because the arrays are sufficient to serve a model
+        import torch  # imported here, because answers to requests need only the arrays
 
         from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
@@ -142,7 +142,7 @@ class LinearParameters:
 def save_model(
     path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
 ) -> None:
-    """Write a model of any kind and its description to a file, atomically.
+    """Write a model of any kind and its description to a file. An existing file is replaced atomically.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def save_model(
 
 
 def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
-    """Read a model of any kind and its description. If a file is rejected, `ModelFileError` gives the reason.
+    """Read a model of any kind and its description. `ModelFileError` is raised if the file is invalid.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document:
 
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
-    """Read a mixture of experts like `load_model`. Other kinds of models raise `ModelFileError`.
+    """Read a mixture of experts like `load_model`. `ModelFileError` is raised for other kinds of models.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[st
 
 
 def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """Read a mixture of experts. A linear model is returned as NumPy arrays, without importing torch.
+    """Read a mixture of experts. Return a linear model as NumPy arrays, without importing torch.
 
     Raises
     ------

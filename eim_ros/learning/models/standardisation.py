@@ -19,12 +19,12 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 # share of the smallest and of the largest values of a column that may be outliers; at least one value at each end
 TRIMMED = 0.005
-# These values are outliers if they increase the standard deviation of the column by more than this factor.
+# The smallest and largest values are outliers if they increase the standard deviation by more than this factor.
 OUTLYING = 5.0
 FEWEST_ROWS = 20  # with fewer rows, a single row is not exceptional
-# maximum ratio of the standard deviations with and without outliers, so that squares do not overflow
+# maximum ratio of the standard deviations with and without outliers; it keeps squares from overflowing
 LARGEST_RATIO = 1e60
-LEAST_SCALE = 1e-150  # A column that varies by less is treated as constant, because its square would underflow.
+LEAST_SCALE = 1e-150  # columns that vary by less count as constant; their squares would underflow
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Standardisation:
     def resistant(cls, context: Tensor, sample: Tensor) -> Standardisation:
         """Compute the mean and standard deviation of each column like `from_data`, but ignore outliers of the samples.
 
-        Otherwise, a few glitches at 1e6 would determine the unit of a column, and a variance floor in this unit would
-        be wider than everything else in the data. The smallest and the largest values of a column, a share of TRIMMED
-        at each end, are outliers if the standard deviation without them is smaller by at least the factor OUTLYING. At
-        least half of the column must vary, because rare events in a column that is mostly constant are not outliers. If
-        there are no outliers, the result is the same as that of `from_data`.
+        Without this, a few glitches at 1e6 would determine the unit of a column. A variance floor in this unit would be
+        wider than all other data. A share TRIMMED of the values at each end of a column are outliers if the standard
+        deviation without them is smaller by at least the factor OUTLYING. At least half of the column must vary. Rare
+        events in a column that is mostly constant are not outliers. If there are no outliers, the result is the same as
+        that of `from_data`.
         """
         return cls(*_center_and_scale(context), *_resistant_center_and_scale(sample))
 
@@ -66,7 +66,7 @@ class Standardisation:
         """Return [u, t] for samples (n, n_dims) and contexts (n, n_context), (n, n_dims + n_context)."""
         center = torch.cat([self.sample_center, self.context_center])
         scale = torch.cat([self.sample_scale, self.context_scale])
-        return torch.cat([sample, context], -1) / scale - center / scale  # because sample - center could overflow
+        return torch.cat([sample, context], -1) / scale - center / scale  # sample - center could overflow
 
     def log_volume(self) -> float:
         """Return log |S| [nat]. Subtract it from a log density of u to get the log density of x."""
@@ -84,7 +84,7 @@ class Standardisation:
         )
 
     def original(self, model: MixtureOfExperts) -> MixtureOfExperts:
-        """Return the model of x given y. This is the inverse of `standard`."""
+        """Return the model of x given y, for a model of u given t."""
         gating, experts = linear_parts(model)
         gate_weights = gating.weights / self.context_scale
         weights = experts.weights / self.context_scale
@@ -99,7 +99,7 @@ class Standardisation:
 
 
 def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]:
-    """Return the gating and the experts of a linear model. Other models raise `DistributionError`."""
+    """Return the gating and the experts of a linear model. `DistributionError` is raised for other models."""
     gating, experts = model.gating, model.experts
     if not isinstance(gating, SoftmaxGating) or not isinstance(experts, LinearExperts):
         raise DistributionError(
@@ -111,7 +111,7 @@ def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]
 
 
 def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and standard deviation (n_columns,), without overflow and exact for constant columns."""
+    """Return the mean and standard deviation (n_columns,). They do not overflow, and are exact for constant columns."""
     if values.shape[1] == 0:
         return values.new_zeros(0), values.new_ones(0)
     low, high = values.amin(0), values.amax(0)
@@ -133,8 +133,8 @@ def _resistant_center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
     n_trimmed = math.ceil(TRIMMED * n)
     if n < FEWEST_ROWS or n_columns == 0:
         return center, scale
-    # Outliers cause most of the variance of a column, so the farthest outlier causes at least their mean share of the
-    # variance. This condition excludes most columns, so few columns have to be sorted.
+    # Outliers cause most of the variance of a column. Therefore, the farthest outlier causes at least their mean share
+    # of it. This condition excludes most columns without sorting them.
     farthest = torch.maximum(values.amax(0) / scale - center / scale, center / scale - values.amin(0) / scale)
     suspected = (farthest > 0.9 * math.sqrt(n / (2 * n_trimmed))).nonzero().flatten()
     if not len(suspected):

@@ -7,10 +7,10 @@ omega, the solution is new ~ exp(v) with v = (a log old + r)/s. The multipliers 
     g(eta, omega) = s E log sum exp v + eta kl_bound - omega least_entropy,    eta, omega >= 0,
     dg/deta = kl_bound - KL,    dg/domega = H - least_entropy.
 
-They are found by Newton's method. The Hessian consists of covariances of log old and v, so each step needs one pass
-over the probabilities. If Newton's method fails, for example because a distribution cannot lose entropy, two nested
-searches for a root replace it. For fixed a, the entropy rises with omega. With the least feasible omega, the KL falls
-as a rises.
+Newton's method finds the multipliers. The Hessian consists of covariances of log old and v, so each step needs one pass
+over the probabilities. Newton's method may fail, for example because a distribution cannot lose entropy. Two nested
+root searches replace it in this case. For fixed a, the entropy rises with omega. With the least feasible omega, the KL
+falls as a rises.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from torch import Tensor
 from eim_ros.learning.models.native import tilted_moments
 
 Pair: TypeAlias = tuple[float, float]  # values for eta and omega
-MARGIN = 2e-6  # Newton's method aims at a point that is inside each bound by this fraction of the bound
+MARGIN = 2e-6  # Newton's method aims at a point inside the bounds, at this relative distance from each bound
 LARGEST_FACTOR = 10.0  # maximum factor by which a and s change in one step
 MAX_STEPS = 60
-MAX_CUTS = 10  # maximum number of times that one step is shortened
+MAX_CUTS = 10  # maximum number of shortenings of one step
 OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope
-TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier, if nested searches are used
+TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier in the nested searches
 ROUNDING = 1e-6  # a violation below this share of a margin is attributed to rounding
 SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
 TINY = 1e-300
-LEAST_WEIGHT = 1e-12  # minimum weight of the KL, so that components with equal rewards keep their proportions
+LEAST_WEIGHT = 1e-12  # minimum weight of the KL; keeps the proportions of components with equal rewards
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class RootBracket:
     """Bracket of the point where a decreasing function crosses zero."""
 
     lower: Tensor  # (...), largest tested argument with a positive value, or the given lower end
-    # (...), smallest tested argument whose value is at most zero, which is the feasible end. If the function is at most
-    # zero at the given lower end, `upper` equals that end.
+    # (...), smallest tested argument with a value of at most zero (the feasible end). `upper` equals the given lower
+    # end if the function is at most zero there.
     upper: Tensor
     found: Tensor  # (...) of bool, whether a feasible argument was found
 
 
 def decreasing_root(
-    # Maps arguments (...) to values (...), and decreases in each entry. At the start, values may be infinite or NaN
+    # Map from arguments (...) to values (...) that decreases in each entry. Values at the start may be infinite or NaN
     # because of a pole. Such values count as positive.
     function: Callable[[Tensor], Tensor],
     start: Tensor,  # (...), lower end
@@ -59,10 +59,10 @@ def decreasing_root(
     relative_tolerance: float = 1e-10,
     max_iterations: int = 100,  # maximum number of expansions, and also of bisections
 ) -> RootBracket:
-    """Find the smallest t >= 0 with `function(start + t) <= 0` by expansion and bisection, for each entry of the batch.
+    """Find the smallest t >= 0 with `function(start + t) <= 0` for each entry, by expansion and bisection.
 
     Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
-    `start` is stored separately, so a root close to `start` loses no digits.
+    `start` is stored separately, which preserves the digits of a root close to `start`.
     """
 
     def feasible(excess: Tensor) -> Tensor:
@@ -109,8 +109,8 @@ def least_multipliers(
 class _Point:
     """Pair of multipliers, with the gradient and the Hessian (eta eta, eta omega, omega omega) of the dual.
 
-    The gradient is computed for bounds that are tighter by the margins. An entry below minus its margin therefore means
-    that the bound itself is exceeded.
+    The gradient is computed for bounds that are tighter by the margins. Therefore, an entry below minus its margin
+    means that the bound itself is exceeded.
     """
 
     eta: float
@@ -151,11 +151,11 @@ class _Point:
 
 
 class CategoricalDual:
-    """Dual of one projection. The arguments are those of `project_categorical`.
+    """Dual of one projection. It has the arguments of `project_categorical`.
 
     A Newton step changes a and s at most by a factor of 10, and is shortened if the dual rises too steeply at its end.
-    The steps aim at a point slightly inside the bounds, so that the result satisfies them despite rounding. Values of
-    `kl_weight` below `LEAST_WEIGHT` are raised to `LEAST_WEIGHT`.
+    The steps aim at a point slightly inside the bounds. Therefore, the result satisfies the bounds despite rounding.
+    Values of `kl_weight` below `LEAST_WEIGHT` are raised to `LEAST_WEIGHT`.
     """
 
     def __init__(
@@ -233,11 +233,11 @@ class CategoricalDual:
             uphill = _along(following.gradient, move)
             if uphill <= OVERSHOT * downhill:
                 return following
-            fraction *= max(0.1, downhill / (downhill + uphill))  # where the slope would be zero if it were linear
+            fraction *= max(0.1, downhill / (downhill + uphill))  # zero of a linear slope
         return None
 
     def _limited(self, point: _Point, step: Pair) -> Pair:
-        """Clip the step so that the multipliers stay non-negative and a and s change at most by `LARGEST_FACTOR`."""
+        """Clip the step: multipliers stay non-negative, and a and s change at most by `LARGEST_FACTOR`."""
         a = self._weight + point.eta
         s = a + point.omega
         least_eta, most_eta = max(0.0, a / LARGEST_FACTOR - self._weight), LARGEST_FACTOR * a - self._weight
@@ -278,7 +278,7 @@ class CategoricalDual:
         return _Point(eta, omega, (in_eta, in_omega), hessian, self._margins)
 
     def _by_root_finds(self) -> Pair | None:
-        """Find the multipliers by a search for omega nested in a search for a, and return the feasible ends."""
+        """Find the multipliers by a search for omega inside a search for a, and return the feasible ends."""
         start = torch.full((), self._weight, dtype=self._reward.dtype, device=self._reward.device)
 
         def log_probs(a: Tensor, s: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ class CategoricalUpdate:
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool
-        False if no multipliers satisfied the bounds. Then `log_probs` are the old ones.
+        False if no multipliers satisfy the bounds. In this case, `log_probs` equals the old log probabilities.
     """
 
     log_probs: Tensor

@@ -6,12 +6,12 @@ Given rewards phi(y, z), the problem over the parameters theta of the gating is
     subject to E_y KL(q || q_old) <= kl_bound and E_y H(q) >= E_y H(q_old) - entropy_loss_bound.
 
 By default, L-BFGS maximises the Lagrangian over theta. The Lagrangian is linear in the rewards, so their noise averages
-out, and the returned gating satisfies the bounds.
+out. The returned gating satisfies the bounds.
 
 The thesis projects the probabilities of each context separately and refits the gating to this table by maximum
-likelihood (`refit`). Rewards from one sample per context are noisy, and the softmax of a noisy reward is biased. The
-projected probabilities then use up the trust region by following the noise. The fit averages this noise away, so the
-gating hardly moves.
+likelihood (`refit`). However, rewards from one sample per context are noisy, and the softmax of a noisy reward is
+biased. The projected probabilities follow the noise to the end of the trust region. The refit averages the noise, so
+the gating hardly moves.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDu
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
 # additional damping, multiplied by the number of parameters and divided by the effective number of contexts
 SCARCITY = 3.0
-# For plain gradients, the metric assumes probabilities that are greater by this share of 1 / n_components.
+# The metric of plain gradients increases all probabilities by this share of 1 / n_components.
 LEAST_SHARE = 0.1
 LEAST_PROBABILITY = 1e-30  # lower bound of the mean probability of a component in its metric
 MAX_TURNS = 12
 MAX_ITERATIONS = {True: 100, False: 15}  # maximum number of L-BFGS iterations, for linear (True) and for neural gatings
 TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
-SLOPE_TOLERANCE = 1e-8  # L-BFGS stops if no entry of the gradient exceeds this value, in the same units
+SLOPE_TOLERANCE = 1e-8  # L-BFGS stops if no entry of the gradient exceeds this value (same units)
 SETTLED = 0.01  # the multipliers have converged if they change by less than this fraction
 LEAST_PROGRESS = 1e-3  # the search ends if the multipliers have converged and the gain rises by less than this share
 LARGEST_RATIO = 3.0  # maximum factor by which a and s change between two maximisations
@@ -53,7 +53,7 @@ MAX_SHORTENINGS = 20
 
 
 def _compiled(table: Tensor) -> bool:
-    """Return whether compiled code can process a table, which must be float64 and on the CPU."""
+    """Return whether compiled code can process a table. It must be in float64 on the CPU."""
     return table.device.type == "cpu" and table.dtype == torch.float64
 
 
@@ -69,8 +69,8 @@ class _Linear:
     """Softmax gatings in coordinates u, where [V, v] = old [V, v] + L^-T u for each component.
 
     Contexts are standardised. L L' is the damped block of the Fisher matrix for the component, at the old gating.
-    Unless `natural` is set, a part of the metric for equal probabilities is added. The gradient of a component then
-    still vanishes with its probability.
+    Unless `natural` is set, a share of the metric for equal probabilities is added. The gradient of a component then
+    vanishes with its probability.
     """
 
     def __init__(self, gating: SoftmaxGating, context: Tensor, natural: bool) -> None:
@@ -102,9 +102,9 @@ class _Linear:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        """Return an objective and its gradient with respect to the parameters.
+        """Return the value of an objective, and its gradient with respect to the parameters.
 
-        `objective` maps log probabilities to its value and its gradient with respect to the logits.
+        `objective` maps log probabilities to its value and to its gradient with respect to the logits.
         """
         value, in_logits = objective(self.log_probs(flat))
         return value, self._in_coordinates(in_logits.T @ self._design)
@@ -162,7 +162,7 @@ class _Linear:
 
 
 class _Neural:
-    """Neural gatings, with the methods of `_Linear`. The standardisation of their inputs is not changed."""
+    """Neural gatings, with the methods of `_Linear`. The standardisation of the networks' inputs does not change."""
 
     def __init__(self, gating: NeuralGating, context: Tensor) -> None:
         self._fixed, self._context = gating.tensors(), context
@@ -175,7 +175,7 @@ class _Neural:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
-        # L-BFGS has extrapolated too far, and returns to its last point if the value is infinite
+        # L-BFGS has extrapolated too far. With an infinite value, it returns to its last point.
         if not np.isfinite(flat).all():
             return math.inf, np.zeros_like(flat)
         leaves = {name: value.requires_grad_(True) for name, value in self._split(flat).items()}
@@ -225,16 +225,16 @@ class GatingUpdate:
     Attributes
     ----------
     gating : Gating
-        New gating, or the old one if no step was feasible or the rewards are not finite.
+        New gating, or the old gating if no step is feasible or the rewards are not finite.
     eta, omega : float
-        Multipliers of the KL and of the entropy constraint. If a multiplier is positive, its bound is active. A linear
-        gating then meets the bound to a few millionths, and a neural gating meets it approximately.
+        Multipliers of the KL and of the entropy constraint. A positive multiplier means that its bound is active. A
+        linear gating meets an active bound to a few millionths, and a neural gating meets it approximately.
     kl : float
         Mean KL(new || old) [nat].
     entropy_change : float
         Mean H(new) - H(old) [nat].
     feasible : bool
-        Whether a feasible step was found.
+        Whether a feasible step exists.
     """
 
     gating: Gating
@@ -270,9 +270,9 @@ def project_gating(
         Weight of the KL term in the objective, >= 0.
     update : str
         "plain" follows the gradient of the objective with respect to the parameters. "natural" follows the natural
-        gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to them, as
-        in the thesis. The multipliers then belong to the probabilities, and a step that exceeds a bound after the fit
-        is shortened.
+        gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to these
+        probabilities, as in the thesis. In this case, the multipliers belong to the probabilities, and a step that
+        exceeds a bound after the fit is shortened.
     max_iterations : int, optional
         Maximum number of L-BFGS iterations for one pair of multipliers, or for the fit of "refit". The default is 100
         for linear gatings and 15 for neural gatings.
@@ -283,13 +283,13 @@ def project_gating(
 
     Notes
     -----
-    The plain gradient in theta vanishes with the probability of a component. A component that has lost its weight
-    therefore hardly recovers, however great its reward. The natural gradient avoids this by using coordinates in which
-    the Fisher matrix is close to the identity. The rewards of a component with a small weight come from only a few
-    effective contexts, so its step is damped and bounded.
+    The plain gradient in theta vanishes with the probability of a component. Therefore, a component without weight
+    hardly recovers, even if its reward is great. The natural gradient avoids this problem by coordinates with a Fisher
+    matrix close to the identity. The step of a component with a small weight is damped and bounded, because its rewards
+    come from only a few effective contexts.
 
-    Use the natural gradient if rewards are exact. An estimated density ratio is least reliable where the model has no
-    samples, so the plain gradient is the default.
+    Use the natural gradient if rewards are exact. The plain gradient is the default, because an estimated density ratio
+    is least reliable where the model has no samples.
 
     Examples
     --------
@@ -342,24 +342,24 @@ class _Problem:
         return cls(family, old_log_probs, centred, (kl_bound, entropy_loss_bound), max(kl_weight, LEAST_WEIGHT))
 
     def solved(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
-        """Return parameters that satisfy both bounds and their multipliers, or None if no multipliers were found.
+        """Return parameters that satisfy both bounds, and their multipliers, or None if no multipliers are found.
 
         With a = kl_weight + eta and s = a + omega, the maximiser of the Lagrangian satisfies
 
             s log q = a log q_old + rho(y, z) + const(y).
 
-        Here rho is the part of the rewards that the family can represent. It hardly depends on a and s, so even the
-        maximiser for wrong multipliers yields rho. Projecting the probabilities with reward rho (`CategoricalDual`)
-        then gives the right multipliers. A linear gating reaches the maximiser for these multipliers exactly, since its
-        logits are a sum of the old logits and rho. The search converges in a few iterations, or in a single one without
-        contexts.
+        Here rho is the part of the rewards that the family can represent. The function rho hardly depends on a and s,
+        so the maximiser for wrong multipliers also yields rho. A projection of the probabilities with the reward rho
+        (`CategoricalDual`) then gives the right multipliers. A linear gating reaches the maximiser for these
+        multipliers exactly, because its logits are a sum of the old logits and rho. The search converges in a few
+        iterations. Without contexts, it converges in one iteration.
 
-        The search starts from rho = 0, which means from (a/s) log q_old. If it started from q_old, logits that L-BFGS
-        does not move would count as a part of rho. The entropy bound would then penalise components without weight more
-        in each update.
+        The search starts from rho = 0, that is, from (a/s) log q_old. With a start from q_old, logits that L-BFGS does
+        not move would count as a part of rho. The entropy bound would then penalise components without weight more
+        strongly in each update.
 
-        The result is the feasible gating with the greatest objective. The factor by which multipliers change between
-        two maximisations is limited, since far outside the bounds there is hardly any gradient that leads back.
+        The result is the feasible gating with the greatest objective. Multipliers change by at most a constant factor
+        between two maximisations. Far outside the bounds, the gradient would be too small to lead back.
         """
         multipliers = self._multipliers(self.reward, None)
         if multipliers is None:
@@ -401,7 +401,7 @@ class _Problem:
         """Fit the family to the projected probabilities, and return parameters and multipliers like `solved`.
 
         With a = kl_weight + eta and s = a + omega, the projected probabilities are q(z|y) ~ exp{(a log q_old(z|y) +
-        phi(y, z)) / s} (thesis 4.2.1). They are the weights of the components at each context.
+        phi(y, z)) / s} (thesis 4.2.1). The probabilities are the weights of the components at each context.
         """
         dual = CategoricalDual(self.old_log_probs, self.reward, *self.bounds, self.kl_weight)
         multipliers = dual.multipliers(None)
@@ -419,7 +419,7 @@ class _Problem:
         return (self._shortened(self._minimiser(objective, self.family.start, max_iterations)), *multipliers)
 
     def _multipliers(self, reward: Tensor, start: tuple[float, float] | None) -> tuple[float, float] | None:
-        """Return the multipliers of the projection of the probabilities at each context."""
+        """Return the multipliers for a projection of the probabilities at each context."""
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
 
     def _maximiser(self, a: float, s: float, start: FloatArray, max_iterations: int, unit: float) -> FloatArray:
@@ -450,7 +450,7 @@ class _Problem:
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
 
     def _shortened(self, flat: FloatArray) -> FloatArray:
-        """Shorten the step until both bounds are satisfied, and return its end, or the start if no step is feasible."""
+        """Shorten the step until it satisfies both bounds. Return its end, or the start if no step is feasible."""
         (kl_bound, loss_bound), start = self.bounds, self.family.start
         old_entropy = float(mean_entropy(self.old_log_probs))
         fraction = 1.0

@@ -1,9 +1,9 @@
 """Trust-region I-projection of linear-Gaussian experts (thesis 4.1.2, 4.2.2, A.3.2, A.4.2).
 
 Each expert maximises E[phi] - tau KL(new || old), in expectation over its contexts (tau = 1 in the thesis). The
-constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The whitened residuals
-e = C^-1 (x - W y - w) of the old expert are N(0, I). In these coordinates phi is approximated by the surrogate
--1/2 e' R e + e' (A y + b) + f(y).
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The whitened residuals e = C^-1 (x
+- W y - w) of the old expert are N(0, I). In these coordinates, phi is approximated by the surrogate -1/2 e' R e + e' (A
+y + b) + f(y).
 
 Let R = U diag(rho) U', y~ = [y; 1], S = E[y~ y~'] and c_j = u_j' [A b] S [A b]' u_j. With a = eta + tau and
 s = a + omega:
@@ -13,14 +13,15 @@ s = a + omega:
     omega*(a)    = max(0, exp{(sum_j log(a+rho_j) - 2 entropy_loss_bound)/d} - a)
     [W w] += C U diag(1/(a+rho)) U' [A b],   B = C U diag(sqrt(s/(a+rho))),   C <- chol(B B')
 
-One eigendecomposition thus reduces the two-variable dual of the appendix to one decreasing function of a per expert.
+One eigendecomposition reduces the dual of the appendix, a function of two variables, to one decreasing function of a
+per expert.
 
-Restricting the covariances changes only those terms of the KL and of the entropy that contain the covariance. The
-update stays exact within the restricted family:
+A restriction of the covariances changes only terms of the KL and of the entropy that contain the covariance. The update
+remains exact within the restricted family:
 
-- Diagonal: C is diagonal. The update of W and w above is still the best one, and needs the eigenvalues rho of R. The
-  variances are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range
-  of a does not change.
+- Diagonal: C is diagonal. The update of W and w above remains optimal. It needs the eigenvalues rho of R. The variances
+  are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range of a does
+  not change.
 - Tied: all experts share C. The KL is averaged with the weights w_k of the components, which gives K(a) below. The new
   covariance follows from the mean curvature Rbar = sum_k w_k R_k, which has the eigenvalues rhobar:
 
@@ -46,7 +47,7 @@ from torch import Tensor
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
-# added to the variances of the standardised columns, which are 1; it affects only directions without data
+# Added to the variances of the standardised columns, which are 1. It affects only directions without data.
 RIDGE = 1e-10
 
 
@@ -69,7 +70,7 @@ class QuadraticSurrogate:
     context_moment: Tensor
 
     def replaced(self, which: Tensor, other: QuadraticSurrogate) -> QuadraticSurrogate:
-        """Replace the surrogates of the experts in the mask `which` (n_components,) by those of `other`, in order."""
+        """Replace the surrogates of experts in the mask `which` (n_components,) by those in `other`, in order."""
         parts = []
         for name in ("curvature", "linear", "context_moment"):
             part = getattr(self, name).clone()
@@ -83,8 +84,8 @@ def fit_to_gradients(
 ) -> QuadraticSurrogate:
     """Fit surrogates to gradients of phi by least squares, according to C' grad_x phi = -R e + A y + b.
 
-    This regression has only D + 1 columns with D = n_dims + n_context, so it is faster and more accurate than
-    `fit_to_values`. Samples with a non-finite gradient are ignored.
+    This fit is faster and more accurate than `fit_to_values`, because its regression has only D + 1 columns with D =
+    n_dims + n_context. Samples with a non-finite gradient are ignored.
 
     Parameters
     ----------
@@ -93,10 +94,10 @@ def fit_to_gradients(
     context : Tensor (n_components, n_samples, n_context)
         Contexts drawn for each expert.
     gradient : Tensor (n_components, n_samples, n_dims)
-        C' grad_x phi, which is the gradient with respect to e.
+        C' grad_x phi, the gradient with respect to e.
     weight : Tensor (n_components, n_samples), optional
-        Importance weights of contexts that are drawn from p(y), which are q(z|y)/q(z) up to a constant (thesis 4.3.2).
-        The default is equal weights, which is right for contexts that are drawn for each expert.
+        Importance weights q(z|y)/q(z), up to a constant, of contexts that are drawn from p(y) (thesis 4.3.2). By
+        default, weights are equal, as required for contexts that are drawn for each expert.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor, weight: Tens
     )
     curvature = residual.new_zeros(len(residual), n_dims, n_dims)
     curvature[:, row, column] = -quadratic
-    curvature = curvature + curvature.mT  # this doubles the diagonal, since the coefficient of e_j^2 is -1/2 R_jj
+    curvature = curvature + curvature.mT  # doubles the diagonal; the coefficient of e_j^2 is -1/2 R_jj
     slope = cross_part.reshape(len(residual), n_dims, n_context)
     intercept = plain.unsqueeze(-1) - slope @ center.mT
     return QuadraticSurrogate(curvature, torch.cat([slope, intercept], -1), _context_moment(context, weight))
@@ -169,10 +170,10 @@ def _context_moment(context: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def _regress(columns: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Solve batched least squares with an intercept on standardised columns, using only rows with finite targets.
+    """Solve batched least squares with an intercept on standardised columns, for rows with finite targets.
 
-    If some targets are not finite, and the other rows do not outnumber the columns, the result is NaN. If all targets
-    are finite but there are too few rows, the ridge determines the result. The arguments are columns (n_components,
+    The result is NaN if some targets are not finite, and there are not more other rows than columns. If all targets are
+    finite, but there are too few rows, the ridge determines the result. The arguments are columns (n_components,
     n_samples, n_columns), targets (n_components, n_samples, n_targets) and optional weights of the rows (n_components,
     n_samples). The results are coefficients (n_components, n_columns, n_targets) and an intercept (n_components,
     n_targets).
@@ -202,7 +203,7 @@ def _regress(columns: Tensor, target: Tensor, weight: Tensor | None = None) -> t
 
 
 def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Move rows with non-finite targets to the mean of the other rows, where they have no effect on the slopes."""
+    """Move rows with non-finite targets to the mean of all other rows. They then have no effect on the slopes."""
     good = torch.isfinite(target).all(-1, keepdim=True)
     count = good.sum(-2, keepdim=True)
     zero = torch.zeros((), dtype=target.dtype, device=target.device)
@@ -222,9 +223,9 @@ class Multipliers:
     omega: Tensor
     kl: Tensor  # (n_components,), expected KL(new || old) [nat] over the contexts of the surrogate
     entropy_change: Tensor  # (n_components,), H(new) - H(old) [nat]
-    # (n_components,) of bool. It is false if no multipliers satisfied the bounds, for example for a non-finite
-    # surrogate, or if there is no maximum. With an infinite KL bound, there is no maximum if an eigenvalue of R is
-    # -kl_weight or less, or if nothing bounds the entropy from below. The expert must then be left unchanged.
+    # (n_components,) of bool. False if no multipliers satisfy the bounds, for example for a non-finite surrogate, or if
+    # there is no maximum. With an infinite KL bound, there is no maximum if an eigenvalue of R is -kl_weight or less,
+    # or if nothing bounds the entropy from below. Leave such experts unchanged.
     feasible: Tensor
 
 
@@ -251,7 +252,7 @@ def project_experts(
     Parameters
     ----------
     experts : LinearExperts
-        The old experts, whose whitened residuals are the coordinates of the surrogate.
+        The old experts. Their whitened residuals are the coordinates of the surrogate.
     surrogate : QuadraticSurrogate
     kl_bound : float
         Maximum expected KL(new || old) [nat], > 0. Infinity means no bound.
@@ -264,9 +265,9 @@ def project_experts(
         "full", "diagonal" or "tied". The covariances of the old experts must belong to this family; see
         `restrict_covariances`.
     weights : Tensor (n_components,), optional
-        Positive weights of the components, which matter only if covariances are tied. The default is equal weights.
-        With tied covariances, `kl_bound` applies to the weighted mean of the KL, and to the part of each expert's KL
-        that is due to its mean.
+        Positive weights of the components, used only for tied covariances. By default, they are equal. With tied
+        covariances, `kl_bound` applies to the weighted mean of the KL, and to the share of each expert's KL that is due
+        to its mean.
 
     Returns
     -------
@@ -275,12 +276,12 @@ def project_experts(
     Notes
     -----
     Suppose that covariances are diagonal, R is indefinite, and the surrogate has no slope along the lowest eigenvector
-    of R. Two steps of the mean in opposite directions are then equally good, and neither is taken. The slope of a
-    surrogate that is fitted to samples is almost never exactly zero.
+    of R. Two steps of the mean in opposite directions are then equally good, and the update takes neither. In practice,
+    the slope of a surrogate that is fitted to samples is almost never exactly zero.
 
     Examples
     --------
-    Move a standard normal distribution towards larger values. A shift of 0.2 reaches the bound, since its KL is
+    Move a standard normal distribution towards larger values. A shift of 0.2 reaches the bound, because its KL is
     0.2^2/2:
 
     >>> import torch
@@ -329,11 +330,11 @@ def project_experts(
 
 
 def restrict_covariances(experts: LinearExperts, covariance: str, weights: Tensor) -> LinearExperts:
-    """Return the experts with "full", "diagonal", "tied" or "spherical" covariances that are closest to the given ones.
+    """Return the closest experts with "full", "diagonal", "tied" or "spherical" covariances.
 
-    The new experts minimise the KL of the given experts to the new ones, averaged with the weights (n_components,). The
-    means do not change. Diagonal covariances keep the variances, and spherical covariances keep the mean variance. The
-    tied covariance is the weighted mean of all covariances.
+    The new experts minimise KL(given || new), averaged with the weights (n_components,). The means do not change.
+    Diagonal covariances keep the variances, and spherical covariances keep the mean variance. The tied covariance is
+    the weighted mean of all covariances.
 
     Examples
     --------
@@ -367,7 +368,7 @@ def solve_multipliers(
     kl_weight: float = 1.0,
     diagonal: Tensor | None = None,
 ) -> Multipliers:
-    """Minimise the dual of every expert by finding the root of one monotone function of a = eta + kl_weight.
+    """Minimise the dual of every expert: find the root of one monotone function of a = eta + kl_weight.
 
     Parameters
     ----------
@@ -383,8 +384,8 @@ def solve_multipliers(
     Returns
     -------
     Multipliers
-        The multipliers are the feasible end of the final bracket, so kl <= kl_bound and entropy_change >=
-        -entropy_loss_bound are true up to rounding.
+        Multipliers at the feasible end of the final bracket. Up to rounding, they satisfy kl <= kl_bound and
+        entropy_change >= -entropy_loss_bound.
 
     Examples
     --------
@@ -412,16 +413,16 @@ def solve_tied_multipliers(
     shift: Tensor,
     spread: Tensor,  # (n_dims,), eigenvalues of the mean curvature
     weights: Tensor,  # (n_components,), weights of the components, which sum to 1
-    # Bounds of the KL and of the loss of entropy [nat]. The first one applies to the weighted mean KL, and to the part
-    # of each KL that is due to the mean.
+    # Bounds of the KL and of the loss of entropy [nat]. The first bound applies to the weighted mean KL, and to the
+    # share of each KL that is due to the mean.
     bounds: tuple[float, float],
     *,
     kl_weight: float = 1.0,  # as in `project_experts`
 ) -> tuple[Multipliers, Tensor]:
-    """Minimise the common dual of all experts if they share one covariance.
+    """Minimise the common dual of experts that share one covariance.
 
     The fields `eta`, `omega`, `entropy_change` and `feasible` of the multipliers are the same for all experts, and the
-    weighted mean of `kl` is bounded. The second result is max(a, a_k), the damping of each expert's mean,
+    weighted mean of `kl` is bounded. The second result is the damping max(a, a_k) of each expert's mean,
     (n_components,).
     """
     least = decreasing_root(
@@ -482,7 +483,7 @@ def _kl(a: Tensor, omega: Tensor, spread: Tensor, rho: Tensor, shift: Tensor) ->
 
 
 def _mean_kl(a: Tensor, rho: Tensor, shift: Tensor) -> Tensor:
-    """Return the part of the KL that belongs to the mean."""
+    """Return the share of the KL that is due to the change of the mean."""
     precision = a.unsqueeze(-1) + rho
     kl = 0.5 * (shift / precision.square()).sum(-1)
     return torch.where((precision > 0.0).all(-1), kl, torch.full_like(kl, torch.inf))

@@ -1,16 +1,16 @@
 """Weighted maximum likelihood (M-projection) of a softmax gating and of linear-Gaussian experts, for EM (thesis 2.1.3).
 
 Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
-only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises the cross entropy, starting from the previous gating. The
-coordinates make the diagonal blocks of the Hessian close to the identity, since otherwise rarely chosen components
-would move too slowly. In EM, the targets change little from one M-step to the next. They do not affect how the gradient
-changes along a step, so the curvature of earlier steps stays valid. A single step per M-step that reuses this curvature
-is almost as good as a complete fit, at a fraction of its cost.
+only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises the cross entropy, starting from the previous gating. In
+its coordinates, the diagonal blocks of the Hessian are close to the identity. Otherwise, components with small
+probabilities would move too slowly. In EM, the targets change little from one M-step to the next. The targets do not
+affect the change of the gradient along a step, so the curvature of earlier steps remains valid. A single step per
+M-step with this curvature is almost as good as a complete fit, and much cheaper.
 
-Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are
-W = M_xy M_yy^-1 (centred), and its covariance is the covariance of the residuals. If variances must not be below a
-floor f, the optimal covariance has the same eigenvectors and the eigenvalues max(lambda, f). The likelihood of EM
-therefore never decreases, with or without a floor.
+Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are W = M_xy
+M_yy^-1 (centred), and its covariance is the covariance of the residuals. If variances must not be below a floor f, the
+optimal covariance has the same eigenvectors and the eigenvalues max(lambda, f). Therefore, the likelihood of EM never
+decreases, with or without a floor.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 
-LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is still above zero in float64
-# far below rounding errors, but high enough that exp does not underflow, which would be several times slower
+LEAST_LOG_WEIGHT = -700.0  # represents a weight of zero; its exponential is above zero in float64
+# Smaller probabilities are negligible. At this limit, exp does not underflow yet; underflow would be several times
+# slower.
 LEAST_LOG_PROBABILITY = -300.0
-CHUNK_ELEMENTS = 262_144  # number of probabilities per block, so that a block fits into the cache
+CHUNK_ELEMENTS = 262_144  # number of probabilities per block; a block fits into the cache
 # minimum variance of singular covariances if no floor is set, relative to the variance of the data
 LEAST_VARIANCE = 1e-12
 NOISE = 1e-13  # a variance below this share of the second moment is rounding error
-# maximum number of shortenings of a quasi-Newton step that does not decrease the loss, and the factor of each
+# maximum number and factor of the shortenings of a quasi-Newton step that does not decrease the loss
 MAX_SHORTENINGS, SHORTENING = 4, 0.25
 N_PAIRS = 10  # number of earlier steps that approximate the Hessian
-# Minimum cosine of the angle between a step and the change of the gradient. Below it, rounding errors dominate.
+# Minimum cosine of the angle between a step and the change of the gradient. For a smaller cosine, rounding errors
+# dominate.
 LEAST_CURVATURE = 1e-12
 
 CurvaturePair: TypeAlias = tuple[Tensor, Tensor]
@@ -61,14 +63,14 @@ def fit_gating(
     Parameters
     ----------
     initial : SoftmaxGating
-        Start of the optimisation, which also determines the device and the dtype.
+        Start of the optimisation. It also determines the device and the dtype.
     context : Tensor (n_samples, n_context)
     targets : Tensor (n_samples, n_components)
         Non-negative targets. Each row sums to 1.
     max_iterations : int
-        Maximum number of L-BFGS iterations. Few are needed if `initial` is close.
+        Maximum number of L-BFGS iterations. Few iterations are needed if `initial` is close to the result.
     l2 : float
-        Weight of 1/2 |V|^2 in standardised coordinates. It keeps V finite if the targets are separable.
+        Weight of 1/2 |V|^2 in standardised coordinates. This penalty keeps V finite if the targets are separable.
     weight : Tensor (n_samples,), optional
         Weights of the samples, with a mean of one. By default, all weights are equal.
 
@@ -115,13 +117,13 @@ def fit_gating_to_moments(
     max_iterations: int = 50,
     l2: float = 1e-6,
     weight: Tensor | None = None,
-    # if given, a single step is taken, which uses these pairs and adds one
+    # pairs for a single step instead of a complete fit; the step appends its own pair
     curvature: list[CurvaturePair] | None = None,
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-    The first result is a gating whose cross entropy is never greater than that of `initial`. The second is the mean of
-    log sum_i exp(V y + v)_i over the contexts for `initial` [nat].
+    The first result is a gating whose cross entropy is never greater than that of `initial`. The second result is the
+    mean of log sum_i exp(V y + v)_i for `initial` over the contexts [nat].
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:
@@ -134,8 +136,8 @@ def fit_gating_to_moments(
     normaliser, expected = _normaliser_and_gradient(design, start, weight)
     if initial.n_components == 1:
         return SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser
-    # The Hessian blocks are approximated by the mean of two estimates: one from the targets, as if they were fitted
-    # exactly, and one from the current probabilities.
+    # The Hessian blocks are approximated by the mean of two estimates. The first estimate assumes an exact fit to the
+    # targets. The second one uses the current probabilities.
     identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
     blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
     factor = torch.linalg.cholesky(blocks + 1e-9 * identity)
@@ -167,7 +169,7 @@ def _normaliser_and_gradient(design: Tensor, parameters: Tensor, weight: Tensor 
     The gradient is the mean of p_i [y, 1], (n_components, n_context + 1). Both means use the weights of the samples.
     """
     step = max(1, CHUNK_ELEMENTS // len(parameters))
-    buffer = design.new_empty(min(step, len(design)), len(parameters))  # is reused, because allocation takes time
+    buffer = design.new_empty(min(step, len(design)), len(parameters))  # reused, because allocation takes time
     total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
     shares = None if weight is None else weight.unsqueeze(-1).split(step)
     for number, rows in enumerate(design.split(step)):
@@ -184,7 +186,7 @@ def _normaliser_and_gradient(design: Tensor, parameters: Tensor, weight: Tensor 
 def _minimise(
     losses: Callable[[Tensor], tuple[float, float, Tensor]], start: Tensor, factor: Tensor, max_iterations: int
 ) -> Tensor:
-    """Run L-BFGS in the coordinates factor' @ parameters, and return the result, or the start if that is better."""
+    """Run L-BFGS in the coordinates factor' @ parameters. Return the result, or the start if the start is better."""
     lowest, _, _ = losses(start)
     seen: dict[bytes, float] = {}
 
@@ -220,8 +222,8 @@ def _quasi_newton_step(
 ) -> Tensor:
     """Take an L-BFGS step with the curvature of earlier steps (Nocedal and Wright 2006, algorithm 7.4).
 
-    The step is shortened until the loss decreases, and its curvature is added to the pairs. If the loss never
-    decreases, the start is returned and all pairs are removed.
+    The step is shortened until the loss decreases, and its curvature is added to the pairs. If no shortened step
+    decreases the loss, the start is returned and all pairs are removed.
     """
     cross_entropy, penalty, gradient = losses(start)
     direction, shares = gradient, []
@@ -259,8 +261,8 @@ def fit_experts(
     covariance_floor : float
         Minimum variance in any direction, relative to the variances of the samples.
     ridge : float
-        Number of pseudo-observations per regression coefficient, in units of the variance of the contexts. Because of
-        them, the mean of an expert with fewer points than coefficients becomes nearly constant.
+        Number of pseudo-observations per regression coefficient, in units of the variance of the contexts. They make
+        the mean of an expert nearly constant if it has fewer points than coefficients.
 
     Returns
     -------
@@ -269,7 +271,7 @@ def fit_experts(
 
     Examples
     --------
-    Fit two experts to data x = |y|, the first to negative contexts and the second to positive contexts:
+    Fit the first of two experts to data x = |y| at negative contexts, and the second at positive contexts:
 
     >>> import torch
     >>> from eim_ros.learning.projections import fit_experts
@@ -304,8 +306,8 @@ def experts_from_moments(
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
-    The second result is a mask (n_components,) of the experts whose covariance, after applying the floor, is not
-    singular.
+    The second result is a mask (n_components,) of the experts with a covariance that is not singular after the floor is
+    applied.
     """
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]
@@ -314,8 +316,8 @@ def experts_from_moments(
     xx, xy, yy = joint[:, :n_dims, :n_dims], joint[:, :n_dims, n_dims:], joint[:, n_dims:, n_dims:]
     slope, residual = xy, xx
     if xy.shape[-1]:
-        # Weights of 1e-300 would make the damping overflow, so it is bounded. Much less damping already gives a slope
-        # of zero.
+        # The damping is bounded, because it would overflow for weights of 1e-300. Much smaller damping already gives a
+        # slope of zero.
         damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
         damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
         slope = torch.linalg.solve(damped, xy.mT).mT
@@ -332,7 +334,7 @@ def experts_from_moments(
 def _restricted(
     residual: Tensor, covariance: str, count: Tensor, covariance_floor: float, scale: Tensor | None
 ) -> Tensor:
-    """Return the most likely diagonal, tied or spherical covariances (k, d, d) for the given full covariances."""
+    """Return the most likely diagonal, tied or spherical covariances (k, d, d), given full covariances."""
     if covariance == "tied":
         return (residual * (count / count.sum())[:, None, None]).sum(0).expand(residual.shape).contiguous()
     variance = torch.diagonal(residual, dim1=-2, dim2=-1)
@@ -351,7 +353,7 @@ def constrained_factors(
     covariance_floor: float,
     scale: Tensor,  # (n_dims,)
 ) -> Tensor:
-    """Return Cholesky factors of the most likely covariances of a kind for the given full covariances."""
+    """Return Cholesky factors of the most likely covariances of a kind, given full covariances."""
     relative = factors / scale.unsqueeze(-1)
     full = relative @ relative.mT
     chosen = full if covariance == "full" else _restricted(full, covariance, weights, covariance_floor, scale)
@@ -366,11 +368,11 @@ def improve_experts(
     covariance: str = "full",
     scale: Tensor | None = None,
 ) -> LinearExperts:
-    """Compute maximum-likelihood experts, but keep each previous expert that is at least as good as the new one.
+    """Compute maximum-likelihood experts, but keep previous experts that are at least as good as the new ones.
 
     The covariances of the previous experts must be of the same kind. An expert is kept if it has no weight or if its
     new covariance would be singular. It is also kept if the ridge or rounding would lower its expected log-likelihood.
-    Experts with a tied covariance are kept or replaced all together. A step of EM can therefore never decrease the
+    Experts with a tied covariance are kept or replaced together. Therefore, a step of EM never decreases the
     likelihood.
     """
     fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge, covariance, scale)
@@ -379,7 +381,7 @@ def improve_experts(
     keep = ~regular | _empty(moments)
     if previous.n_context > 0 or covariance_floor == 0.0:  # without contexts, a fit with a floor is always optimal
         worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
-        if bool(worse.any()) and covariance_floor > 0.0:  # an expert whose variance is below the floor must not be kept
+        if bool(worse.any()) and covariance_floor > 0.0:  # experts with a variance below the floor must not be kept
             index = worse.nonzero().flatten()
             variance = torch.linalg.svdvals(previous.scale_trils[index])[:, -1].square()
             worse[index] = variance >= (1.0 - 1e-6) * covariance_floor
@@ -412,10 +414,10 @@ def _empty(moments: Tensor) -> Tensor:
 
 
 def _floored_factor(covariance: Tensor, floor: float, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Cholesky factors (k, d, d) of covariances whose eigenvalues are at least the floor, and a mask.
+    """Raise eigenvalues of covariances to the floor. Return their Cholesky factors (k, d, d), and a mask.
 
-    The mask is true for covariances that are not singular. Most covariances are above the floor, which a Cholesky
-    factorisation detects. Only the others need an eigendecomposition.
+    The mask is true for covariances that are not singular. A Cholesky factorisation detects covariances above the
+    floor, which are most of them. Only covariances below the floor need an eigendecomposition.
     """
     identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     _, above = torch.linalg.cholesky_ex(covariance - floor * identity)

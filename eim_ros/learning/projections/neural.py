@@ -1,15 +1,15 @@
 """Trust-region I-projection and weighted maximum likelihood of neural experts and gatings (thesis 4.2.3, A.4.3).
 
 Each expert maximises E[phi] - tau KL(new || old), averaged over its contexts y_j (tau = 1 in the thesis). The
-constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. There is no closed form, so the
-new expert is represented by weighted samples x_jm of the old one. With a = eta + tau and s = a + omega:
+constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The new expert has no closed form.
+It is represented by weighted samples x_jm of the old expert. With a = eta + tau and s = a + omega:
 
     w_jm ~ exp{(phi(x_jm, y_j) - omega log q_old(x_jm|y_j))/s},    sum_m w_jm = 1 for each j,
     KL(new || old) = mean_j sum_m w_jm log(M w_jm),
     H(new)         = -KL(new || old) - mean_j sum_m w_jm log q_old(x_jm|y_j).
 
-`weigh_samples` computes the weights, and `fit_neural_experts` refits the networks to them. The refit is not exact, so
-`shorten_step` shortens each expert's step until the new parameters satisfy the bounds.
+`weigh_samples` computes the weights, and `fit_neural_experts` refits the networks to the weighted samples. Because the
+refit is not exact, `shorten_step` shortens the step of each expert until the new parameters satisfy the bounds.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, NeuralGating, forward, triangular
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
-SAFETY = 0.95  # the estimated feasible fraction is multiplied by this factor, to be safe
+SAFETY = 0.95  # the estimated feasible fraction is multiplied by this factor for safety
 LEAST_CUT = 0.1  # minimum factor by which one cut shortens a step
-TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier, of which the feasible end is returned
-LEAST_MULTIPLIER = 1e-12  # minimum of a, which matters only if the objective has no KL term
+TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier; its feasible end is returned
+LEAST_MULTIPLIER = 1e-12  # minimum of a; needed only if the objective has no KL term
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FitSettings:
 
     Examples
     --------
-    Fit a gating that chooses its first component far from 0, which a linear gating cannot represent:
+    Fit a gating that chooses its first component far from 0. A linear gating cannot represent this function:
 
     >>> import torch
     >>> from eim_ros.learning.models import NeuralGating
@@ -79,9 +79,9 @@ def fit_neural_experts(
 
         -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T}.
 
-    The cost of a step is therefore independent of the number of samples per context. L-BFGS is suitable because the new
-    fit is close to the old one. The size of Adam's first steps does not depend on the size of the gradient, so they
-    would first make the fit worse.
+    Therefore, the cost of a step does not depend on the number of samples per context. L-BFGS is suitable because the
+    new fit is close to the old fit. Adam would first make the fit worse, because the size of its first steps does not
+    depend on the size of the gradient.
 
     Parameters
     ----------
@@ -91,16 +91,16 @@ def fit_neural_experts(
     sample : Tensor (n_components, n_contexts, n_samples, n_dims)
         Samples at each context.
     weights : Tensor (n_components, n_contexts, n_samples)
-        Non-negative weights, of which only the ratios within an expert matter.
+        Non-negative weights. Only their ratios within an expert matter.
     settings : FitSettings
     variance_floor : Tensor (n_dims,), optional
-        Variance of noise that is added to every sample, so that fitted variances do not fall below it.
+        Variance of noise that is added to every sample. It is a lower bound of the fitted variances.
 
     Returns
     -------
     NeuralExperts
-        The new experts, none of which has a greater loss than before. An expert without any weight, or with a sample
-        that is not finite, is unchanged.
+        The new experts. The loss of no expert increases. An expert stays unchanged if it has no weight, or a sample
+        that is not finite.
     """
     total, mean, root = _moments(initial, context, sample, weights)
     if variance_floor is not None:
@@ -138,7 +138,7 @@ def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, s
 
 
 def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the total weight (k, j) of the whitened residuals, their mean (k, j, d), and a root of their covariance.
+    """Return the total weight (k, j) and the mean (k, j, d) of the whitened residuals, and a root of their covariance.
 
     The root has the shape (k, j, d, r).
     """
@@ -152,7 +152,7 @@ def _moments(experts: NeuralExperts, context: Tensor, sample: Tensor, weights: T
     columns = (share.sqrt() * (residual - mean.unsqueeze(2))).mT
     if sample.shape[2] > experts.n_dims:
         values, vectors = torch.linalg.eigh(columns @ columns.mT)
-        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding can make them slightly negative
+        columns = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # rounding can make values slightly negative
     return total, mean, columns
 
 
@@ -164,10 +164,11 @@ def _fit(
     usable: Tensor,
     settings: FitSettings,
 ) -> BatchedNetwork:
-    """Minimise the regularised loss of each usable network (n_networks,), and keep networks that did not improve.
+    """Minimise the regularised loss of each usable network (n_networks,). Keep old networks without improvement.
 
-    `loss` maps the outputs and the data to values (n_networks,). The minimisation runs in single precision, which is
-    twice as fast and accurate enough. The start and the result are compared in the precision of the start.
+    `loss` maps the outputs and the data to values (n_networks,). The minimisation uses single precision, which is
+    accurate enough and twice as fast. The losses of the start and of the result are compared in the precision of the
+    start.
     """
     inputs, start = (context - network.center) / network.scale, (*network.weights, *network.biases)
     n_layers, sizes = len(network.weights), [value.numel() for value in start]
@@ -207,7 +208,7 @@ class ShortenedStep:
     ----------
     experts : NeuralExperts
     fraction : Tensor (n_components,)
-        Fraction of the step that was taken. If it is 0, the expert is unchanged.
+        Fraction of the step that is taken. An expert with a fraction of 0 is unchanged.
     kl : Tensor (n_components,)
         Mean KL to the old experts over the contexts [nat].
     entropy_change : Tensor (n_components,)
@@ -231,8 +232,8 @@ def shorten_step(
 ) -> ShortenedStep:
     """Shorten the step of each expert from old to new until both bounds are satisfied.
 
-    The bounds are checked on the parameters themselves. A refit to weighted samples is not exact, so its KL may exceed
-    the bound for which the weights were chosen.
+    The bounds are checked for the parameters themselves. The KL of a refit to weighted samples may exceed the bound of
+    the weights, because the refit is not exact.
 
     Parameters
     ----------
@@ -244,11 +245,11 @@ def shorten_step(
     entropy_loss_bound : float
         Maximum mean loss of entropy [nat]. Infinity means no bound.
     max_cuts : int
-        Maximum number of attempts. An expert that still exceeds a bound after them is left unchanged.
+        Maximum number of attempts. An expert that exceeds a bound after all attempts stays unchanged.
 
     Examples
     --------
-    Fit an expert to x = y^2, and take only as much of the step as a bound on the KL allows:
+    Fit an expert to x = y^2, and shorten the step to satisfy a bound on the KL:
 
     >>> import torch
     >>> from eim_ros.learning.models import LinearExperts, NeuralExperts
@@ -270,8 +271,8 @@ def shorten_step(
         accepted = accepted | ((kl <= kl_bound) & (change >= -entropy_loss_bound))
         if bool(accepted.all()):
             break
-        # The KL is roughly quadratic in the fraction, and the entropy is roughly linear. NaN leads to the strongest
-        # cut.
+        # The KL is roughly quadratic in the fraction, and the entropy is roughly linear. A KL of NaN causes the
+        # strongest cut.
         cut = torch.minimum((kl_bound / kl).sqrt(), torch.where(change < 0.0, -entropy_loss_bound / change, torch.inf))
         cut = torch.where(cut >= LEAST_CUT, (SAFETY * cut).clamp_max(SAFETY), torch.full_like(cut, LEAST_CUT))
         fraction = torch.where(accepted, fraction, fraction * cut)
@@ -314,7 +315,7 @@ class WeightedSamples:
     Attributes
     ----------
     weights : Tensor (n_components, n_contexts, n_samples)
-        Weights of the samples, which sum to 1 over the samples of a context.
+        Weights of the samples. They sum to 1 at each context.
     eta, omega : Tensor (n_components,)
         Multipliers of the KL and of the entropy constraint, >= 0.
     kl : Tensor (n_components,)
@@ -322,8 +323,8 @@ class WeightedSamples:
     entropy_change : Tensor (n_components,)
         Mean H(new) - H(old), estimated from the samples [nat].
     feasible : Tensor (n_components,) of bool
-        False if no multipliers satisfied the bounds, for example because phi is not finite. The weights are then equal,
-        which leaves the expert unchanged.
+        False if no multipliers satisfy the bounds, for example because phi is not finite. The weights are equal in this
+        case, and thus leave the expert unchanged.
     """
 
     weights: Tensor
@@ -339,9 +340,8 @@ def weigh_samples(
 ) -> WeightedSamples:
     """Compute the weights of samples drawn from the old experts, for all experts at once.
 
-    The multipliers are found by two nested searches for a root. For fixed a, the entropy rises with omega. With the
-    least feasible omega, the KL falls as a rises. The weights are normalised at each context, which leaves p(y)
-    unchanged.
+    Two nested root searches find the multipliers. For fixed a, the entropy rises with omega. With the least feasible
+    omega, the KL falls as a rises. Normalisation of the weights at each context leaves p(y) unchanged.
 
     Parameters
     ----------

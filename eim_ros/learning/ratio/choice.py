@@ -1,25 +1,25 @@
-"""Choice of the density ratio estimator, its reference density, and the demand for new components.
+"""Choice of the density ratio estimator and of its reference density, and the demand for new components.
 
 Estimator. `density_ratio` builds the estimator that the settings name.
 
 Reference density. `fit_reference` fits a mixture to the data by EM. The density of the model is known, so the ratio log
-p - log q_old only needs an estimate of p (thesis 7.1.1). This estimate is fitted once, and the result of EIM cannot be
-better than it. Two points matter most. EM converges to local optima, so only the best of several starts is continued.
-In addition, a mixture that covers data on a curved manifold needs many more components than a model that selects a part
-of the data. Therefore, increasing numbers of components are tried until the held-out likelihood decreases.
+p - log q_old needs only an estimate of p (thesis 7.1.1). This estimate is fitted once, and it limits the quality of the
+result of EIM. EM converges to local optima, so only the best of several starts is continued. A mixture that covers data
+on a curved manifold needs many more components than a model that selects a few modes. Therefore, increasing numbers of
+components are tried until the held-out likelihood decreases.
 
 New components. `RatioDemand` estimates log p = phi + log q_old at the data, to find where the model lacks a component.
 These estimates have limits:
 
-- A network may have memorised its training data, so only held-out data are candidates.
-- With n samples of each class, a classifier can estimate ratios up to about n. Greater values of phi only show that the
-  model is far away. Therefore, phi is limited to log n, and all candidates at the limit count as equal. The first of
-  them in random order is chosen, which is a sample from the part of p that the model does not cover. Choosing the
-  largest phi instead would select the farthest outlier.
+- Only held-out data are candidates, because a network may have memorised its training data.
+- With n samples of each class, a classifier can estimate ratios up to about n. Greater values of phi show only that the
+  model is far away. Therefore, phi is limited to log n, and candidates at the limit count as equal. The first of these
+  candidates in random order is chosen. It is a sample from regions of p that the model does not cover. The candidate
+  with the largest phi would be the farthest outlier.
 - If p is known only up to a constant, phi is known only up to a constant too. The constant follows from E_p[q_old/p] =
   1.
-- If the model has almost no density at a candidate, log q_old is so low that the limited phi hardly matters. Therefore,
-  log q_old is raised to at least its largest value minus `DELTA`.
+- If the model has almost no density at a candidate, log q_old would outweigh the limited phi. Therefore, log q_old is
+  raised to at least its largest value minus `DELTA`.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from eim_ros.learning.ratio.network import NetworkRatio
 from eim_ros.learning.ratio.plug_in import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
 from eim_ros.learning.run import RunOptions, Status
 
-# The search ends after this number of successive sizes without a gain. A single one may be due to a local optimum of
-# EM.
+# The search ends after this number of successive sizes without a gain. A single size may lack a gain because of a local
+# optimum of EM.
 PATIENCE = 2
 TRIAL_ITERATIONS = 20  # number of EM iterations before starts are compared
-# If there are more components than this, fewer starts are made, because each start takes longer and the results differ
+# With more components than this, EM runs from fewer starts, because each start takes longer and the results differ
 # less.
 FULL_STARTS = 100
-# Starts are compared on at least this number of points. The number grows with the number of moments.
+# Minimum number of points on which starts are compared. More moments need more points.
 TRIAL_POINTS = 5000
-MANY_COMPONENTS = 200  # with this number of components or more, truncated EM is faster
-# maximum number of further EM iterations for the best size, and again when a plug-in density is fitted to all data,
-# including the held-out data
+MANY_COMPONENTS = 200  # truncated EM is faster from this number of components on
+# Maximum number of further EM iterations for the best size. The same number applies to the fit of a plug-in density to
+# all data, including the held-out data.
 REFINEMENT = 50
 DELTA = 50.0  # the log density of the model is raised to at least its maximum minus this value [nat]
 
@@ -63,20 +63,20 @@ DELTA = 50.0  # the log density of the model is raised to at least its maximum m
 def fit_reference(
     config: ReferenceConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # EM fits the training data, and the results are compared on the held-out data. Both must be shuffled.
+    # EM is fitted to the training data, and the results are compared on the held-out data. Both must be shuffled.
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
-    # Existing fit to the training data. It is compared with the other fits, and its size is not fitted again.
+    # Existing fit to the training data. It is compared with the new fits, and replaces a fit of the same size.
     first: MixtureOfExperts | None = None,
-    # Maximum number of components if the model adapts this number, otherwise 0. The sizes to try are then doubled until
-    # they reach this maximum.
+    # Maximum number of components of a model that adapts this number, otherwise 0. Sizes are doubled up to this
+    # maximum.
     most_components: int = 0,
 ) -> MixtureOfExperts:
     """Fit mixtures of several sizes, and return the mixture with the highest likelihood of the held-out data.
 
     The best mixture is improved by further iterations of EM if they raise this likelihood. Several sizes are fitted at
-    the same time, each in its own thread with its own seed, so that the result does not depend on the number of
+    the same time, each in its own thread. Each size has its own seed, so the result does not depend on the number of
     threads.
     """
     best = first
@@ -119,18 +119,19 @@ def best_fit(
     held_out: Pairs,
     *,
     n_components: int,
-    # Number of starts for up to `FULL_STARTS` components. With more components, it decreases in proportion.
+    # Number of starts for up to `FULL_STARTS` components. For more components, the number of starts decreases in
+    # proportion.
     n_starts: int,
     n_iterations: int,  # number of EM iterations, including those before the comparison
     generator: torch.Generator,
     report: Report = lambda share: None,
 ) -> MixtureOfExperts:
-    """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
+    """Fit a mixture by EM from several k-means starts. After a few iterations, continue only the best start.
 
-    If there are many data, the starts are fitted to a part of the data. They are compared in two stages, because a
-    small held-out set can only detect overfitting and poor local optima. First, all starts are selected whose held-out
-    likelihood is within one standard error of the highest. The best start is the selected one with the highest
-    likelihood of the training data.
+    If there are many data, the starts are fitted to a subset. They are compared in two stages, because a small held-out
+    set can detect only overfitting and poor local optima. The first stage selects all starts with a held-out likelihood
+    within one standard error of the highest. The second stage chooses the selected start with the highest likelihood of
+    the training data.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
@@ -148,7 +149,7 @@ def best_fit(
 
 
 def _n_moments(data: Pairs) -> int:
-    """Return the number of different products of [x, y, 1], whose means determine an expert and its gating."""
+    """Return the number of distinct products of [x, y, 1]. Their means determine an expert and its gating."""
     width = data.sample.shape[1] + data.context.shape[1] + 1
     return width * (width + 1) // 2
 
@@ -179,8 +180,7 @@ def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> Mix
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
     """Return the numbers of components to try in ascending order, with at least two samples per component.
 
-    If the model has more components than the limit, the data may not be sufficient for this number, so smaller numbers
-    are tried as well.
+    If the model has more components than the data may support, smaller numbers are tried as well.
     """
     most = max(1, min(n_samples // 2, max(config.limit, n_components)))
     sizes = {min(most, max(1, round(factor * n_components))) for factor in config.factors}
@@ -222,22 +222,22 @@ def _complete(
 def data_density(
     config: RatioConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
-    # If the inputs provide a known density, no density is fitted. If they smooth the contexts, the density is fitted to
-    # the contexts with the noise of iteration 0.
+    # No density is fitted if the inputs provide a known density. If they smooth the contexts, the density is fitted to
+    # contexts with the noise of iteration 0.
     inputs: RatioInputs,
-    data: Pairs,  # data in the same order as for the estimator, which holds out the last part
+    data: Pairs,  # data in the order of the estimator, which holds out the last rows
     generator: torch.Generator,
     first: MixtureOfExperts | None = None,  # candidate that was fitted to the training part of the data
     most_components: int = 0,  # maximum number of components if the model adapts it, otherwise 0
 ) -> MixtureOfExperts | None:
-    """Return the fitted density of the data that the chosen estimator needs, or None if it does not need one."""
+    """Return the fitted density of the data if the chosen estimator needs it, otherwise None."""
     if config.estimator == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
     blurred = smoothed(inputs, data, 0, generator)
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
     reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
-    if config.estimator == "plug-in":  # without a network, the density need not be independent of the held-out data
+    if config.estimator == "plug-in":  # without a network, the density may depend on the held-out data
         reference = refined(reference, blurred, REFINEMENT)
     return reference
 
@@ -245,8 +245,8 @@ def data_density(
 def density_ratio(
     config: RatioConfig,
     inputs: RatioInputs,
-    # Density of the data, which is not needed if the inputs provide a known density or if the estimator is a network
-    # alone.
+    # Density of the data. It is not needed if the inputs provide a known density, or if the estimator is only a
+    # network.
     reference: MixtureOfExperts | None,
     data: Pairs,  # points like those at which the density will be evaluated
     generator: torch.Generator,  # Source of the initial weights of a network. The estimator is placed on its device.
@@ -264,7 +264,7 @@ def density_ratio(
 
 
 def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.Generator) -> Pairs:
-    """Return the data after adding the noise that the inputs require to the contexts."""
+    """Return the data with the noise on the contexts that the inputs require."""
     deviation = inputs.smoothing(iteration)
     if deviation is None:
         return data

@@ -17,7 +17,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.target import TargetDensity
 
-CHUNK_ROWS = 2048  # number of pairs per call of an estimator, small enough that distances to all data fit into memory
+CHUNK_ROWS = 2048  # pairs per call of an estimator; distances to all data must fit into memory
 PREFIX = "estimator."  # prefix of the estimator's tensors in a checkpoint
 METHODS = {  # methods of an estimator and their arguments
     "fit": ("data", "model", "iteration", "generator"),
@@ -31,21 +31,21 @@ METHODS = {  # methods of an estimator and their arguments
 class RatioEstimator(Protocol):
     """Custom estimator of the log density ratio phi = log p - log q, for `EIM(estimator=...)`.
 
-    Any object with these two methods can be used; it needs no base class. Three more methods are optional:
+    Any object with these two methods can be used, without a base class. Three more methods are optional:
 
     - `gradient(context, sample)` returns the gradient of phi with respect to the sample, (n, n_dims). Without this
-      method, phi is differentiated automatically. `log_ratio` must then consist of torch operations only, because torch
-      treats the results of other operations as constants. Gradients are not needed if `m_step.surrogate` is "value".
+      method, phi is differentiated automatically. `log_ratio` must then use only torch operations, because torch treats
+      the results of other operations as constants. Gradients are not needed if `m_step.surrogate` is "value".
     - `tensors()` returns the state of the estimator for a checkpoint, a dict of named tensors.
     - `restore(tensors, model, iteration)` restores this state in a resumed run, before the first `fit`. The model and
-      the number of iterations are those of the checkpoint.
+      the iteration are the values at the time of the checkpoint.
 
-    `EIM.fit` uses a copy of the object, so that each fit begins with the same estimator. After the fit, the copy is
+    `EIM.fit` uses a copy of the object. Therefore, each fit begins with the same estimator. After the fit, the copy is
     `result.state.ratio.estimator`.
 
     Without `tensors` and `restore`, checkpoints do not contain the estimator. A resumed run then begins with a new
     estimator and issues a `ResumeWarning`. Its result equals that of an uninterrupted run only if `fit` does not depend
-    on earlier calls. If this is the case, implement both methods and return {} from `tensors` to avoid the warning.
+    on earlier calls. For such an estimator, implement both methods and return {} from `tensors` to avoid the warning.
 
     Examples
     --------
@@ -72,9 +72,9 @@ class RatioEstimator(Protocol):
         Parameters
         ----------
         data : Pairs
-            Contexts (n, n_context) and samples (n, n_dims) of p in float64, which are the same in each iteration. If
-            the data have no contexts, the contexts have no columns. The share `ratio.validation_share` of the data is
-            held out, and the values in the history are computed from this share.
+            Contexts (n, n_context) and samples (n, n_dims) of p in float64. They are the same in each iteration. Data
+            without contexts have contexts without columns. A share `ratio.validation_share` of the data is held out, to
+            compute the values in the history.
         model : MixtureOfExperts
             The model q. `model.sample(data.context, generator)` draws from it, and `model.log_prob(context, sample)` is
             its log density.
@@ -88,8 +88,8 @@ class RatioEstimator(Protocol):
         """Return phi = log p - log q [nat], (n,), at contexts (n, n_context) and samples (n, n_dims).
 
         An unknown constant offset of all values does not affect EIM. If all values are equal, EIM skips the iteration.
-        Values that are not finite raise `DistributionError`, because the model cannot be updated with them. Where the
-        data have no density, return a very negative number such as -50.
+        `DistributionError` is raised for values that are not finite, because they cannot update the model. Return a
+        very negative number, such as -50, where the data have no density.
         """
 
 
@@ -123,7 +123,7 @@ def checked_estimator(estimator: Any) -> RatioEstimator:
 
 
 class CustomRatio:
-    """Custom estimator in the form of a `DensityRatio`, with reports from held-out pairs and automatic gradients."""
+    """Custom estimator as a `DensityRatio`, with reports from held-out pairs and automatic gradients."""
 
     def __init__(self, estimator: RatioEstimator, config: RatioConfig) -> None:
         self.config = config

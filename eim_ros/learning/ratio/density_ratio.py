@@ -7,8 +7,8 @@ satisfy the Protocol `DensityRatio`. The setting `ratio.estimator` selects one o
     residual  the plug-in ratio plus a network that starts at zero and learns the error of p_hat
     network   a network that is trained as a classifier (thesis 2.3.1)
 
-The objectives belong to the Bregman family, and are written as functions of phi = log r (thesis 2.3.2). The Bregman
-divergence of f between the true ratio p/q and an estimate r is, up to a constant,
+The objectives belong to the Bregman family (thesis 2.3.2), and are functions of phi = log r. The Bregman divergence of
+f between the true ratio p/q and an estimate r is, up to a constant,
 
     E_q[f'(r) r - f(r)] - E_p[f'(r)].                                                                          (2.2)
 
@@ -17,8 +17,9 @@ divergence of f between the true ratio p/q and an estimate r is, up to a constan
     kliep     f(t) = t log t - t:                   E_q[r] - E_p[phi], Kullback-Leibler importance estimation
 
 All objectives have the same minimiser r = p/q, but they weight errors differently. The derivative of the logistic loss
-with respect to phi is at most 1. The derivative grows like r for KLIEP, and like r^2 for LSIF. Both become unstable if
-r is large (thesis 4.3.1 for LSIF), so estimators must handle losses and gradients that are not finite.
+with respect to phi is at most 1. The derivative grows like r for KLIEP, and like r^2 for LSIF. KLIEP and LSIF become
+unstable if r is large (thesis 4.3.1 for LSIF). Therefore, estimators must handle losses and gradients that are not
+finite.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def logistic(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logistic losses of the samples of p and of the samples of q. The sum of both means is (2.2).
+    """Return the logistic losses of samples of p and of samples of q. The sum of both means is (2.2).
 
     `phi_p` and `phi_q` are estimates of log p/q [nat] at samples of p and of q. The losses have the same shapes.
     """
@@ -53,7 +54,8 @@ def lsif(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
 def kliep(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
     """Return the losses of Kullback-Leibler importance estimation, with the arguments of `logistic`.
 
-    The constraint E_q[r] = 1 is relaxed to a penalty. It is satisfied if a constant offset of phi minimises the loss.
+    The constraint E_q[r] = 1 is relaxed to a penalty. The constraint is satisfied if the constant offset of phi
+    minimises the loss.
     """
     return -phi_p, phi_q.exp()
 
@@ -65,15 +67,15 @@ OBJECTIVES: dict[str, Objective] = {"logistic": logistic, "lsif": lsif, "kliep":
 class RatioReport:
     """Quality of an estimator on held-out pairs."""
 
-    # Mean of the training objective over both classes [nat]. For the logistic objective, it is log 2 if the classes
-    # cannot be distinguished.
+    # Mean of the training objective over both classes [nat]. If the classes are indistinguishable, the logistic
+    # objective is log 2.
     loss: float
     accuracy: float  # share of the pairs that the sign of phi classifies correctly, averaged over both classes
     ratio_kl: float  # -E_q[phi], the estimate of E_p(y) KL(q || p) [nat]
     ratio_kl_error: float  # standard error of `ratio_kl`, due to the finite number of held-out pairs [nat]
-    collapsed: bool  # whether phi is constant or not finite, so that the model must not be updated with it
-    # Whether training stopped because a loss or a gradient was not finite. The best weights so far and the
-    # corresponding state of the optimiser were then restored.
+    collapsed: bool  # whether phi is constant or not finite; do not update the model with such a phi
+    # Whether training stopped because a loss or a gradient was not finite. Training then restores the best weights so
+    # far and the corresponding state of the optimiser.
     rejected: bool = False
     network_used: bool = False  # whether a network contributes to phi
     # Bias of phi at samples of the model that is due to a truncated auxiliary distribution, delta = E_q[-log mass of K]
@@ -81,7 +83,7 @@ class RatioReport:
     auxiliary_error: float = 0.0
 
     def record(self) -> dict[str, float]:
-        """Return the values for a history. Exceptional events are included only if they occurred."""
+        """Return the values for a history. Exceptional events are included only if they occur."""
         figures = {
             "loss": self.loss,
             "accuracy": self.accuracy,
@@ -108,10 +110,10 @@ class LogRatio(Protocol):
 
 
 class DensityRatio(LogRatio, Protocol):
-    """Estimator of phi = log p/q from samples of p, which is adapted again whenever the model q changes."""
+    """Estimator of phi = log p/q from samples of p. It must be adapted whenever the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        """Draw samples from a new model q_old, and adapt the estimator to it. The data may also change."""
+        """Draw samples from a new model q_old, and adapt the estimator to this model. The data may change too."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""

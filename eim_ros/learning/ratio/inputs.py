@@ -3,11 +3,11 @@
 The ratio p(x, y)/q(x, y) does not change if both classes are extended by the same features (thesis 4.3.1). Adding the
 same noise to the contexts of both classes is also valid.
 
-`WhitenedInputs` help if columns are strongly correlated, such as successive positions of a trajectory. In such data,
-the classes differ only by small deviations. For example, when a vehicle turns, brakes or leaves its lane, a coordinate
-with a standard deviation of 1 changes by about 0.01. A network needs a long time to learn this from standardised
-columns. Whitening scales all directions to the same variance. Linear transformations of the data then change the inputs
-only by a rotation.
+`WhitenedInputs` help if columns are strongly correlated, such as successive positions of a trajectory. With strong
+correlation, the classes differ only by small deviations. For example, when a vehicle turns, brakes or leaves its lane,
+a coordinate with a standard deviation of 1 changes by about 0.01. A network needs a long time to learn such small
+changes from standardised columns. Whitening scales all directions to the same variance. A linear transformation of the
+data then only rotates the inputs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from eim_ros.learning.models.quadratic_form import products_of_coordinates
 Features = Callable[[Tensor, Tensor], Tensor]
 """theta(context, sample) of shape (n_samples, n_features), differentiable with respect to the sample."""
 
-# Smaller eigenvalues of the correlation matrix are raised to this value. Otherwise, if the data satisfy a constraint
-# almost exactly, the classifier would detect the slightest deviation of the model.
+# Smaller eigenvalues of the correlation matrix are raised to this value. Otherwise, the classifier would detect the
+# slightest violation of a constraint that the data satisfy almost exactly.
 LEAST_EIGENVALUE = 1e-4
 CORRELATED = 1e3  # the columns are whitened if the condition number of their correlation matrix exceeds this value
 
@@ -44,7 +44,7 @@ class RatioInputs(Protocol):
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
         """Return the known log p(sample, context) [nat] up to a constant, (n_samples,), or None.
 
-        With a known density, the estimator does not fit one to the data (thesis 7.1.1).
+        If this density is known, the estimator does not fit a density to the data (thesis 7.1.1).
         """
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
@@ -103,12 +103,12 @@ class StandardisedInputs(CentredInputs):
 class FeatureInputs:
     """Standardised samples, contexts and features theta(context, sample) that make the ratio easier to learn.
 
-    Features are functions of the samples and contexts. In principle, they add no information, but in practice they save
-    much training. For example, the network need not learn the position of an arm's tip from the joint angles.
+    Features are functions of the samples and contexts. They add no information, but they save much training. For
+    example, the network need not learn the map from joint angles to the position of an arm's tip.
 
     A feature may be constant for all data, for example the error of a constraint that the data satisfy exactly. The
-    classes are then perfectly separable, and the ratio is meaningless. Smoothing the contexts on which the error
-    depends prevents this.
+    classes are then perfectly separable, and the ratio is meaningless. To prevent this, smooth the contexts on which
+    the error depends.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ def _standardisation(columns: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class WhitenedInputs(CentredInputs):
-    """Samples and contexts, transformed linearly so that the columns are uncorrelated and have variance 1.
+    """Samples and contexts after a linear transformation to uncorrelated columns of variance 1.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class WhitenedInputs(CentredInputs):
 class QuadraticInputs(CentredInputs):
     """Whitened samples and contexts, together with all products of two of these columns, standardised.
 
-    The log ratio of two Gaussians is a quadratic function, so a single linear layer on these inputs can represent it. A
+    A single linear layer on these inputs can represent the log ratio of two Gaussians, which is a quadratic function. A
     small network can represent the log ratio of two mixtures. With n columns there are n (n + 3) / 2 inputs.
 
     Attributes
@@ -298,8 +298,8 @@ class QuadraticInputs(CentredInputs):
 def default_inputs(context: Tensor, sample: Tensor, quadratic: bool = False) -> RatioInputs:
     """Return standardised inputs, or whitened inputs if some columns are almost linear combinations of others.
 
-    The columns are those of samples (n_samples, n_dims) and contexts (n_samples, n_context). If `quadratic`, products
-    of two whitened columns are added.
+    The columns are the columns of samples (n_samples, n_dims) and contexts (n_samples, n_context). If `quadratic` is
+    true, products of two whitened columns are added.
     """
     if quadratic:
         return QuadraticInputs.from_data(context, sample)
@@ -312,7 +312,7 @@ def default_inputs(context: Tensor, sample: Tensor, quadratic: bool = False) -> 
 def _spectrum(inputs: StandardisedInputs, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues, ascending, and the eigenvectors (columns) of the correlation matrix.
 
-    Constant columns get a variance of 1, so that whitening does not change the standardised values of samples in them.
+    Constant columns get a variance of 1. Whitening then keeps the standardised values in these columns.
     """
     columns = inputs(context, sample, 0)
     correlation = columns.mT @ columns / len(columns)

@@ -4,14 +4,15 @@ The ratio is phi = network or phi = plug-in + network. The network minimises an 
 default the binary cross entropy. A network that is added to a plug-in ratio learns log p - log p_hat. This function is
 the same in all iterations of EIM, because the plug-in density p_hat does not change.
 
-A network that does not lower the held-out loss by several standard errors (setting `evidence`) has only learnt noise
-and is not used. The ratio is then the plug-in ratio or, without a plug-in ratio, phi = 0. With phi = 0, the model does
-not change, because the data do not show a difference between the model and p. If no data are held out, a network alone
-is always used, and a network that is added to a plug-in ratio is checked on the training data.
+A network is used only if it lowers the held-out loss by several standard errors (setting `evidence`). Otherwise, it has
+learnt only noise. Without the network, the ratio is the plug-in ratio, or phi = 0 if there is no plug-in ratio. With
+phi = 0, the model does not change, because the data do not show a difference between the model and p. If no data are
+held out, a network without a plug-in ratio is always used. A network with a plug-in ratio is checked on the training
+data.
 
 `RatioTraining` trains the network with early stopping across the iterations of EIM. There are two copies of the
-network. The first one, the learner, is trained further in each iteration and keeps the moments of Adam. The second one,
-from which phi is computed, has the weights at which the learner had the lowest held-out loss. If the learner does not
+network. The first copy, the learner, is trained further in each iteration, and keeps the moments of Adam. The second
+copy has the weights of the learner at the lowest held-out loss. It is used to compute phi. If the learner does not
 improve for several epochs, it returns to these weights. If no data are held out, there is no early stopping, and both
 copies are equal after training.
 
@@ -45,7 +46,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # settings of Adam: the defaults of PyTorch
 ROWS_PER_MASK = 20
 FIRST_SCALE = 3.0  # scale of the weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # maximum absolute value of an initial bias
-# Number of samples per pass through the network. A pass is three times faster if its layers stay in the cache.
+# Number of samples per pass through the network. A pass is three times faster if its values stay in the cache.
 CHUNK_ROWS = 2048
 # after TRIALS successive fits without a gain, the network is trained in only every REST-th iteration
 TRIALS, REST = 5, 5
@@ -56,8 +57,8 @@ class Dropout(nn.Module):
 
     In training, the layer sets some inputs to zero and scales the others up. The probability of setting an input to
     zero must be at least 0 and less than 1. Successive rows share a mask, because drawing a mask for each row would
-    take longer than the layers themselves. This is harmless because the batches are shuffled. Set `generator` to a
-    generator on the device of the inputs before training.
+    take longer than the layers themselves. Shared masks are harmless because the batches are shuffled. Set `generator`
+    to a generator on the device of the inputs before training.
     """
 
     def __init__(self, probability: float) -> None:
@@ -66,7 +67,7 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the inputs (n, width), with dropout in training and unchanged in evaluation."""
+        """Return the inputs (n, width). Dropout changes them in training, but not in evaluation."""
         if not self.training:
             return inputs
         assert self.generator is not None, "training needs randomness"
@@ -81,7 +82,7 @@ class Dropout(nn.Module):
 def ratio_network(
     n_inputs: int, hidden_layers: tuple[int, ...], dropout: float, generator: torch.Generator
 ) -> nn.Sequential:
-    """Return a network from (n, n_inputs) to (n, 1) in float32 on the CPU, with an initial output of zero.
+    """Return a network that maps (n, n_inputs) to (n, 1), in float32 on the CPU, with an initial output of zero.
 
     Each hidden layer is followed by dropout with the given probability. The generator may be on another device.
     """
@@ -116,7 +117,7 @@ def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def _cpu(generator: torch.Generator) -> torch.Generator:
-    """Return a generator on the CPU with the same seed, so that the weights do not depend on the device."""
+    """Return a generator on the CPU with the same seed, because weights should not depend on the device."""
     if generator.device.type == "cpu":
         return generator
     return torch.Generator().manual_seed(generator.initial_seed())
@@ -136,8 +137,8 @@ class PreparedPairs:
 class RatioTraining:
     """Training of a network with early stopping that continues over several calls of `train`.
 
-    `optimiser` trains the network `learner`, and `network` is a copy of the learner at the lowest held-out loss so far.
-    `stale` is the number of epochs since this loss was reached. The generator draws the initial weights.
+    `optimiser` trains the network `learner`. `network` is a copy of the learner at its lowest held-out loss so far, and
+    `stale` is the number of epochs since then. The generator draws the initial weights.
     """
 
     def __init__(self, config: RatioConfig, n_inputs: int, generator: torch.Generator, device: torch.device) -> None:
@@ -156,7 +157,7 @@ class RatioTraining:
         return self.network(inputs).squeeze(-1)  # type: ignore[no-any-return]
 
     def phi(self, part: PreparedPairs, network: nn.Module | None = None) -> Tensor:
-        """Return phi [nat], (n,), of prepared pairs, computed with `network` or by default with the best network."""
+        """Return phi [nat], (n,), of prepared pairs. By default, the best network computes it."""
         network = network or self.network
         network.eval()
         with torch.no_grad():
@@ -171,8 +172,8 @@ class RatioTraining:
     ) -> bool:
         """Train the learner for several epochs with pairs from the data and from the model, and update the network.
 
-        Whenever the loss on the held-out pairs falls below its previous minimum, the learner is copied to the network.
-        Without held-out pairs, it is copied at the end. `held_out` contains pairs from the data and pairs from the
+        The learner is copied to the network whenever its loss on the held-out pairs reaches a new minimum. Without
+        held-out pairs, the learner is copied at the end. `held_out` contains pairs from the data and pairs from the
         model. The generator draws the order of the pairs and the dropout masks. The result is whether training stopped
         because a loss or a gradient was not finite.
         """
@@ -214,7 +215,7 @@ class RatioTraining:
     def epoch(self, positive: PreparedPairs, negative: PreparedPairs, generator: torch.Generator) -> bool:
         """Train the learner for one pass over pairs from the data and from the model.
 
-        If a loss or a gradient is not finite, the pass ends before the weights are updated with it, and the result is
+        If a loss or a gradient is not finite, the pass ends before the next update of the weights, and the result is
         False.
         """
         n = min(len(positive.base), len(negative.base))
@@ -236,7 +237,7 @@ class RatioTraining:
                 loss_p, loss_q = self._objective(*phi.unbind(1))
                 loss = 0.5 * (loss_p.mean() + loss_q.mean())
             gradients = torch.autograd.grad(loss, parameters)
-            # one sum, so that a GPU is read only once
+            # a single tensor, so that a GPU is read only once
             sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)])
             if not (all_finite(sums) or all(all_finite(part) for part in (loss, *gradients))):
                 return False
@@ -273,7 +274,7 @@ class NetworkRatio:
     device : torch.device
         Device of the network. All contexts and samples must be on the same device.
     base : PlugInRatio, optional
-        Ratio to which the network is added. By default, the network is used alone.
+        Ratio to which the network is added. By default, the network is the ratio.
 
     Examples
     --------
@@ -400,10 +401,10 @@ def _chunks(context: Tensor, sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 class Adam:
-    """Optimiser Adam for a few parameters, with the default settings of `torch.optim.Adam`.
+    """The optimiser Adam for a few parameters, with the default settings of `torch.optim.Adam`.
 
     `step` changes the parameters in place. `torch.optim.Adam` runs the same kernel, but its first use imports the
-    compiler of PyTorch. This takes more than a second, which is longer than a small fit.
+    compiler of PyTorch. This import takes more than a second, which is longer than a small fit.
     """
 
     def __init__(self, parameters: list[Tensor], step_size: float) -> None:
@@ -433,11 +434,11 @@ class Adam:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return copies of the moments, named by the index of the parameter and the kind of moment."""
+        """Return copies of the moments. Their names contain the index of the parameter and the kind of moment."""
         return {f"{i}.{name}": part.clone() for name, parts in self.moments.items() for i, part in enumerate(parts)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Set the moments to those that `tensors` returned."""
+        """Restore the moments that `tensors` returned."""
         for name, parts in self.moments.items():
             for index, part in enumerate(parts):
                 part.copy_(tensors_of(f"{index}.", tensors)[name])

@@ -2,8 +2,8 @@
 
 The density of the model is known, so no classifier is needed.
 
-- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat, which is fitted to
-  the data or known from the inputs of the ratio. A constant offset of log p_hat does not affect EIM.
+- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat. It is fitted to the
+  data, or known from the inputs of the ratio. A constant offset of log p_hat does not affect EIM.
 - `ExactRatio`: phi(x, y) = log p(x|y)/T - log q_old(x|y), if the density of the target is known up to a constant.
 """
 
@@ -25,7 +25,7 @@ from eim_ros.learning.target import TargetDensity, restricted_elbo, with_floor
 
 
 class KnownFactor(Protocol):
-    """Known or fitted log p(x, y), up to a constant, which may depend on the iteration of EIM."""
+    """Known or fitted log p(x, y), up to a constant. The density may depend on the iteration of EIM."""
 
     def log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         """Return log p [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
@@ -36,7 +36,7 @@ class KnownFactor(Protocol):
 
 @dataclass(frozen=True)
 class ReferenceFactor:
-    """Density that was fitted to the data, with an optional prepared form that is faster to evaluate."""
+    """Density that was fitted to the data, with an optional prepared form for fast evaluation."""
 
     model: MixtureOfExperts
     prepared: PreparedMixture | None = None
@@ -79,8 +79,8 @@ class PlugInRatio:
     known : KnownFactor
         The log density of the data.
     config : RatioConfig
-        Settings of the auxiliary distribution, and the share of held-out pairs, from which the report of a fit is
-        computed.
+        Settings of the auxiliary distribution, and the share of held-out pairs. The report of a fit is computed from
+        these pairs.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class PlugInRatio:
         return known - self._current().score(context, sample, component)
 
     def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
-        """Return the mean bias of phi [nat] that is due to a truncated auxiliary distribution, or 0 if it is exact.
+        """Return the mean bias of phi [nat] due to a truncated auxiliary distribution. It is 0 without truncation.
 
         `component` (n_samples,) of int64 contains the expert that drew each of the samples.
         """
@@ -148,12 +148,12 @@ class PlugInRatio:
 class ExactRatio:
     """Exact log ratio of a target and a model, phi = log p(x|y)/T - log q_old(x|y).
 
-    The log target may not be finite at a sample, for example outside hard bounds. In this case, `with_floor` replaces
-    its value, and there is no gradient. For experts with such samples, `update_experts` uses only values.
+    The log target may not be finite at a sample, for example outside hard bounds. At such a sample, `with_floor`
+    replaces the value, and there is no gradient. `update_experts` uses only values for experts with such samples.
 
-    `present` is the target at the current iteration, which differs from `target` if the target is annealed.
-    `evaluations` is the number of evaluations of the target since the last `fit`, and `non_finite` is the number of
-    evaluations that were not finite.
+    `present` is the target of the current iteration. It differs from `target` if the target is annealed. `evaluations`
+    is the number of evaluations of the target since the last `fit`, and `non_finite` is the number of evaluations that
+    were not finite.
     """
 
     def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
@@ -196,8 +196,8 @@ class ExactRatio:
 
         The objective E[log p] + T H(q) is estimated with `restricted_elbo` from new samples at a random subset of the
         contexts (n_contexts, n_context). The change of the model, KL(new || old), equals half the variance of log
-        new/old up to terms of third order. The variance is used because the mean of log new/old is inaccurate for small
-        changes due to cancellation.
+        new/old up to terms of third order. The variance is used because cancellation makes the mean of log new/old
+        inaccurate for small changes.
 
         The record contains the entries of `restricted_elbo`, `entropy` and `change` [nat], the number of `evaluations`
         of the target, and the share `non_finite` of evaluations that were not finite. If the auxiliary distribution is
@@ -219,7 +219,7 @@ class ExactRatio:
         return record
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state for a checkpoint, which is empty because each iteration begins with `fit`."""
+        """Return the state for a checkpoint. It is empty, because each iteration begins with `fit`."""
         return {}
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
@@ -237,7 +237,7 @@ class ExactRatio:
 def draw_pairs(
     model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw contexts (n_samples, n_context) at random, with replacement, and a sample of the model at each of them.
+    """Draw random contexts (n_samples, n_context) with replacement, and a sample of the model at each context.
 
     The samples have the shape (n_samples, n_dims). The contexts are rows of `context` (n_contexts, n_context).
     """
