@@ -1,14 +1,14 @@
-"""Content of a recording as arrays: joint positions, vectors of other topics, and labels, each with its times.
+"""Content of a recording as arrays: joint positions, vectors of other topics, and labels, with their times.
 
 The source is a bag or a table. The joint positions of a bag come from joint states or from trajectory messages. Each
-trajectory is a separate motion. Between its points it is a straight line in joint space, which is also how controllers
-interpolate trajectories without velocities.
+trajectory is a separate motion. Its points are connected by straight lines in joint space, because controllers
+interpolate trajectories without velocities in this way.
 
 A CSV table has a column `time` [s], a column for each joint, and optionally a column `label`. An NPZ table has the
 arrays `time` (n,) [s], `positions` (n, n_joints), `joint_names` (n_joints,), and optionally `label` (n,).
 
-Time stamps of the headers are corrected with the times of arrival, and single wrong samples are removed, see
-`eim_ros.bags.series`. If each of several publishers has only some of the joints, their joint states are merged by time.
+Time stamps in headers are corrected by means of the times of arrival, and single wrong samples are removed; see
+`eim_ros.bags.series`. If several publishers each send only some of the joints, their joint states are merged by time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from eim_ros.core.files import ARCHIVE_ERRORS
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 PERIOD = 0.01  # [s] between the rows of a resampled trajectory
-APART = 1_000_000_000  # [ns] pause between trajectories that would otherwise overlap in time
+APART = 1_000_000_000  # [ns] pause between trajectories that would overlap in time
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -67,7 +67,7 @@ class BagContent:
     vectors: dict[str, Series]
     labels: list[tuple[int, str]]  # start [ns] and label of each segment; empty if the bag has no labels
     dropped: Counter[str]  # number of skipped messages for each reason
-    notes: list[str] = field(default_factory=list)  # notes on corrected clocks and merged joints
+    notes: list[str] = field(default_factory=list)  # notes about corrected clocks and merged joints
 
 
 def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, str]:
@@ -78,7 +78,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
     rows : tuple of arrays, or None
         Times from the start (n,) [ns] and positions (n, n_joints) [rad] or [m]; None if the trajectory is unusable.
     problem : str
-        Why the trajectory is unusable; otherwise empty.
+        Reason why the trajectory is unusable; empty if it is usable.
     """
     times, positions = [], []
     for point in message.points:
@@ -100,7 +100,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
 class Timeline:
     """Sequence of trajectories on one time axis.
 
-    A trajectory begins at its time of arrival, or shortly after the end of the previous trajectory if that is later.
+    A trajectory begins at its time of arrival. If the previous trajectory ends later, it begins shortly after that end.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Timeline:
         self.values.append(rows[1])
 
     def labels(self, told: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Return the start [ns] of each trajectory, and the label that was valid when the trajectory arrived."""
+        """Return the start [ns] of each trajectory, and its label at the time of arrival."""
         known = sorted(told)
         moments = [moment for moment, _ in known]
         rows = np.searchsorted(moments, self.arrivals, side="right") - 1
@@ -136,19 +136,19 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
-    By default, the wanted joints are those in the first joint state, and all joint states must have them. The default
-    topics are all topics of joint states, and the label topic if there is only one. Further topics have poses, points
-    or lists of numbers.
+    By default, the joints of the first joint state are read, and all joint states must contain them. The default topics
+    are all topics of joint states, and the label topic if there is only one. Vector topics contain poses, points or
+    lists of numbers.
 
-    If each of several publishers has only some of the wanted joints, on one or several topics, their joint states are
-    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if a wanted joint has no
+    If several publishers each send only some of the requested joints, on one or several topics, their joint states are
+    merged; see `merged`. `DataError` is raised if a topic is missing or has another type, if a requested joint has no
     publisher, or if several topics have the same joints.
     """
     if joint_topics:
         joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]
         if len({bag.topics[topic] for topic in joint_topics}) > 1:
             raise DataError("joint states and trajectories cannot be merged: choose topics of one type", joint_topics)
-    else:  # joint states are preferred, because trajectories are only commands
+    else:  # prefer joint states, because trajectories are only commands
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
@@ -163,7 +163,7 @@ def read_content(
 
 
 class _Publisher:
-    """Joint states or trajectories with the same joints on the same topic, usually from one publisher."""
+    """Joint states or trajectories with the same joints on one topic, usually from one publisher."""
 
     def __init__(self, topic: str, joint_names: Sequence[str]) -> None:
         self.topic = topic
@@ -171,7 +171,7 @@ class _Publisher:
         self.states = GrowingSeries()
         self.trajectories = Timeline()
         self.dropped = Counter[str]()
-        self.finite = set(joint_names)  # joints whose positions were finite in all messages
+        self.finite = set(joint_names)  # joints with finite positions in all messages
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ class _Reader:
         self._publishers: dict[tuple[str, frozenset[str]], _Publisher] = {}
         self._relevant: dict[
             tuple[str, ...], tuple[str, ...]
-        ] = {}  # cache of the wanted joints among the names in a message
+        ] = {}  # cache: requested joints among the names in a message
         self._vectors = {topic: GrowingSeries() for topic in vector_topics}
         self._labels: list[tuple[int, str]] = []
         self._dropped: dict[str, Counter[str]] = {}  # by topic
@@ -262,7 +262,9 @@ class _Reader:
         return joints
 
     def _chosen(self, joint_topics: Sequence[str]) -> list[_Publisher]:
-        """Return publishers that together have all wanted joints, beginning with the one that has most of them."""
+        """Return publishers that together have all requested joints. The publisher with the most joints is the
+        first.
+        """
         path, publishers = self._bag.path, list(self._publishers.values())
         usable = [publisher for publisher in publishers if publisher.n_usable]
         if self._wanted is None:
@@ -285,9 +287,9 @@ class _Reader:
     def _covering(self, usable: list[_Publisher], missing: list[str]) -> tuple[list[_Publisher], list[str]]:
         """Choose publishers until no joint is missing.
 
-        Publishers with more of the wanted joints are chosen first, where held joints do not count, and among equal ones
-        those with more messages. If several publishers have a joint, the positions of the first chosen publisher are
-        used.
+        Publishers with more of the requested joints are chosen first; held joints do not count. Of publishers with
+        equally many joints, those with more messages are chosen first. If several publishers have a joint, the
+        positions of the first chosen publisher are used.
         """
         chosen: list[_Publisher] = []
 
@@ -370,7 +372,7 @@ class _Reader:
             publisher.trajectories.add(arrival, rows)
 
     def _publisher(self, topic: str, names: Sequence[str]) -> _Publisher | None:
-        """Return the publisher, on a topic, of the wanted joints among these names; by default of all names."""
+        """Return the publisher of the requested joints among these names on a topic; by default, of all names."""
         key = tuple(names)
         if key not in self._relevant:
             relevant = key if self._wanted is None else tuple(name for name in self._wanted if name in key)
@@ -430,10 +432,10 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
 
 
 def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None = None) -> BagContent:
-    """Read a CSV or NPZ table; the result is a bag content without other topics.
+    """Read a CSV or NPZ table as a bag content without other topics.
 
-    Rows with spikes are dropped, see `eim_ros.bags.series.spikes`. The joints are in the order of `joint_names`, or by
-    default in the order of the table. Raise `DataError` if the table cannot be read or is invalid. The message names
+    Rows with spikes are dropped; see `eim_ros.bags.series.spikes`. The joints have the order of `joint_names`, or by
+    default the order of the table. `DataError` is raised if the table cannot be read or is invalid. Its message names
     the column, line or joint.
     """
     try:

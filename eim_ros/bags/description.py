@@ -1,4 +1,4 @@
-"""Joint limits from the robot descriptions in bags: URDF texts that robots publish on topics `robot_description`."""
+"""Joint limits from robot descriptions in bags. Robots publish these URDF texts on topics `robot_description`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Bounds:
 
     @classmethod
     def described(cls, joint_names: Sequence[str], limits: Mapping[str, tuple[float, float]]) -> Bounds | None:
-        """Return the limits of the joints in `joint_names`; None if one of them is missing in `limits`."""
+        """Return the limits of the joints in `joint_names`, or None if `limits` lacks one of the joints."""
         if not all(name in limits for name in joint_names):
             return None
         lower, upper = np.array([limits[name] for name in joint_names]).T
@@ -49,7 +49,7 @@ class Bounds:
 
 
 def described_limits(paths: Sequence[str | Path]) -> tuple[Limits, dict[str, list[str]]]:
-    """Return the joint limits in the robot descriptions of bags, and for each path notes on unused descriptions.
+    """Return the joint limits in the robot descriptions of bags, and notes about unused descriptions for each path.
 
     A joint is omitted if descriptions give different limits for it, or if its lower and upper limits are equal.
     """
@@ -82,4 +82,4 @@ def _texts(path: str | Path) -> dict[str, str]:
             topics = [topic for topic in bag.topics_of(TEXT) if topic.endswith(DESCRIPTION)]
             return {topic: message.data for topic, _, message in bag.messages(topics)} if topics else {}
     except (DataError, OSError):
-        return {}  # the import itself reports why the bag cannot be read
+        return {}  # the import reports why the bag cannot be read

@@ -1,7 +1,8 @@
-"""Import of bags as motions with equal numbers of points, as episodes at a rate, or as pairs of pose and configuration.
+"""Import of bags as motions with a fixed number of points, as episodes at a rate, or as pairs of pose and
+configuration.
 
-Each continuous segment is resampled to one motion or episode, or its joint states become pairs. Parts that cannot be
-used are skipped and reported.
+Each continuous segment is resampled to one motion or episode, or its joint states become pairs. Unusable segments are
+skipped and reported.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ class MotionForm:
     """Settings of the import of motions."""
 
     n_points: int = 50  # number of points of each motion, equally spaced in time
-    method: str = "linear"  # interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`
+    method: str = "linear"  # "linear" or "cubic" interpolation; see `eim_ros.core.data_set.interpolated`
     # Sources of the context, in this order. "start" means the joint values at the start of the motion. Other sources
-    # are topics of points, poses (only their positions) or lists of numbers. The latest value before the middle of the
-    # segment is used, or else the first value after it.
+    # are topics with points, poses (only their positions) or lists of numbers. The latest value before the middle of
+    # the segment is used. If there is none, the first value after the middle is used.
     contexts: tuple[str, ...] = ()
     min_duration: float = 0.1  # shorter motions are skipped [s]
-    # motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m]
+    # motions are skipped if no joint moves by at least this, because the robot stands still [rad] or [m]
     min_displacement: float = 0.005
-    # remove the time before a joint has moved by `min_displacement`, and the time after the last joint has stopped
+    # whether to remove the time before a joint has moved by `min_displacement`, and the time after all joints have
+    # stopped
     trim: bool = False
 
 
@@ -55,17 +57,17 @@ def import_motions(
 ) -> tuple[DataSet, list[BagReport]]:
     """Import one resampled motion from each continuous segment.
 
-    Each path leads to a bag or a table. Raise `DataError` if there is no usable motion. The value of the error is the
-    list of reports.
+    Each path is the path of a bag or a table. `DataError` is raised if there is no usable motion. The value of this
+    error is the list of reports.
 
     Returns
     -------
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits come from the robot, or else
-        from the robot descriptions in the bags (None for a joint without limits). If neither is available, the limits
-        are the range of each joint in the recording. The source is "robot" or "recording".
+        [s], "context_names", "labels", "lower", "upper" and "limits_source". "lower" and "upper" come from the robot,
+        or from the robot descriptions in the bags (None for a joint without limits). If neither is available, they are
+        the range of each joint in the recording. "limits_source" is "robot" or "recording".
     reports : list of BagReport
         One for each bag.
 
@@ -127,7 +129,7 @@ def import_motions(
 
 @dataclass(frozen=True)
 class EpisodeForm:
-    """Settings of the import of episodes. `MotionForm` explains the settings without a comment."""
+    """Settings of the import of episodes. `MotionForm` explains settings without a comment."""
 
     rate: float = 30.0  # number of configurations per second [Hz]
     method: str = "linear"
@@ -147,10 +149,10 @@ class Episode:
 def import_episodes(
     paths: Sequence[str | Path], selection: Selection, form: EpisodeForm
 ) -> tuple[tuple[str, ...], list[Episode], list[BagReport]]:
-    """Import one episode from each continuous segment, resampled at a constant rate.
+    """Import one episode at a constant rate from each continuous segment.
 
-    The robot has configuration i of an episode i / rate seconds after the start of the episode. Each path leads to a
-    bag or a table. Raise `DataError` if there is no usable episode. The value of the error is the list of reports.
+    The time of configuration i is i / rate seconds after the start of the episode. Each path is the path of a bag or a
+    table. `DataError` is raised if there is no usable episode. The value of this error is the list of reports.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def import_episodes(
 
 
 def _with_limits(paths: Sequence[str | Path], selection: Selection) -> tuple[Selection, dict[str, list[str]]]:
-    """Return the selection with limits from the robot descriptions in the bags, and notes on each bag."""
+    """Return the selection with limits from the robot descriptions in the bags, and notes about each bag."""
     if selection.robot is not None:
         return selection, {}
     limits, notes = described_limits(paths)
@@ -207,10 +209,9 @@ def _pieces(
     notes: dict[str, list[str]],
     reports: list[BagReport],
 ) -> Iterator[tuple[BagContent, Segment, Piece, SegmentReport]]:
-    """Iterate over the usable segments with their motions, and append the report on each bag.
+    """Yield the usable segments with their motions, and append the report on each bag.
 
-    The caller may reject a segment by setting a reason in its report. The first segment that is used determines the
-    joints.
+    To reject a segment, the caller sets a reason in its report. The first segment that is used determines the joints.
     """
     names = bags.wanted_names(selection)
     for path in paths:
@@ -280,7 +281,7 @@ def _out_of_limits(segment: Segment, bounds: Bounds | None) -> str:
 
 
 def _limits(bounds: Bounds | None, positions: FloatArray) -> tuple[list[Any], list[Any]]:
-    """Return the limits of the joints, or the range of the positions (n, n_joints) if they are not known."""
+    """Return the limits of the joints, or the range of the positions (n, n_joints) if the limits are unknown."""
     if bounds is None:
         return positions.min(axis=0).tolist(), positions.max(axis=0).tolist()
     return finite(bounds.lower), finite(bounds.upper)
@@ -323,9 +324,9 @@ def _position(series: Series) -> FloatArray:
 class PairForm:
     """Settings of the import of pairs."""
 
-    # topic with poses of the tip in the frame of the base link; default: forward kinematics
+    # topic with poses of the tip in the frame of the base link; by default, forward kinematics computes the poses
     pose_topic: str | None = None
-    rate: float | None = None  # pairs per second [Hz]; default: one pair for each joint state
+    rate: float | None = None  # pairs per second [Hz]; by default, one pair for each joint state
     method: str = "linear"  # interpolation between joint states if `rate` is given: "linear" or "cubic"
 
 
@@ -334,8 +335,8 @@ def import_pairs(
 ) -> tuple[FloatArray, FloatArray, list[BagReport]]:
     """Import pairs of tip pose and configuration from all continuous pieces of all segments.
 
-    The paths are bags or tables. Raise `DataError` if there is no robot or no usable pair. In the latter case, the
-    value of the error is the list of reports.
+    The paths are bags or tables. `DataError` is raised if there is no robot or no usable pair. If no pair is usable,
+    the value of this error is the list of reports.
 
     Returns
     -------
@@ -429,7 +430,7 @@ def _tip_poses(content: BagContent, topic: str, selection: Selection, report: Ba
 
 
 def _origin(content: BagContent, segment: Segment) -> int:
-    """Return the time [ns] that is time 0 in the pieces of a segment."""
+    """Return the time [ns] that corresponds to time 0 in the pieces of a segment."""
     inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
     return int(content.joints.stamp[inside][0]) if inside.any() else 0
 

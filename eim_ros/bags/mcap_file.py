@@ -1,14 +1,14 @@
-"""Reading, writing and recovery of MCAP files, see the format specification at https://mcap.dev/spec.
+"""Reading, writing and recovery of MCAP files. The format is specified at https://mcap.dev/spec.
 
 A record is an opcode (1 byte), the length of its content (8 bytes), and the content. All numbers are little-endian.
 
-`McapWriter` writes files that are complete after every flush. A process that is killed loses only the messages after
-its last flush. Each flush appends to the open chunk and writes indexes, summary and footer after the chunk. The next
-flush overwrites them. The length in the chunk header is updated last, so the records within this length are always
-complete.
+`McapWriter` writes files that are complete after every flush. If the process is killed, only messages after the last
+flush are lost. Each flush appends to the open chunk and writes indexes, summary and footer after the chunk. The next
+flush overwrites indexes, summary and footer. The length in the chunk header is updated last. Therefore, records within
+this length are always complete.
 
-`recover` reads a truncated file record by record and writes the messages to a new file. In a chunk, it only uses
-complete records within the length in the chunk header. Later bytes may be left over from an interrupted flush.
+`recover` reads a truncated file record by record and writes the messages to a new file. In a chunk, it uses only
+complete records within the length in the chunk header. Bytes after this length may come from an interrupted flush.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int
 
 
 class _OpenChunk:
-    """Chunk that is being written: its position, and the records that are not in the file yet."""
+    """Chunk that is not complete yet: its position, and the records that are not in the file yet."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -85,12 +85,12 @@ class _OpenChunk:
         return self.start + CHUNK_HEADER_SIZE + self.size
 
     def header(self, size: int, crc: int) -> bytes:
-        """Return the header of an uncompressed chunk with `size` bytes of records. A `crc` of 0 means no checksum."""
+        """Return the header of an uncompressed chunk with `size` bytes of records. 0 means no checksum."""
         times = struct.pack("<QQQIIQ", self._earliest, self.last, size, crc, 0, size)
         return _PREFIX.pack(Opcode.CHUNK, 40 + size) + times
 
     def indexes(self) -> tuple[bytes, bytes]:
-        """Return the message indexes, which follow the records, and the index of the chunk."""
+        """Return the message indexes that follow the records, and the index of the chunk."""
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
             offsets[channel_id] = self.end + len(indexes)
@@ -116,8 +116,8 @@ class _OpenChunk:
 class McapWriter:
     """Writer of one MCAP file with the profile ros2. It is not thread-safe.
 
-    The file must not exist. A chunk is closed when it exceeds `chunk_size` [byte]. Every method that writes raises
-    `OSError`, for example if the disk is full. The file then has the state of the last flush.
+    The file must not exist. A chunk is closed when it exceeds `chunk_size` [byte]. Methods that write raise `OSError`,
+    for example if the disk is full. The file then keeps the state of the last flush.
     """
 
     def __init__(self, path: Path, chunk_size: int = CHUNK_SIZE) -> None:
@@ -168,7 +168,7 @@ class McapWriter:
         return id_
 
     def write(self, channel_id: int, log_time: int, publish_time: int, data: bytes) -> None:
-        """Add a message with its times [ns]. It is in the file after the next flush."""
+        """Add a message with its times [ns]. The next flush writes it to the file."""
         chunk = self._chunk
         count = self.counts[channel_id]
         chunk.entries.setdefault(channel_id, []).append((log_time, chunk.size))
@@ -178,7 +178,7 @@ class McapWriter:
         self.counts[channel_id] = count + 1
 
     def flush(self) -> None:
-        """Write all messages to the file, which is complete afterwards."""
+        """Write all messages to the file, and complete the file."""
         chunk = self._chunk
         if not chunk.pending:
             return
@@ -187,7 +187,7 @@ class McapWriter:
         start, header = (chunk.end - len(data), b"") if chunk.written else (chunk.start, chunk.header(0, 0))
         self._commit(start, header + data + indexes, [*self._chunk_indexes, index])
         chunk.crc = zlib.crc32(data, chunk.crc)
-        # an open chunk has no checksum, because an old checksum would be wrong between the two writes
+        # An open chunk has no checksum, because an old checksum would be wrong between the two writes.
         os.pwrite(self._handle, chunk.header(chunk.size, 0), chunk.start)
         chunk.written, chunk.pending = chunk.size, []
         if chunk.size > self._chunk_size:
@@ -226,12 +226,14 @@ class McapWriter:
         self._commit(start, data, self._chunk_indexes)
 
     def _commit(self, start: int, data: bytes, chunk_indexes: list[bytes]) -> None:
-        """Write data at a position, then the summary and the footer. On failure, restore the previous content."""
+        """Write data at a position, followed by the summary and the footer. On failure, restore the previous
+        content.
+        """
         content = data + self._rear(start + len(data), chunk_indexes)
         before = os.pread(self._handle, self._size - start, start) if start < self._size else b""
         try:
             done = os.pwrite(self._handle, content, start)
-            while done < len(content):  # after a short write, the next call raises its error
+            while done < len(content):  # after an incomplete write, the next call raises the error
                 done += os.pwrite(self._handle, content[done:], start + done)
         except OSError:
             os.pwrite(self._handle, before, start)
@@ -240,7 +242,7 @@ class McapWriter:
         self._size = start + len(content)
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
-        """Return the content after the data: end of data, summary, offsets and footer."""
+        """Return the content that follows the data: end of data, summary, offsets and footer."""
         end, (first, last) = packed(records.DataEnd(0)), self.times
         counts = records.Statistics(
             attachment_count=0,
@@ -281,9 +283,9 @@ class Recovery:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether an MCAP file is complete: it has a footer and an undamaged summary.
+    """Return whether an MCAP file has a footer and an undamaged summary.
 
-    Raise `DataError` if the file cannot be read or is not an MCAP file.
+    `DataError` is raised if the file cannot be read or is not an MCAP file.
     """
     size = _size(path)
     with path.open("rb") as file:
@@ -311,7 +313,8 @@ def is_whole(path: Path) -> bool:
 def recover(source: Path, destination: Path) -> Recovery:
     """Write all readable messages of an MCAP file to a new file.
 
-    The destination must not exist. Raise `DataError` if the source is empty, cannot be read, or is not an MCAP file.
+    The destination must not exist. `DataError` is raised if the source is empty, cannot be read, or is not an MCAP
+    file.
     """
     if not _size(source):
         raise DataError(f"{source} is empty", str(source))

@@ -11,7 +11,7 @@ import numpy as np
 from eim_ros.bags.series import SECOND, Series, ascending_rows
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
-CLOCKS_APART = 0.1  # [s]; a larger difference between two publishers' clocks cannot be explained by delays
+CLOCKS_APART = 0.1  # [s]; delays cannot explain a larger difference between the clocks of two publishers
 
 
 def merged(
@@ -22,11 +22,11 @@ def merged(
 ) -> tuple[Series, list[str], Counter[str]]:
     """Merge the joint states of several publishers by time.
 
-    The result has the times of the first publisher. The positions of the others are interpolated linearly between their
-    messages before and after. A joint state is dropped if these two messages are more than `max_gap` [s] apart. It is
-    also dropped if one of them is missing, because a publisher started later or stopped earlier. A held joint has the
-    position of its latest message, however old it is. If several publishers have a joint, the first of them is used. If
-    the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
+    The result has the times of the first publisher. The positions of other publishers are interpolated linearly between
+    their messages before and after each time. A joint state is dropped if these two messages are more than `max_gap`
+    [s] apart. It is also dropped if one of them is missing, because a publisher started later or stopped earlier. A
+    held joint has the position of its latest message, even if this message is old. If several publishers have a joint,
+    the first publisher is used. Differences between the clocks of publishers are removed; see `on_the_clock_of`.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def merged(
     joints : Series
         Merged positions (n, n_joints) [rad] or [m].
     notes : list of str
-        Notes on merged joints and on corrected clocks.
+        Notes about merged joints and corrected clocks.
     dropped : Counter
         Number of dropped joint states for each reason.
     """
@@ -83,24 +83,25 @@ def merged(
 
 
 def latest_at(series: Series, stamp: IntArray) -> tuple[FloatArray, BoolArray]:
-    """Return the latest values (m, n_dims) of a series at times (m,) [ns], and whether there are any (m,)."""
+    """Return the latest values (m, n_dims) of a series at times (m,) [ns], and whether they exist (m,)."""
     rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
     latest = np.searchsorted(series.stamp[rows], stamp, side="right") - 1
     return series.values[rows][np.maximum(latest, 0)], latest >= 0
 
 
 def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
-    """Return a series with its stamps on the clock of another series.
+    """Convert the stamps of a series to the clock of another series.
 
     The difference between stamp and arrival is the offset of a clock from the recorder's clock. It may change slowly,
-    for example in a simulation that is slower than real time. Therefore the two offsets are compared at the same times
-    of arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps are not changed.
+    for example in a simulation that is slower than real time. Therefore, the offsets of both series are compared at the
+    same times of arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps stay the
+    same.
 
     Returns
     -------
     series : Series
     difference : float
-        How far the clock of the series was ahead of the reference [s], or 0.0 if the stamps were not changed.
+        Time by which the clock of the series is ahead of the reference [s]; 0.0 if the stamps stay the same.
     """
     zero = reference.arrival[0]
     at, known_at = (series.arrival - zero) / SECOND, (reference.arrival - zero) / SECOND
@@ -118,8 +119,8 @@ def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
 def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArray, BoolArray]:
     """Interpolate a series linearly at other times.
 
-    The value of a continuous joint jumps by almost a revolution where its range ends. If a value changes by more than
-    half a revolution from one message to the next, the value of the nearer message is returned.
+    The value of a continuous joint jumps by almost a revolution at the ends of its range. If a value changes by more
+    than half a revolution from one message to the next, the value of the nearer message is returned.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArr
     -------
     values : (m, n_dims)
     known : (m,)
-        Whether there is a message at this time, or messages before and after it that are at most `max_gap` apart.
+        Whether there is a message at this time, or messages before and after it that are at most `max_gap` [s] apart.
     """
     rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
     times, values = (series.stamp[rows] - series.stamp[0]) / SECOND, series.values[rows]

@@ -1,10 +1,11 @@
 """Reading and recovery of bags in the format of rosbag2.
 
-A bag is a folder or a single file (MCAP or sqlite3), and may be truncated. It is read with the package rosbags. Only
-messages of a few standard types are decoded (`DECODED_TYPES`); other topics are only listed.
+A bag is a folder or a single file (MCAP or sqlite3), and may be truncated. The package rosbags reads it. Messages of a
+few standard types (`DECODED_TYPES`) are decoded. Other topics are only listed.
 
-If metadata.yaml is missing or unusable, the files are read one by one. Compressed files are then recognised by the
-suffix `.zstd`, and compressed messages by the first bytes of a zstd frame, which no uncompressed message has.
+If metadata.yaml is missing or unusable, the files are read one by one. In this case, compressed files are recognised by
+the suffix `.zstd`. Compressed messages are recognised by the first bytes of a zstd frame, because no uncompressed
+message begins with them.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ DECODED_TYPES = (
 SUFFIXES = (".mcap", ".db3")
 COMPRESSED = ".zstd"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-LARGEST_MESSAGE = 1 << 26  # [byte] limit for a decompressed message, because a damaged message can claim any length
-LATEST = 1 << 62  # [ns], in the year 2116; later times are damaged, and their differences exceed 64 bits
+LARGEST_MESSAGE = 1 << 26  # [byte] limit for a decompressed message; a damaged message may contain any length
+LATEST = 1 << 62  # [ns], in the year 2116; later times are damaged, and their differences may exceed 64 bits
 
 
 @dataclass
@@ -49,8 +50,8 @@ class Bag:
     """An open bag."""
 
     path: Path
-    topics: dict[str, str]  # Type of each topic. If a topic has several types, a type that can be decoded is preferred.
-    notes: list[str]  # notes on faults of the bag that were repaired
+    topics: dict[str, str]  # Type of each topic. A type that can be decoded is preferred.
+    notes: list[str]  # notes about repaired faults of the bag
     _readers: list[Reader] = field(repr=False)
     n_undecoded: int = 0  # number of messages so far that could not be decoded
 
@@ -61,7 +62,7 @@ class Bag:
     def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time of arrival [ns] and message, in the order of arrival.
 
-        Raise `DataError` if the bag is damaged in the middle.
+        `DataError` is raised if the bag is damaged in the middle.
         """
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
@@ -82,7 +83,7 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
     """Open a bag, and recover truncated MCAP files as far as possible.
 
     The path is a data file (.mcap, .db3, or one of them with .zstd), or a folder with data files and usually
-    metadata.yaml. Raise `DataError` if there is no bag, or if it cannot be read.
+    metadata.yaml. `DataError` is raised if there is no bag, or if it cannot be read.
 
     Examples
     --------
@@ -110,10 +111,10 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 
 
 def recover_bag(path: str | Path) -> list[str]:
-    """Repair a bag in place: rewrite truncated MCAP files and create a missing or unusable metadata.yaml.
+    """Repair a bag in place: rewrite truncated MCAP files, and replace a missing or unusable metadata.yaml.
 
-    The path is the folder of a bag, or one MCAP file. Return the repairs that were made. Raise `DataError` if there is
-    no MCAP file, or if a file cannot be read.
+    The path is the folder of a bag, or one MCAP file. The result is a list of the repairs. `DataError` is raised if
+    there is no MCAP file, or if a file cannot be read.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, 
 
 
 def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Reader]:
-    """Open a bag with its metadata.yaml. If this is impossible, open each of its files and recover it if necessary."""
+    """Open a bag with its metadata.yaml. If this fails, open each file of the bag, and recover it if necessary."""
     files = _files(path)
     damaged = [file for file in files if file.suffix == ".mcap" and not is_whole(file)]
     if path.is_dir() and not damaged:
@@ -191,9 +192,9 @@ def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the data files of a bag. If a file exists with and without compression, the uncompressed one is returned.
+    """Return the data files of a bag. Of a file with and without compression, return the uncompressed one.
 
-    A recorder that is killed while it compresses a file leaves both files, and only the uncompressed file is complete.
+    If a recorder is killed while it compresses a file, both files exist, and only the uncompressed file is complete.
     """
     if path.is_file():
         files = [path]
@@ -217,10 +218,10 @@ def _is_data_file(path: Path) -> bool:
 
 
 def _by_metadata(folder: Path) -> tuple[Reader | None, str]:
-    """Open a bag with its metadata.yaml, or return the reason why this is impossible.
+    """Open a bag with its metadata.yaml, or return the reason why it cannot be opened.
 
-    Possible reasons are renamed files, a recorder that was killed while it wrote metadata.yaml, and an empty
-    `storage_identifier`, which `ros2 bag reindex` of ROS 2 Humble writes.
+    Possible reasons are renamed files, or a recorder that was killed while it wrote metadata.yaml. Another reason is an
+    empty `storage_identifier`, which `ros2 bag reindex` of ROS 2 Humble writes.
     """
     if not (folder / METADATA_FILE).is_file():
         return None, f"{METADATA_FILE} is missing"
@@ -234,7 +235,7 @@ def _by_metadata(folder: Path) -> tuple[Reader | None, str]:
 
 
 def _uncompressed(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
-    """Decompress a file into a temporary folder as far as possible; raise `DataError` if the result is empty."""
+    """Decompress a file to a temporary folder as far as possible. Raise `DataError` if the result is empty."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     plain = folder / file.with_suffix("").name
     try:
@@ -289,5 +290,5 @@ def _metadata_of(files: list[Path]) -> str:
 def _type_hash(name: str) -> str:
     try:
         return definition(name)[1]
-    except DataError:  # the type is not installed; for rosbag2, an empty hash means unknown
+    except DataError:  # the type is not installed; rosbag2 uses an empty hash for unknown types
         return ""

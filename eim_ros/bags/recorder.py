@@ -1,4 +1,4 @@
-"""Recording of bags, one after the other, with checks for a full disk and for topics without messages."""
+"""Recording of successive bags, with checks for a full disk and for topics without messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Recorder:
         self._channels: dict[str, int] = {}
         self.topics: tuple[str, ...] = ()  # requested topics of the current or last recording
         self._counts: dict[str, int] = {}
-        self._problems: dict[str, str] = {}  # why a topic cannot be recorded
+        self._problems: dict[str, str] = {}  # reasons why topics cannot be recorded
         self._began = self._ended = self._checked = 0.0
         self._size, self._ending = 0, ""
         self.n_segments = 0
@@ -66,7 +66,7 @@ class Recorder:
 
     @property
     def unknown_topics(self) -> list[str]:
-        """Topics of the current recording whose type is not known yet."""
+        """Topics of the current recording with an unknown type."""
         if not self.is_recording:
             return []
         return [name for name in self.topics if name not in self._channels and name not in self._problems]
@@ -83,7 +83,7 @@ class Recorder:
 
     @property
     def message(self) -> str:
-        """Problems of the current or last recording; empty if there are none."""
+        """Problems of the current or last recording; empty if there are no problems."""
         silent = [name for name in self.topics if not self._counts[name] and name not in self._problems]
         parts = [self._ending, *(f"{name}: {problem}" for name, problem in self._problems.items())]
         if silent:
@@ -93,9 +93,9 @@ class Recorder:
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
         """Start a recording.
 
-        The first segment has the label `label` and begins at the time `now` on the clock of the arrival times [ns].
-        Raise `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
-        cannot be created, or the disk is full.
+        The first segment has the label `label`. It begins at the time `now` [ns] on the clock of the arrival times.
+        `DataError` is raised if a recording is running, if `topics` is empty or contains the label topic, if the folder
+        exists or cannot be created, or if the disk is full.
         """
         if self._writer is not None:
             raise DataError(
@@ -126,7 +126,7 @@ class Recorder:
         self.current_label, self.n_segments = label, 1
 
     def add_topic(self, topic: Topic) -> bool:
-        """Add a requested topic when its type is known.
+        """Add a requested topic as soon as its type is known.
 
         Return False, with the reason in `message`, if the topic cannot be recorded.
         """
@@ -140,7 +140,7 @@ class Recorder:
         return topic.name in self._channels
 
     def leave_out(self, topic: str, reason: str) -> None:
-        """Note that a requested topic, or a part of it, cannot be recorded."""
+        """Note that a requested topic cannot be recorded, or only partly."""
         self._problems[topic] = reason
 
     def write(self, topic: str, log_time: int, publish_time: int, data: bytes) -> None:

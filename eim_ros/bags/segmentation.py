@@ -1,10 +1,10 @@
 """Segmentation of a recording into continuous pieces of motion.
 
-A recording is cut at labels, at gaps, where the time runs backwards, and where a joint jumps.
+A recording is cut at labels, at gaps, at steps back in time, and at jumps of a joint.
 
-The times of messages differ from the times of the motion: a delayed publisher may send several messages at once, 0.1 ms
-apart. Therefore a jump is a change of a joint that is both large and too fast for the mean time between messages. If
-several messages arrive at once after a pause, each of them was due one mean time before the next.
+The times of messages may differ from the times of the motion: a delayed publisher may send several messages at once,
+0.1 ms apart. Therefore, a jump is a change of a joint that is large, and too fast for the mean time between messages.
+If several messages arrive at once after a pause, each message was due one mean time before the next one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from eim_ros.bags.content import BagContent
 from eim_ros.bags.series import SECOND, Cuts, Series, in_order
 
 STAYS = 0.5  # minimum change that remains after a jump, as a fraction of the sudden change
-MANY = 0.2  # if a larger fraction of joint states is out of order, the stamps are wrong rather than messages late
+MANY = 0.2  # if a larger fraction of joint states is out of order, the stamps are wrong
 OUT_OF_ORDER = "joint states whose time is out of order"
 STRAY = "joint states at the start or the end of a segment that are far from the others"
 TRY_ARRIVAL = " (the header stamps contradict the times of arrival: try --time arrival)"
-AT_ONCE = 0.5  # messages closer in time than this fraction of the mean interval were sent together
+AT_ONCE = 0.5  # messages within this fraction of the mean interval were sent together
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Segment:
     """Part of a recording with one label."""
 
     label: str
-    # range of times of arrival, excluding the end [ns]
+    # range of times of arrival [ns], without the end
     begin: int
     end: int
     n_messages: int  # number of joint states
@@ -55,7 +55,7 @@ class Segment:
 
     @property
     def problem(self) -> str:
-        """At most three reasons for cuts, and the hint; empty if there are no cuts."""
+        """Up to three reasons for cuts, and the hint; empty if there are no cuts."""
         more = f" and {len(self.cuts) - 3} more" if len(self.cuts) > 3 else ""
         return f"{'; '.join(self.cuts[:3])}{more}{self.hint}" if self.cuts else ""
 
@@ -63,7 +63,7 @@ class Segment:
 def segments_of(
     content: BagContent, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None = None
 ) -> tuple[list[Segment], Counter[str]]:
-    """Split a recording into segments by its labels. Without labels, it is one segment.
+    """Split a recording into segments by its labels. A recording without labels is one segment.
 
     `continuous` (n_joints,) marks joints for which a change by a revolution is not a jump.
 
@@ -146,7 +146,7 @@ def _segment(
 
 
 def _stray(jumps: npt.NDArray[np.bool_], linked: npt.NDArray[np.bool_]) -> int:
-    """Return 1 if a joint jumps right after the first row and not again, so that this row is isolated; else 0."""
+    """Return 1 if a joint jumps after the first row but not after the second one, otherwise 0."""
     return int(len(jumps) > 2 and bool(jumps[0] and linked[1] and not jumps[1]))
 
 
@@ -169,13 +169,13 @@ def _too_fast(
     cuts: Cuts,
     continuous: npt.NDArray[np.bool_] | None,
 ) -> npt.NDArray[np.bool_]:
-    """Return whether a joint is too fast from each kept row to the next (n - 1,), skipped rows in between included.
+    """Return whether a joint is too fast between successive kept rows (n - 1,), including skipped rows in between.
 
     The time between messages counts as at least the mean time between messages without cuts, even if a stamp is late.
 
     A skipped row may belong to another time. Therefore a sudden change to it is a jump only if the joint does not
     return afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock. Only the
-    order of the clock shows the true neighbours of a message that was overtaken.
+    clock shows the true neighbours of an overtaken message.
     """
     n_messages = np.diff(kept)
     steps = np.diff(clock[kept]) / SECOND
@@ -205,9 +205,9 @@ def _too_fast(
 def _due(steps: np.ndarray, mean: float) -> np.ndarray:
     """Return the time (n - 1,) [s] from each message to the time at which the next message was due.
 
-    A message that arrives together with later ones was due earlier than it arrived.
+    If messages arrive together, the earlier ones were due before their arrival.
     """
     rows = np.arange(len(steps))
     punctual = np.where(steps < AT_ONCE * mean, len(steps), rows)
-    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # number of later messages that were sent together
+    n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # number of later messages sent together
     return np.asarray(steps - mean * np.append(n_waiting[1:], 0))

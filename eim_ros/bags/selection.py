@@ -1,6 +1,6 @@
 """Code that the imports of motions and pairs share: selection, reading of one bag, and reports.
 
-A report lists which parts of a bag `eim import` has used, and which parts it has skipped and why.
+A report lists the segments of a bag that `eim import` used, and skipped segments with the reasons.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 @dataclasses.dataclass
 class SegmentReport:
-    """Report on one segment: how much of it was used, or why nothing was used."""
+    """Report on one segment: the amount of used data, or the reason why nothing was used."""
 
     label: str
-    duration: float  # duration of the used part, or of the segment if it was rejected [s]
+    duration: float  # duration of the used data, or of a rejected segment [s]
     n_messages: int  # number of joint states
-    n_used: int = 0  # number of motions or pairs made from it
-    reason: str = ""  # why the segment or a part of it was skipped; otherwise empty
+    n_used: int = 0  # number of motions or pairs from this segment
+    reason: str = ""  # reason why data of the segment were skipped; otherwise empty
 
 
 @dataclasses.dataclass
@@ -41,7 +41,7 @@ class BagReport:
     """Report on one bag."""
 
     path: str
-    error: str = ""  # why nothing was used; otherwise empty
+    error: str = ""  # reason why nothing was used; otherwise empty
     # remarks for the user, for example that the bag was truncated
     notes: list[str] = dataclasses.field(default_factory=list)
     segments: list[SegmentReport] = dataclasses.field(default_factory=list)
@@ -49,7 +49,7 @@ class BagReport:
 
     @property
     def n_used(self) -> int:
-        """Number of motions or pairs made from the bag."""
+        """Number of motions or pairs from the bag."""
         return sum(segment.n_used for segment in self.segments)
 
     def to_json(self) -> dict[str, Any]:
@@ -77,29 +77,29 @@ def lines(report: BagReport, what: str) -> list[str]:
 class Selection:
     """Selection of joints, topics and segments to import from bags."""
 
-    # wanted joints; default: the joints of `robot`, or else of the first joint state
+    # requested joints; by default, the joints of `robot`, or of the first joint state without a robot
     joint_names: tuple[str, ...] | None = None
     robot: Robot | None = None  # robot that defines the limits and the continuous joints
-    limits: Limits = field(default_factory=dict)  # joint limits by name, which are used without a robot
-    joint_topics: tuple[str, ...] = ()  # default: all topics of joint states; several topics are merged
-    label_topic: str | None = None  # default: the only suitable topic of the bag
-    labels: tuple[str, ...] = ()  # labels of the segments to use; empty: all
+    limits: Limits = field(default_factory=dict)  # joint limits by name, used without a robot
+    joint_topics: tuple[str, ...] = ()  # by default, all topics of joint states; several topics are merged
+    label_topic: str | None = None  # by default, the only suitable topic of the bag
+    labels: tuple[str, ...] = ()  # labels of the segments to use; if empty, all segments are used
     skipped_labels: tuple[str, ...] = ()  # labels of segments to skip
     cuts: Cuts = field(default_factory=Cuts)
 
     def bounds(self, joint_names: Sequence[str]) -> Bounds | None:
-        """Return the limits of the joints; None if they are not known."""
+        """Return the limits of the joints, or None if the limits are unknown."""
         return Bounds.of_robot(self.robot) if self.robot else Bounds.described(joint_names, self.limits)
 
     def refuses(self, label: str) -> str:
-        """Return why segments with this label are not used; empty if they are used."""
+        """Return the reason why segments with this label are not used, or an empty text if they are used."""
         if self.labels and label not in self.labels:
             return "its label is not selected"
         return "its label is to be skipped" if label in self.skipped_labels else ""
 
 
 def wanted_names(selection: Selection) -> tuple[str, ...] | None:
-    """Return the wanted joints if they are known before a bag is read, else None."""
+    """Return the requested joints, or None if they depend on the bag."""
     return selection.joint_names or (selection.robot.joint_names if selection.robot else None)
 
 
@@ -108,12 +108,12 @@ def read_bag(
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
     """Read one bag or table.
 
-    By default, the wanted joints are those in the first joint state. `topics` are further topics to read.
+    Without `names`, the joints of the first joint state are read. `topics` are further topics to read.
 
     Returns
     -------
     report : BagReport
-        Report to which the caller adds the segments. If the bag is unusable, it contains the reason.
+        Report on the bag; the caller adds the segments. It contains the reason if the bag is unusable.
     content : BagContent or None
         None if the bag is unusable.
     segments : list of Segment
@@ -170,7 +170,7 @@ def told_of(segment: Segment) -> SegmentReport:
 
 
 def unwrapped(piece: Piece, bounds: Bounds | None) -> Piece:
-    """Unwrap continuous joints, so that they do not jump by a revolution."""
+    """Unwrap continuous joints, to remove jumps by a revolution."""
     if bounds is None or not bounds.continuous.any():
         return piece
     positions = piece.positions.copy()

@@ -1,11 +1,11 @@
 """Vectors over time from the messages of one publisher, correction of their times, and removal of wrong values.
 
-The time stamps in headers can be wrong in four ways, which are treated as follows:
+Time stamps in headers can be wrong in four ways:
 
-- All stamps are missing (zero) or equal: times of arrival replace them.
-- The clock is set during the recording: the step is removed, see `mended_stamps`.
-- A few stamps are far from the stamps before and after: these messages are dropped, see `plausible_stamps`.
-- Messages overtake each other, or come twice: only messages in ascending order are kept, see `ascending_rows`.
+- All stamps are missing (zero) or equal. Times of arrival replace them.
+- The clock is set during the recording. The step is removed; see `mended_stamps`.
+- A few stamps are far from the stamps before and after. Their messages are dropped; see `plausible_stamps`.
+- Messages overtake each other, or arrive twice. Only messages in ascending order are kept; see `ascending_rows`.
 
 With `Cuts.use_arrival`, the times of arrival replace all stamps.
 """
@@ -23,21 +23,21 @@ import numpy.typing as npt
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
 SECOND = 1e9  # [ns]
-SMALLEST = 10_000_000  # [ns] minimum clock step to correct; smaller steps affect few messages
+SMALLEST = 10_000_000  # [ns] minimum clock step that is corrected; smaller steps affect few messages
 WINDOW = 1_000_000_000  # [ns] time before and after a step; messages are rarely delayed by half of this time
 FEWEST = 10  # minimum number of messages on each side for a median
-N_EARLIER = 5  # a message rarely overtakes more than this number of others
+N_EARLIER = 5  # a message rarely overtakes more than this number of other messages
 ALIKE = 0.3  # maximum difference between the sudden change and the change of the medians, as a fraction of the step
 
 NO_STAMP = "without a time stamp (--time arrival uses them)"
 WRONG_STAMP = "with a wrong time stamp (--time arrival uses them)"
 SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
 FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may reach this between two samples
-ABOVE_NEIGHBOURS = 4.0  # minimum deviation of a spike, as a multiple of the adjacent rows' deviations
-ABOVE_ONE = 3.0  # further factor if only one adjacent row counts, because the other row is next to another spike
+ABOVE_NEIGHBOURS = 4.0  # minimum deviation of a spike, as a multiple of the deviations of the adjacent rows
+ABOVE_ONE = 3.0  # further factor if only one adjacent row counts, because the other one is next to a spike
 OFF_COURSE = 0.5  # minimum distance of a spike from extrapolated rows, as a fraction of its deviation
 ABOVE_OTHERS = 5.0  # minimum deviation of a spike, as a multiple of the upper quartile of the rows around it
-AROUND = 25  # rows on each side for that quartile, which four spikes among 50 rows hardly change
+AROUND = 25  # rows on each side for the quartile; four spikes among 50 rows hardly change it
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Cuts:
     """Criteria for cutting a recording into continuous pieces."""
 
     max_gap: float = 0.2  # maximum time between two consecutive joint states of a piece [s]
-    # Maximum speed of a joint between two joint states [rad/s] or [m/s]. The change is divided by the time between
-    # them, or by the mean time between messages if this is longer.
+    # Maximum speed of a joint between two joint states [rad/s] or [m/s]. The change is divided by the time between the
+    # joint states, or by the mean time between messages if the mean is longer.
     max_speed: float = 20.0
     min_jump: float = 0.1  # minimum change that counts as a jump [rad] or [m]
     use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
-    # Joints that keep their position until the next message, such as a gripper that is open or closed. They may jump.
-    # If they have another publisher, the time between its messages is not limited.
+    # Joints that keep their position until the next message, such as a gripper that is open or closed. Held joints may
+    # jump. If they have their own publisher, the time between its messages is not limited.
     held: tuple[str, ...] = ()
 
     def is_held(self, joint_names: Sequence[str]) -> BoolArray:
@@ -69,7 +69,7 @@ class Series:
     values: FloatArray  # (n, n_dims)
     frame: str = ""  # frame of the first message
     is_pose: bool = False  # whether the values are position and quaternion
-    notes: tuple[str, ...] = ()  # notes on corrections of the clock
+    notes: tuple[str, ...] = ()  # notes about corrections of the clock
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -92,7 +92,7 @@ class GrowingSeries:
         return len(self.arrival)
 
     def add(self, arrival: int, header: Any, values: FloatArray) -> None:
-        """Append a message; if it has no header, its time of arrival [ns] is used."""
+        """Append a message. Without a header, its time of arrival [ns] is used."""
         if not self.values and header is not None:
             self.frame = header.frame_id
         stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
@@ -126,8 +126,8 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
     """Remove the steps of a publisher's clock that was changed during a recording.
 
     The difference between stamp and arrival is the delay of a message plus the offset between two clocks. Delays vary,
-    but they return to their usual value, whereas a step of the clock remains. Therefore a clock step is a sudden change
-    of the difference that is confirmed by the medians before and after it.
+    but they return to their usual value, whereas a step of the clock remains. Therefore, a clock step is a sudden
+    change of the difference by about the same amount as the medians before and after it.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
     stamps : (n,)
         Stamps [ns] on the clock at the time of the first message.
     steps : list of int
-        Clock steps that were removed [ns].
+        Removed clock steps [ns].
     """
     offset = stamp - arrival
     mended, steps = stamp.copy(), list[int]()
@@ -159,17 +159,17 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
 def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> BoolArray:
     """Return which stamps fit the stamps of the messages before and after (n,).
 
-    Fewer than `FEWEST` consecutive messages with wrong stamps are recognised by the messages around them. Without the
-    wrong messages, stamps and times of arrival both proceed by at most `max_gap` [s]. There must be fewer wrong
-    messages than messages on each side, unless the recording begins or ends there. Therefore alternating messages of
-    two publishers whose clocks differ are not changed. A few messages at the beginning or the end are wrong if their
-    stamps are far from the stamps of many others that arrived at the same time.
+    Fewer than `FEWEST` consecutive messages with wrong stamps are detected by the messages around them. Without the
+    wrong messages, stamps and times of arrival both advance by at most `max_gap` [s]. There must be fewer wrong
+    messages than messages on each side, unless they are at the start or the end of the recording. Therefore,
+    alternating messages of two publishers with different clocks are kept. A few messages at the start or the end are
+    wrong if their stamps are far from the stamps of many other messages that arrived at the same time.
     """
     plausible = np.ones(len(stamp), dtype=np.bool_)
     times, arrivals = (stamp - stamp[:1]) / SECOND, (arrival - arrival[:1]) / SECOND
     edges = [0, *(np.flatnonzero(np.abs(np.diff(times)) > max_gap) + 1).tolist(), len(times)]
     begins, ends = edges[:-1], edges[1:]
-    # current chain of runs: its last row, its number of rows, whether it contains the first row, and the next run
+    # The current chain of runs: its last row, its number of rows, whether it contains the first row, and the next run.
     last, length, is_first, run = ends[0] - 1, ends[0], True, 1
     while run < len(begins):
         begin, found = begins[run], run
@@ -201,8 +201,8 @@ def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> Bool
 def ascending_rows(times: FloatArray) -> list[int]:
     """Return rows whose times ascend strictly, without messages that were overtaken.
 
-    If one time is too late, all messages until that time would seem to be overtaken. Therefore a row is dropped itself
-    if its time alone is later than the times of the next `N_EARLIER` messages.
+    After a single time that is too late, all messages before that time would seem to be overtaken. Therefore, a row is
+    dropped if its time alone is later than the times of the next `N_EARLIER` messages.
     """
     is_early = np.zeros(len(times), dtype=np.bool_)
     if len(times) > N_EARLIER:
@@ -217,7 +217,8 @@ def ascending_rows(times: FloatArray) -> list[int]:
 def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], list[str]]:
     """Select rows whose times ascend.
 
-    If the time goes back by more than `max_gap` [s], the clock was set back, and the times ascend again from there.
+    If a time is earlier than the previous time by more than `max_gap` [s], the clock was set back. The times ascend
+    again from this row.
 
     Returns
     -------
@@ -243,27 +244,28 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
 
 
 def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray[np.intp]:
-    """Find single samples that a joint cannot have reached, because it was elsewhere before and after.
+    """Find single samples that a joint cannot have reached between the samples before and after.
 
     The deviation of a row is its distance from the mean of the rows before and after. A spike lies beyond both of these
     rows on the same side, and its deviation is larger than
 
     - the resolution of sensors, and the deviation that an acceleration of 10 rad/s^2 causes,
-    - several times the deviations of the rows before and after, computed without the spike. If a quick motion back and
-      forth is sampled well, these deviations are large too.
+    - several times the deviations of the rows before and after, computed without the spike. In a well-sampled quick
+      motion back and forth, these deviations are large too.
     - several times the upper quartile of the deviations around it, because noise causes large deviations everywhere.
 
-    A spike continues neither the two rows before nor the two rows after it. A row that does is next to a jump, for
-    example from one demonstration to another.
+    A spike is far from extrapolations of the two rows before it and of the two rows after it. A row near an
+    extrapolation is next to a jump, for example between two demonstrations.
 
     Rows at gaps cannot be examined.
 
     Parameters
     ----------
     times : (n,)
-        Ascending, except where the clock was set back [s].
+        Times [s], ascending except where the clock was set back.
     values : (n, d)
-        [rad] or [m]. A change by more than half a turn counts as the shorter way around.
+        Values [rad] or [m]. A change by more than half a revolution counts as the shorter change in the other
+        direction.
     max_gap : float
         Maximum time to the rows before and after [s].
 
@@ -282,7 +284,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
         return columns
     floor = max(SMALLEST_SPIKE, 0.5 * FASTEST_ACCELERATION * float(np.median(steps[linked])) ** 2)
     values = np.unwrap(values, axis=0)
-    # entry i belongs to row i + 1; the deviations of the adjacent rows are computed without row i + 1
+    # Entry i belongs to row i + 1. The deviations of the adjacent rows are computed without row i + 1.
     before, after = values[1:-1] - values[:-2], values[2:] - values[1:-1]
     deviation = 0.5 * np.abs(before - after)
     inner = np.zeros((2, n, values.shape[1]))
@@ -310,9 +312,9 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
 def without_spikes(
     series: Series, names: tuple[str, ...], max_gap: float, held: Collection[str] = ()
 ) -> tuple[Series, Counter[str]]:
-    """Remove the messages with a spike (see `spikes`) in one of the named columns, the first columns of the series.
+    """Remove messages with a spike (see `spikes`) in a named column. The named columns are the first columns.
 
-    Held columns may have spikes. Also return the number of removed messages for each column, by its name.
+    Held columns may have spikes. Also return the number of removed messages by the name of the column.
     """
     columns = [i for i, name in enumerate(names) if name not in held]
     if not columns:

@@ -1,8 +1,8 @@
-"""Writing of bags: a folder with an MCAP file and metadata.yaml, as rosbag2 creates it (profile ros2).
+"""Writing of bags. A bag is a folder with an MCAP file (profile ros2) and metadata.yaml, as in rosbag2.
 
-The bag on disk is complete after every flush, and messages are flushed after at most `flush_period`. The file
-metadata.yaml (version 9) lists files, topics, numbers of messages and times. A bag also contains the definitions of its
-message types. Definitions of ROS 2 come from rosbags; other definitions are read from the installed packages.
+The bag on disk is complete after every flush. Messages are flushed after at most `flush_period`. The file metadata.yaml
+(version 9) lists files, topics, numbers of messages and times. A bag also contains the definitions of its message
+types. Definitions of ROS 2 come from rosbags; other definitions are read from the installed packages.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Topic:
     name: str
     type: str
     type_hash: str = ""  # RIHS01 hash of the type; may be empty
-    qos: tuple[Qos, ...] = ()  # quality of service that the publishers offered
+    qos: tuple[Qos, ...] = ()  # quality of service of the publishers
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a bag: name, times of the first and last message [ns], and number of messages."""
+    """One file of a bag: its name, the times of its first and last message [ns], and its number of messages."""
 
     name: str
     first: int
@@ -125,8 +125,8 @@ def standard_types() -> Typestore:
 def definition(name: str) -> tuple[str, str]:
     """Return the definition of a message type, with all nested types (schema ros2msg), and its RIHS01 hash.
 
-    Raise `DataError` if the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the
-    share folder of a prefix in AMENT_PREFIX_PATH or of this Python.
+    `DataError` is raised if the type is unknown. Types of ROS 2 are known, and types that are installed in the share
+    folder of a prefix in AMENT_PREFIX_PATH or of this Python.
     """
     types = standard_types()
     try:
@@ -142,7 +142,7 @@ def _register(name: str, types: Typestore) -> None:
         return
     found = get_types_from_msg(_installed(name).read_text(encoding="utf-8"), name)
     for _, fields in found.values():
-        for part in re.findall(r"\w+/msg/\w+", str(fields)):  # names of types are nested in the descriptions of fields
+        for part in re.findall(r"\w+/msg/\w+", str(fields)):  # type names are nested in field descriptions
             _register(part, types)
     types.register(found)
 
@@ -160,8 +160,8 @@ class BagWriter:
     """Writer of one bag. It is not thread-safe.
 
     The folder must not exist. A message is flushed after at most `flush_period` [s] on the given clock, provided that
-    `write` or `tick` is called often enough. Raise `DataError` if the folder exists or cannot be created. Every method
-    that writes raises `OSError`, for example if the disk is full.
+    `write` or `tick` is called often enough. The constructor raises `DataError` if the folder exists or cannot be
+    created. Methods that write raise `OSError`, for example if the disk is full.
 
     Examples
     --------
@@ -211,7 +211,7 @@ class BagWriter:
         return self._mcap.size + self._mcap.pending
 
     def add_topic(self, topic: Topic) -> int:
-        """Add a topic and return its number for `write`. The definition and hash of its type are looked up."""
+        """Add a topic with the definition and hash of its type. Return its number for `write`."""
         text, type_hash = definition(topic.type)
         topic = Topic(topic.name, topic.type, type_hash, topic.qos)
         if topic.type not in self._schemas:
@@ -223,7 +223,7 @@ class BagWriter:
         return channel
 
     def write(self, channel: int, log_time: int, data: bytes, publish_time: int = 0) -> None:
-        """Add a serialised message (CDR) with its times of arrival and, if known, of publication [ns]."""
+        """Add a serialised message (CDR) with its time of arrival and, if known, its time of publication [ns]."""
         self._mcap.write(channel, log_time, publish_time or log_time, data)
         if self._mcap.pending > FLUSH_SIZE:
             self.flush()
@@ -231,7 +231,7 @@ class BagWriter:
             self.tick()
 
     def label(self, text: str, log_time: int) -> None:
-        """Begin a segment. Messages with a later time belong to it."""
+        """Begin a segment. Messages with a later time belong to this segment."""
         if self._label_channel < 0:
             self._label_channel = self.add_topic(Topic(self._label_topic, LABEL_TYPE))
         types = standard_types()
@@ -240,7 +240,7 @@ class BagWriter:
         self.flush()
 
     def tick(self) -> None:
-        """Flush if the flush period has passed. Call this regularly, even if no messages arrive."""
+        """Flush if the flush period has passed. Call this method regularly, even if no messages arrive."""
         if self._clock() - self._flushed >= self._flush_period:
             self.flush()
 
@@ -273,7 +273,7 @@ class BagWriter:
         return bag_metadata([file], list(self._topics.values()), counts)
 
     def _save_metadata(self) -> None:
-        """Replace the file atomically, without waiting for the disk."""
+        """Replace metadata.yaml atomically, without waiting for the disk."""
         temporary = self.folder / f".{METADATA_FILE}"
         temporary.write_text(self._metadata()[0], encoding="utf-8")
         os.replace(temporary, self.folder / METADATA_FILE)

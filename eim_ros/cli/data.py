@@ -20,7 +20,7 @@ CONTEXTS = Literal["position", "pose"]
 
 @dataclass(frozen=True, kw_only=True)
 class Collect:
-    """Sample configurations of a robot, and compute the position or pose of the tip for each of them."""
+    """Sample configurations of a robot, and compute the position or pose of the tip for each configuration."""
 
     arm: Arm
     output: str = flag(text="Data set to write (.npz).", metavar="FILE", short="-o")
@@ -54,7 +54,7 @@ class Collect:
 
 @dataclass(frozen=True, kw_only=True)
 class Topics:
-    """Topics, joints and segments to read from the bags."""
+    """Topics, joints and segments to read from bags."""
 
     joints: str | None = flag(
         None,

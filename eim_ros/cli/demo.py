@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from eim_ros.kinematics import Robot
 
 
-LEARNERS = {  # name in the table: algorithm, and whether it has kinematic inputs
+LEARNERS = {  # name in the table: algorithm, and whether its inputs are kinematic
     "EM": ("em", False),
     "EIM": ("eim", False),
     "EIM + kinematics": ("eim", True),
 }
 REDUCED: dict[str, Mapping[str, Any]] = {
     "EIM": {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1}
-}  # fewer sizes and starts than by default, to save time
+}  # fewer sizes and starts than the defaults, to save time
 COLUMNS = {
     "rmse_position": "RMSE [m]",
     "median_position": "median [m]",
@@ -68,7 +68,7 @@ class Demo:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Demo | DemoPlanar:
-        """Read the flags of this demo, or the flags of the planar demo if --planar is given."""
+        """Read the flags of this demo, or of the planar demo if --planar is given."""
         from eim_ros.cli.demo_planar import DemoPlanar
         from eim_ros.cli.flags import parse
 
@@ -115,7 +115,7 @@ class Demo:
     def _train(
         self, robot: Robot, data_set: DataSet, test: DataSet, folder: Path
     ) -> tuple[dict[str, dict[str, float]], Path]:
-        """Return the figures of each learner on the test data, and the file of the last model."""
+        """Return the results of each learner on the test data, and the file of the last model."""
         from eim_ros.cli.progress import ProgressBar
         from eim_ros.cli.train import default_settings, learner_of
         from eim_ros.ik import IKModel, Training, evaluate
@@ -143,7 +143,9 @@ class Demo:
 def _ask(
     path: Path, robot: Robot, pose: FloatArray, n: int, seed: int
 ) -> tuple[Solutions, Solutions, Solutions, list[float]]:
-    """Return the service's answer for a position, raw draws, all solutions of the pose, and round-trip times [s]."""
+    """Return the answer of the service for a position, raw draws, all solutions of the pose, and round-trip
+    times [s].
+    """
     from eim_ros.nodes import IKClient, solutions_of
     from eim_ros.nodes.common import interfaces
     from eim_ros.nodes.common.messages import pose_message

@@ -35,8 +35,8 @@ FIRST_X, LAST_X, HEIGHT = 4.0, 7.0, 5.0  # [m] vertical lines at x from FIRST_X 
 N_POINTS = 30  # number of points of an imported motion
 N_NEW_LINES = 3
 N_OWN_MOTIONS = 200  # number of motions drawn from each prior for each new line
-REACHED = 0.05  # [m] tolerance of the goal that the tip ends on the line
-EVERY = 5  # every fifth motion is held out from the training of the priors
+REACHED = 0.05  # [m] tolerance of the goal; the tip must end on the line
+EVERY = 5  # every fifth motion is held out of the training of the priors
 PRIOR_EXPERTS, PRIOR_LATENT = 5, 30  # numbers of experts and latent coordinates of a motion prior
 
 
@@ -166,7 +166,7 @@ def _demonstrate(client: Any, bag: Path, n_motions: int, nodes: list[ServerProce
 def _import(bag: Path, output: Path) -> tuple[DataSet, list[str]]:
     """Import the motions, with the x coordinate of the line as their context.
 
-    Also return why demonstrations were left out. On a busy machine, the recorder may lose joint states.
+    Also return the reasons for skipped demonstrations. On a busy machine, the recorder may lose joint states.
     """
     from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
@@ -177,7 +177,7 @@ def _import(bag: Path, output: Path) -> tuple[DataSet, list[str]]:
     form = MotionForm(N_POINTS, contexts=(f"/{GOAL}",), trim=True)
     found, (report,) = import_motions([bag], selection, form)
     left_out = [told.reason for told in report.segments if told.label == LABEL and told.reason]
-    # only x of the ends of the line varies
+    # only the x coordinate of the ends of the line varies
     data_set = DataSet(found.context[:, :1], found.sample, {**found.description, "context_names": ["line_x"]})
     save_data_set(output, data_set)
     return data_set, left_out
@@ -209,7 +209,7 @@ def _fit(arm: PlanarArm, pairs: DataSet, n_components: int, seed: int) -> dict[s
 def _execute(
     client: Any, arm: PlanarArm, models: dict[str, LineExperts], lines: list[float], flags: DemoPlanar
 ) -> tuple[Table, dict[str, FloatArray]]:
-    """Return the mean distance to the line, and the share of samples that reached it, for each model.
+    """Return the mean distance to the line, and the share of samples that reach it, for each model.
 
     Also return the samples of each model for the line in the middle.
     """
@@ -250,10 +250,10 @@ def _print(table: Table) -> None:
 
 
 def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, seed: int) -> dict[str, float]:
-    """Train a motion prior by EM on most motions, write it, and return its figures.
+    """Train a motion prior by EM on most motions, write it, and return its results.
 
-    `log_density` is the mean log density of the other motions [nat]. `distance` is the median distance to a new line at
-    the end of sampled motions [m]. `free_distance` is the same distance without the goal that the prior contains.
+    `log_density` is the mean log density of held-out motions [nat]. `distance` is the median distance between a new
+    line and the ends of sampled motions [m]. `free_distance` is the same distance without the goal of the prior.
     """
     import torch
 

@@ -40,7 +40,7 @@ PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy mac
 # largest domains with ports below 65536, and below the ephemeral ports of Linux
 LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
-SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # enough shared memory for a few nodes with Fast DDS [byte]
+SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # [byte]; enough for a few nodes with Fast DDS
 UNHEARD = (
     "on a single host, export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; start containers with --ipc=host and "
     f"--network=host, or {WITHOUT_SHARED_MEMORY}; if there is no multicast, set ROS_STATIC_PEERS; if there is a "
@@ -63,7 +63,7 @@ node.create_subscription(String, topic, heard.append, 10)
 while not heard and time.monotonic() < began + 10.0:
     rclpy.spin_once(node, timeout_sec=0.05)
 print(rclpy.get_rmw_implementation_identifier(), len(heard), time.monotonic() - began)
-"""  # program of a process that sends messages, or waits for one
+"""  # program of a process that sends messages or waits for a message
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Finding:
 
 
 def findings_of(check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return the findings of a check. Any exception is a fault, because a broken part can raise all of them."""
+    """Return the findings of a check. Any exception is a fault, because broken software can raise any exception."""
     try:
         return list(check())
     except Exception as error:
@@ -123,7 +123,7 @@ def solving() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Check that the requirements of the package and its extras are installed, recent enough and importable."""
+    """Check that the requirements of the package and its extras are installed, recent and importable."""
     n_faults, missing = 0, dict[str, list[str]]()
     for line in requires("eim_ros") or []:
         match = REQUIREMENT.match(line)
@@ -142,13 +142,13 @@ def packages() -> Iterator[Finding]:
 
 
 def _problem(name: str, least: str | None, is_imported: bool) -> str:
-    """Return the fault of a package as a text, which is empty if there is none."""
+    """Return the fault of a package, or an empty text if there is no fault."""
     try:
         found = version(name)
     except PackageNotFoundError:
         if importlib.util.find_spec(MODULES.get(name, name)) is None:
             return f"{name} is not installed"
-        found = ""  # system packages may have no Python metadata
+        found = ""  # system packages may lack Python metadata
     if least and found and _numbers(found) < _numbers(least):
         return f"{name} {found} is older than {least}"
     if is_imported:
@@ -164,7 +164,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def compiled() -> Iterator[Finding]:
-    """Check that the compiled modules exist, fit the package, and are the best variants for this processor."""
+    """Check that the compiled modules exist, match the package, and are the best variants for this processor."""
     runs_here = importlib.import_module("eim_ros.core._processor").runs_here
     best = next(one for one in native.INSTRUCTION_SETS if runs_here(one))
     for name in COMPILED:
@@ -188,7 +188,7 @@ def ros() -> Iterator[Finding]:
         return
     try:
         _run("import rclpy, eim_ros.nodes.common.interfaces")
-    except RuntimeError as error:  # the interfaces may be built for another ROS 2
+    except RuntimeError as error:  # the interfaces may belong to another version of ROS 2
         yield Finding("ros", FAULT, str(error), _cure_of_start())
     else:
         yield Finding(
@@ -197,7 +197,7 @@ def ros() -> Iterator[Finding]:
 
 
 def dds() -> Iterator[Finding]:
-    """Check that a message from one process arrives in another, if ROS 2 is installed."""
+    """If ROS 2 is installed, check that a message from one process arrives in another process."""
     if importlib.util.find_spec("rclpy") is None:
         return
     found = [*_environment(), *_profiles()]
@@ -220,7 +220,7 @@ def dds() -> Iterator[Finding]:
 
 
 def _run(program: str, *words: str) -> str:
-    """Run a Python program in a process and return its output, because a failing middleware can end its process.
+    """Run a Python program in a child process, because a failing middleware can end its process. Return its output.
 
     Raise `RuntimeError` with the last line of stderr if the process fails.
     """
@@ -241,7 +241,7 @@ def _cure_of_start() -> str:
 
 
 def _environment() -> Iterator[Finding]:
-    """Yield the faults in the settings and the shared memory of this host."""
+    """Yield faults in the settings and in the shared memory of this host."""
     domain = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
     if not domain.isdigit() or int(domain) > LARGEST_DOMAIN:
         told = f"ROS_DOMAIN_ID is {domain!r}, expected a number from 0 to {LARGEST_DOMAIN}"
@@ -258,7 +258,7 @@ def _environment() -> Iterator[Finding]:
 
 
 def _profiles() -> Iterator[Finding]:
-    """Yield a fault if DDS profiles of the user lack an essential setting of the profiles that they replace."""
+    """Yield a fault if DDS profiles of the user lack an essential setting of the included profiles."""
     from eim_ros.nodes.common.process import PROFILES, PROFILES_VARIABLES, TYPE_PROPAGATION
 
     for name, path in ((name, os.environ.get(name)) for name in PROFILES_VARIABLES):

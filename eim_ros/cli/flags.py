@@ -1,7 +1,7 @@
-"""Flags of a verb, read by argparse. A verb is a dataclass, and `flag` makes its fields.
+"""Flags of a verb. argparse reads them. A verb is a dataclass, and `flag` returns its fields.
 
-Fields that hold a dataclass are groups of flags. A mistake raises a `ConfigurationError` whose message is one line.
-This module imports neither numpy nor torch, so that errors in flags are reported before slow imports.
+A field that contains a dataclass is a group of flags. Errors of the user raise `ConfigurationError` with a message of
+one line. This module imports neither numpy nor torch. Thus, errors in flags are reported before slow imports.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ def flag(
     positional: bool = False,
     is_expert: bool = False,
 ) -> Any:
-    """Return a dataclass field for a flag. The annotation of the field sets the number and types of its words.
+    """Return a dataclass field for a flag. The annotation of the field determines the number and types of the words.
 
     Parameters
     ----------
     default : object
-        Default value; a flag without one is required.
+        Default value. A flag without a default is required.
     text : str
-        Explanation, which `--help` shows. The default is added unless the text contains the word "default".
+        Explanation in `--help`. The default is added, unless the text contains the word "default".
     metavar : str
         Placeholder of the words.
     short : str
         Another name of the flag, such as "-n".
     read : callable
-        Function that converts a word to its value, and raises `ValueError` with a message.
+        Function that converts a word to its value, or raises `ValueError` with a message.
     repeated : bool
-        Whether the flag may be given several times; its value is then a tuple.
+        Whether the flag may occur several times. Its value is then a tuple.
     positional : bool
-        Whether the words are given without the name of the flag.
+        Whether the words follow without the name of the flag.
     is_expert : bool
         Whether only `--help-all` shows the flag.
     """
@@ -132,8 +132,8 @@ def report(as_json: bool, figures: Any, lines: Iterable[str]) -> int:
 def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = False) -> Any:
     """Return the verb with the flags in `words`, or print its help and exit if `words` contain a flag for help.
 
-    The first words, such as the robot, may be given without their flags. A setting may be given as a flag. With
-    `is_partial`, unknown words are ignored, and missing flags have the value None.
+    The flags of the first words, such as the robot, may be omitted. A setting may be given as a flag. With
+    `is_partial`, unknown words are ignored, and missing flags are None.
     """
     known = [*flags_of(kind), *(names[0] for _, names, _ in _flags(kind) if len(names) > 1)]
     words = _translated(kind, _with_first_flags(kind, _separated(kind, words)), known)
@@ -146,7 +146,7 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
             name = word.partition("=")[0]
             if _is_flag(word) and name not in known:
                 parser.error(f"there is no flag {name}{_hint_for(name, kind, words, known)}")
-    # argparse takes -1e-3 for a flag, but not a word that begins with a space
+    # argparse reads -1e-3 as a flag, but not a word that begins with a space.
     escaped = [f" {word}" if word.startswith("-") and _is_number(word) else word for word in words]
     found, rest = parser.parse_known_args(escaped)
     if rest and not is_partial:
@@ -156,10 +156,10 @@ def parse(kind: Any, program: str, words: Sequence[str], *, is_partial: bool = F
 
 
 def _separated(kind: Any, words: Sequence[str]) -> list[str]:
-    """Return one word for each number of a list such as "[0.4, 0.1, 0.5]", after flags that take several numbers."""
+    """Split lists such as "[0.4, 0.1, 0.5]" after flags with several numbers into one word per number."""
     lists = set[str]()
     for owner, names, field in _flags(kind):
-        if field.name == "near" or _takes_numbers(_hint(owner, field)):  # --near also takes names of joints
+        if field.name == "near" or _takes_numbers(_hint(owner, field)):  # --near also accepts joint names
             lists.update(names)
     found, is_list = list[str](), True  # the numbers of a pose may be the first words
     for word in words:
@@ -175,14 +175,14 @@ def _separated(kind: Any, words: Sequence[str]) -> list[str]:
 
 
 def _takes_numbers(hint: Any) -> bool:
-    """Return whether a flag takes several numbers."""
+    """Return whether a flag has several numbers."""
     plain = _plain(hint)
     inner = typing.get_args(plain)[0] if typing.get_origin(plain) is tuple else None
     return inner in (float, int) or (typing.get_origin(inner) is tuple and _takes_numbers(inner))
 
 
 def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:
-    """Insert the flags that are omitted before the first words, as in `eim solve panda 0.4 0.1 0.5 --json`."""
+    """Insert omitted flags before the first words, as in `eim solve panda 0.4 0.1 0.5 --json`."""
     n = next((i for i, word in enumerate(words) if _is_flag(word)), len(words))
     first, rest, given = list(words[:n]), list(words[n:]), list[str]()
     for name in getattr(kind, "first_words", ("robot",) if _takes_robot(kind) else ()):
@@ -195,7 +195,9 @@ def _with_first_flags(kind: Any, words: Sequence[str]) -> list[str]:
 
 
 def _translated(kind: Any, words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the words with standard spellings of flags (not --n_samples) and with settings as values of --set."""
+    """Return the words with standard spellings of flags (--n-samples for --n_samples), and settings as values
+    of --set.
+    """
     found, rest = list[str](), list(words)
     while rest:
         word = rest.pop(0)
@@ -228,7 +230,7 @@ def _settings(kind: Any, words: Sequence[str]) -> Sequence[str]:
 
 
 def _hint_for(name: str, kind: Any, words: Sequence[str], known: Sequence[str]) -> str:
-    """Return the hint for an unknown flag. A typing error does not load the settings, because they may need torch."""
+    """Return the hint for an unknown flag. Typing errors do not load the settings, which may need torch."""
     settings = () if hints.is_misspelt(name, known) else _settings(kind, words)
     shown = [names[-1] for _, names, field in _flags(kind) if not field.metadata["is_expert"] and names[0][0] == "-"]
     return hints.hint_for_flag(name, known, settings, shown)
@@ -245,7 +247,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser_of(kind: Any, program: str, shows_all: bool = False, is_partial: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of a verb. Its help contains the flags for experts only if `shows_all`."""
+    """Return the parser of a verb. Its help contains flags for experts only if `shows_all` is true."""
     described_by = (kind.__doc__ or "").strip()
     places = [field.metadata["metavar"] or name for _, (name, *_), field in _flags(kind) if name[0] != "-"]
     parser = _Parser(
@@ -283,7 +285,7 @@ def flags_of(kind: Any) -> list[str]:
 
 
 def choices_of(kind: Any) -> dict[str, tuple[str, ...]]:
-    """Return the possible values of each flag of a verb that has a fixed choice of values."""
+    """Return the choices of each flag of a verb with a fixed set of values."""
     found = {}
     for owner, names, field in _flags(kind):
         hint = _plain(_hint(owner, field))
@@ -293,7 +295,7 @@ def choices_of(kind: Any) -> dict[str, tuple[str, ...]]:
 
 
 def listed_settings(*settings: Settings) -> str:
-    """Return a line for each setting: its name, default, meaning, unit and choices."""
+    """Return one line per setting: its name, default, meaning, unit and choices."""
     lines = []
     for name, setting in ((name, each) for one in settings for name, each in _used(one)):
         data = setting.field.metadata
@@ -340,7 +342,7 @@ def _plain(hint: Any) -> Any:
 
 
 def _is_choice(field: dataclasses.Field[Any], hint: Any) -> bool:
-    """Return whether a flag also has a negated form, which begins with --no-."""
+    """Return whether a flag also has a negated form that begins with --no-."""
     return _plain(hint) is bool and field.default is not False
 
 
@@ -382,7 +384,9 @@ def _options(field: dataclasses.Field[Any], hint: Any, is_partial: bool) -> dict
 
 
 def _placeholders(name: str, nargs: Any) -> str | tuple[str, ...]:
-    """Return the placeholders of a flag for argparse: one for each word, or one for the first word and the rest."""
+    """Return the placeholders of a flag for argparse: one per word, or one for the first word and one for all
+    others.
+    """
     if nargs == "+":
         first, _, rest = name.rstrip("]").partition(" [")
         return first, rest or first
@@ -393,7 +397,7 @@ def _placeholders(name: str, nargs: Any) -> str | tuple[str, ...]:
 
 
 def _reader(kind: Any, read: Callable[[str], Any] | None) -> Callable[[str], Any]:
-    """Return the function that converts a word, or raises an `ArgumentTypeError` whose message argparse shows."""
+    """Return a function that converts a word, or raises an `ArgumentTypeError` with a message for the user."""
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
 
     def converted(word: str) -> Any:
@@ -431,7 +435,7 @@ def _is_number(word: str) -> bool:
 
 
 def _built(kind: Any, values: dict[str, Any]) -> Any:
-    """Return the dataclass with the values that argparse found, with tuples instead of lists."""
+    """Return the dataclass with the values from argparse. Tuples replace lists."""
     arguments = {}
     for field in dataclasses.fields(kind):
         hint = _hint(kind, field)

@@ -1,7 +1,7 @@
-"""Names that users try first, and what the command line calls them.
+"""Names that users are likely to try, and the corresponding names of the command line.
 
-A verb accepts the names in `SAME`, which are keywords in Python, instead of its flags. The other names only add a hint
-to the error message.
+A verb accepts the names in `SAME`, which are keywords in Python, instead of its flags. Other names only add a hint to
+the error message.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def hint_for_verb(word: str, verbs: Iterable[str]) -> str:
 
 
 def hint_for_flag(word: str, known: Collection[str], settings: Iterable[str] = (), shown: Iterable[str] = ()) -> str:
-    """Return the end of the message about an unknown flag: a hint, or a list of the flags if no name is similar."""
+    """Return the end of the message about an unknown flag: a hint, or the list of flags if no name is similar."""
     name = word.replace("_", "-")
     if FLAGS.get(name) in known:
         return f"; did you mean {FLAGS[name]}?"
@@ -142,5 +142,5 @@ def hint_for_flag(word: str, known: Collection[str], settings: Iterable[str] = (
 
 
 def is_misspelt(word: str, known: Collection[str]) -> bool:
-    """Return whether a word is so similar to a flag that it is a typing error and not the name of a setting."""
+    """Return whether a word is probably a misspelt flag rather than the name of a setting."""
     return bool(difflib.get_close_matches(word, known, cutoff=0.85))

@@ -1,6 +1,6 @@
 """Default settings of the learners of `eim train`, by task and name. This module needs torch.
 
-Some learners have a further group of settings, which `Training` or `MotionTraining` takes as a separate argument.
+Some learners have a further group of settings. This group is a separate argument of `Training` or `MotionTraining`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`eim`: one entry point with a verb for each task.
+"""`eim`: one program with a verb for each task.
 
-A user error is reported in one line, with an exit code for its kind. The module of a verb is imported when the verb is
-used. The flags are read before torch or ROS is imported.
+A user error is reported in one line, with an exit code for its kind. Only the module of the requested verb is imported.
+Flags are read before torch or ROS is imported.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ VERBS = {name: entry for group in (*GROUPS.values(), OTHERS) for name, entry in 
 
 
 class ExitCode(IntEnum):
-    """Exit codes, one for each kind of failure, so that a script can react to it."""
+    """Exit codes, one for each kind of failure, for use in scripts."""
 
     DONE = 0
     NO_RESULT = 1
@@ -130,10 +130,11 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
     try:
         with _warnings_in_lines(command), options_named(package_paths="--package-path"):
             code = int(read(words).run())
-        sys.stdout.flush()  # flush here, because a closed pipe can still be reported
+        sys.stdout.flush()  # flush now, because a closed pipe can still be reported
         return code
     except BrokenPipeError:
-        # The reader has closed the output. Discard the rest, so that the interpreter reports no error at exit.
+        # The reader has closed the output. Discard the remaining output, because the interpreter would report an error
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:
@@ -159,7 +160,7 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
 
 @contextmanager
 def _warnings_in_lines(command: str) -> Iterator[None]:
-    """Print each warning about a robot description once, in one line, and other warnings as usual."""
+    """Print each warning about a robot description once and in one line. Print other warnings as usual."""
     shown = set[str]()
     with warnings.catch_warnings():
         usual = warnings.showwarning
@@ -177,7 +178,7 @@ def _warnings_in_lines(command: str) -> Iterator[None]:
 
 
 def verb_type(name: str) -> Any:
-    """Return the dataclass of a verb, or a dictionary of inner verbs and their dataclasses; import its module."""
+    """Import the module of a verb. Return its dataclass, or a dictionary of its inner verbs and their dataclasses."""
     module = importlib.import_module(f"eim_ros.cli.{VERBS[name][0]}")
     return getattr(module, name.title().replace("-", ""))
 

@@ -110,7 +110,7 @@ class MotionSample:
         return report(self.json, figures, _lines(prior, given, samples, duration))
 
     def _with_robot(self, prior: MotionPrior) -> MotionPrior:
-        """Return the prior with the robot of the flags, which replaces the robot of the model."""
+        """Return the prior with the robot of the flags instead of the robot of the model."""
         robot = self.arm.find()
         if robot is None:
             return prior

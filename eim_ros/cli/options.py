@@ -1,6 +1,6 @@
-"""Groups of flags that several verbs have in common: the robot, the constraints, and settings.
+"""Groups of flags that several verbs share: the robot, the constraints, and settings.
 
-This module imports neither numpy nor torch, so that errors in flags are reported before slow imports.
+This module imports neither numpy nor torch. Thus, errors in flags are reported before slow imports.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Arm:
 
     @property
     def file(self) -> Path | None:
-        """File of the robot; None without --robot."""
+        """File of the robot, or None without --robot."""
         from eim_ros.kinematics import robot_path
 
         return robot_path(self.robot, self.package_path) if self.robot else None
 
     def find(self) -> Robot | None:
-        """Return the robot of the flags; None without --robot."""
+        """Return the robot of the flags, or None without --robot."""
         from eim_ros.ik.prior import SHIPPED_MODELS
         from eim_ros.kinematics import Robot
 
@@ -106,7 +106,9 @@ class Source(Arm):
     )
 
     def sampler(self, tool: Any = None) -> Sampler:
-        """Return the sampler of the model or the robot, with a tool (4, 4). A robot given with a model must fit it."""
+        """Return the sampler of the model or the robot, with a tool (4, 4). If both are given, the robot must match the
+        model.
+        """
         from eim_ros.ik import Sampler
         from eim_ros.kinematics import CollisionOptions
 
@@ -127,7 +129,7 @@ class Source(Arm):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintFlags:
-    """Conditions on every configuration. Further conditions are settings."""
+    """Conditions on every configuration. Other conditions are settings."""
 
     limit: tuple[str, ...] = flag(
         (),
@@ -145,7 +147,7 @@ class ConstraintFlags:
     )
 
     def build(self, settings: Mapping[str, Any], has_orientation: bool) -> Constraints:
-        """Return the constraints of the flags and of settings with the names of `Constraints`."""
+        """Return the constraints of the flags, and of settings with names of `Constraints`."""
         from eim_ros.ik import Constraints
 
         obstacles = (*map(_box, self.box), *settings.get("obstacles", ()))
@@ -166,7 +168,7 @@ class ConstraintFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFlags:
-    """Settings, named like the keywords of the Python method and the constraints."""
+    """Settings, with the names of the Python method's keywords and of the constraints."""
 
     set: tuple[str, ...] = flag(
         (),
@@ -283,7 +285,7 @@ def _box(values: Sequence[float]) -> Box:
 
 
 def _obstacles(entries: Any) -> tuple[Obstacle, ...]:
-    """Return the obstacles of a list such as [{sphere: {centre: [0, 0, 1], radius: 0.1}}]."""
+    """Return the obstacles in a list such as [{sphere: {centre: [0, 0, 1], radius: 0.1}}]."""
     from eim_ros import kinematics
 
     kinds: dict[str, Callable[..., Obstacle]] = {
@@ -338,14 +340,14 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def use_threads(n: int | None) -> None:
-    """Make torch use n threads. None selects OMP_NUM_THREADS, or 1 if it is not set."""
+    """Make torch use n threads. None selects OMP_NUM_THREADS, or 1 if this variable is not set."""
     from eim_ros.core.parallel import use_torch_threads
 
     use_torch_threads(n)
 
 
 def workers(jobs: int | None, scheduler: str | None) -> Any:
-    """Return the workers of --jobs or --scheduler; None if neither is given."""
+    """Return the workers of --jobs or --scheduler, or None without both flags."""
     from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
 
     if scheduler is not None and jobs is not None:

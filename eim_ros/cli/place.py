@@ -109,7 +109,7 @@ class Place:
 
 
 def _figures(best: Any, n_bases: int) -> dict[str, Any]:
-    """Return the best bases as a mapping for JSON; poses that are not reached have no configuration."""
+    """Return the best bases as a mapping for JSON. Poses out of reach have no configuration."""
     return {
         "bases": n_bases,
         "best": [
@@ -130,7 +130,7 @@ def _figures(best: Any, n_bases: int) -> dict[str, Any]:
 
 
 def _show(best: Any, n_poses: int) -> None:
-    """Print a table of the best bases; columns after the first five refer to the worst pose that is reached."""
+    """Print a table of the best bases. Columns after the fifth refer to the worst pose within reach."""
     print("   x [m]   y [m]   z [m]  yaw [rad]  reached  components  length  manipulability")
     worst = [best.worst(name) for name in ("components", "length", "manipulability")]
     for (x, y, z, yaw), reached, *values in zip(best.bases, best.n_reached, *worst, strict=True):

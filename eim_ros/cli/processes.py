@@ -1,6 +1,6 @@
-"""Nodes as child processes: start them, wait until they are active, and end them.
+"""Start, supervision and end of nodes as child processes.
 
-A command that waits for its nodes reports progress, and fails as soon as one of them has ended.
+A command that waits for its nodes reports progress. It fails as soon as a node has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.domain import own_domain
 
-PATIENCE = 20.0  # time for a regular end, after which the process is killed [s]
+PATIENCE = 20.0  # time until a process that does not end is killed [s]
 _PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
 _LONGEST_SILENCE = 120.0  # longest time without a message from a node while its process runs [s]
 
@@ -35,9 +35,9 @@ def in_own_domain() -> Iterator[int]:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Make SIGTERM raise `SystemExit`, so that a program ends its nodes as it does after Ctrl-C.
+    """Make SIGTERM raise `SystemExit`. A program then ends its nodes, as it does after Ctrl-C.
 
-    By default the signal ends the program at once, and its nodes are killed.
+    By default, the signal ends the program at once, and its nodes are killed.
     """
     received: list[int] = []
 
@@ -57,7 +57,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
-    """Context manager that runs a node with parameters, at most as long as this process. Its log is in `folder`."""
+    """Context manager that runs a node with parameters. The node ends with this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
@@ -100,10 +100,10 @@ class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
 
 
 class Waiting(contextlib.AbstractContextManager["Waiting"]):
-    """Callback `watch` of a client, which prints on stderr how long it has waited for `name`.
+    """Callback `watch` of a client. It prints the time that it has waited for `name` on stderr.
 
-    Raise `ServiceError` if nothing was heard of the nodes for too long, or if a process has ended. In the latter case
-    the message contains the end of the log.
+    `ServiceError` is raised if the nodes send no message for too long, or if a process has ended. If a process has
+    ended, the message contains the end of its log.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:

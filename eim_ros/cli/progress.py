@@ -17,7 +17,7 @@ SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accurac
 
 
 class Bar(contextlib.AbstractContextManager["Bar"]):
-    """Bar on stderr with the remaining time. The total may be unknown. Without a terminal, only the end is shown."""
+    """Bar on stderr with the remaining time. The total may be unknown. Without a terminal, only the end is printed."""
 
     def __init__(self, label: str, total: float | None = None, *, enabled: bool = True, unit: str = "") -> None:
         from rich import console, progress
@@ -31,7 +31,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         self._label, self._is_new = label, True
 
     def show(self, done: float, total: float | None = None, *, stage: str = "", figures: str = "") -> None:
-        """Show the progress of a named stage. Work before the first call is not used to estimate the pace."""
+        """Show the progress of a named stage. Work before the first call does not affect the estimated pace."""
         if self._is_new:
             self._progress.reset(self._task, completed=int(done))
         self._is_new = False
@@ -49,16 +49,16 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._progress.stop()
-        else:  # remove the bar, so that only the line of the error remains
+        else:  # remove the bar; only the line of the error remains
             self._progress.live.transient = True
             self._progress.live.stop()
 
 
 class ProgressBar(Bar):
-    """Bar of a training: callback of a run, and context manager.
+    """Progress bar of a training. It is a callback of a run and a context manager.
 
     Work before the iterations, such as the search for a start, is shown as a stage with its own total. The unit is "it"
-    for iterations, or the name of a figure of the records, which are summed.
+    for iterations, or the name of a number in the records. These numbers are summed.
     """
 
     def __init__(self, n_iterations: float, label: str = "training", *, enabled: bool = True, unit: str = "it") -> None:
@@ -85,7 +85,7 @@ class ProgressBar(Bar):
         super().__exit__(kind, *rest)
 
     def _hear(self, work: str, done: float, total: float) -> None:
-        if not self._done:  # after the first iteration, a stage is only a part of an iteration
+        if not self._done:  # after the first iteration, stages belong to iterations
             self.show(done, total or None, stage=work)
 
 

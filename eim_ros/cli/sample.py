@@ -1,7 +1,7 @@
 """Verbs that compute configurations, such as `eim solve`, `sample` and `solve-all`.
 
-Each verb calls the method of `Sampler` with the same name, or with --service a service of a running node. The exit code
-is 0 if there is a valid configuration and 1 if none was found. `eim --help-all` explains other codes.
+Each verb calls the method of `Sampler` with the same name. With --service, it calls a service of a running node. The
+exit code is 0 if a valid configuration was found, otherwise 1. `eim --help-all` explains other codes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def revolutions_flag() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Base class of the verbs; `operation` is the method of `Sampler`."""
+    """Base class of the verbs. `operation` is the name of the method of `Sampler`."""
 
     operation: ClassVar[str]
 
@@ -97,7 +97,7 @@ class Operation:
         return self.settings.read(getattr(Sampler, self.operation), OF_SERVICE if self.service else ())
 
     def keywords(self, settings: RequestSettings) -> dict[str, Any]:
-        """Return the keywords of the method, from settings and flags. Flags have priority."""
+        """Return the keywords of the method from settings and flags. Flags have priority."""
         given = {name: value for name in KEYWORDS if (value := getattr(self, name, None)) is not None}
         if "near" in given:
             given["near"] = near_from(given["near"])
@@ -125,7 +125,7 @@ class Operation:
         print_configurations(answer, getattr(self, "n", None) or 0)
 
     def exit_code(self, answer: Any) -> int:
-        """Return 0 if there is a solution, otherwise 1. Print the reason on stderr if the operation did not succeed."""
+        """Return 0 if there is a solution, otherwise 1. Print the reason for a failure on stderr."""
         if answer.error_code.name != "SUCCESS":
             verb = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
             print(f"eim {verb}: {answer.error_code.name}: {answer.message}", file=sys.stderr)
@@ -227,7 +227,9 @@ class SolveNearestPose(OfPose):
         print(_row(names, answer.q))
 
     def exit_code(self, answer: Any) -> int:
-        """Return 0 if there is a configuration. Print on stderr if there is none or may be a nearer pose."""
+        """Return 0 if there is a configuration, otherwise 1. Report on stderr if there is none, or if a nearer pose may
+        exist.
+        """
         remark = "" if answer.in_time else "timed out: there may be nearer poses, which a longer --timeout may find"
         if not answer:
             remark = "no configuration without collision was found"
@@ -334,7 +336,7 @@ def read_rows(path: str) -> list[tuple[float, ...]]:
 
 
 def print_configurations(answer: Any, n_wanted: int) -> None:
-    """Print a summary and the first rows of an answer, and why there are fewer than requested.
+    """Print a summary and the first rows of an answer, and the reason for missing rows.
 
     If there is no solution, print the best attempt with a warning.
     """
@@ -352,7 +354,7 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
             print(_row(names, answer.best_attempt))
         return
     shown = answer[:ROWS_SHOWN]
-    labels = {} if answer.robot is None else shown.branches  # the answer of a service has no robot
+    labels = {} if answer.robot is None else shown.branches  # answers of a service contain no robot
     print("  ".join([*names, "error [m]", "error [rad]", "valid", *(f"{name:8}" for name in labels)]).rstrip())
     for i, q in enumerate(shown.q):
         errors = [f"{answer.position_error[i]:9.1e}", f"{answer.orientation_error[i]:11.1e}"]
@@ -368,7 +370,7 @@ def _row(names: Sequence[str], q: Sequence[float]) -> str:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return names without their common first and last words."""
+    """Return the names without their common first and last words."""
     if len(names) < 2:
         return list(names)
     begin = os.path.commonprefix(list(names)).rpartition("_")

@@ -1,4 +1,4 @@
-"""Ask a running `ik_server` instead of a sampler in this process: one request for each verb of `sample.py`."""
+"""Requests to a running `ik_server` instead of a sampler in this process, one for each verb of `sample.py`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "draw": ("DrawIK", "draw_ik", {}),
     "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
     "follow": ("FollowIK", "follow_ik", {}),
-}  # type and name of the service of each operation, and fields of its request that no keyword sets
+}  # for each operation: type and name of its service, and fields of its request without a keyword
 
 
 class Operation(Protocol):
-    """The part of a verb that a request needs."""
+    """Fields and methods of a verb that a request needs."""
 
     operation: ClassVar[str]
 
@@ -49,7 +49,7 @@ class Operation(Protocol):
 def ask(
     verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints, settings: RequestSettings
 ) -> Any:
-    """Return the answer of the node. The target is a pose (4, 4), or a list of poses for a path."""
+    """Return the answer of the node. The target is a pose (4, 4), or a list of poses of a path."""
     wait, timeout = settings.others.get("wait", WAIT), arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
         raise ConfigurationError("--service uses the robot of the node: leave out --model, --robot and --base")
@@ -75,7 +75,7 @@ def ask(
 
 
 def refusal_of(response: Any) -> Any:
-    """Return an empty answer with the error code of a response that contains no pose."""
+    """Return an empty answer with the error code of a response without poses."""
     from eim_ros.ik import Solutions
 
     code = response.solutions.error_code
@@ -118,7 +118,7 @@ def fill(request: Any, operation: str, target: Any, arguments: Mapping[str, Any]
 
 
 def _set(request: Any, name: str, value: Any) -> None:
-    """Set a field of a request, or raise `ConfigurationError` if the field does not exist or has another type."""
+    """Set a field of a request. Raise `ConfigurationError` if the field does not exist or has another type."""
     kind = request.get_fields_and_field_types().get(name)
     try:
         setattr(request, name, float(value) if kind == "double" else value)
@@ -142,7 +142,7 @@ def fill_constraints(message: Any, verb: Operation, constraints: Constraints, se
 
 
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
-    """Return a configuration by joint names. If it has no names, use the server's joint names."""
+    """Return a configuration by joint names. A configuration without names gets the joint names of the server."""
     if isinstance(near, dict):
         return near
     names = client.joint_names()
@@ -152,7 +152,7 @@ def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, floa
 
 
 def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
-    """Return the largest step of each joint, in the order of the server."""
+    """Return the largest step of each joint, in the order of the server's joints."""
     if not isinstance(values, dict):
         return values
     names = client.joint_names()
@@ -174,7 +174,7 @@ def _numbers(name: str, values: Iterable[Any]) -> list[float]:
 
 
 def nearest_pose_of(response: Any) -> Any:
-    """Return the `NearestPose` of a response with one target; the service does not report other minima."""
+    """Return the `NearestPose` of a response with one target. The service does not report other minima."""
     from eim_ros.core.errors import ServiceError
     from eim_ros.ik import ErrorCode
     from eim_ros.ik.nearest_pose import NearestPose
@@ -210,7 +210,7 @@ def path_of(response: Any) -> Any:
         examined=np.array(response.examined, dtype=bool),
         max_step=response.max_step,
         n_reached=response.n if is_whole else 0,
-        nearest_miss=0.0 if is_whole else math.nan,  # the service does not report it
+        nearest_miss=0.0 if is_whole else math.nan,  # not reported by the service
         jumps=np.empty(0, dtype=np.int64) if is_whole else None,
         error_code=code,
         message=response.error_code.message,

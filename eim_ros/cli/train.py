@@ -131,13 +131,15 @@ class Train:
         """Return the names of the settings, which may also be given as flags."""
         asked = {name: word for name, word in itertools.pairwise(words) if name in ("--task", "--algorithm")}
         task, algorithm = asked.get("--task", "ik"), asked.get("--algorithm", "eim")
-        with contextlib.suppress(ConfigurationError):  # a wrong task or algorithm is reported later, by `parse`
+        with contextlib.suppress(ConfigurationError):  # `parse` reports a wrong task or algorithm later
             learner = default_settings(task, algorithm, "--samples" not in words)
             return [*described(TrainSettings()), *described(learner)]
         return []
 
     def settings(self) -> tuple[TrainSettings, FitConfig]:
-        """Return the settings of the run and of the learner. The file, --set and flags are applied in this order."""
+        """Return the settings of the run and of the learner. The YAML file, --set and flags are applied in this
+        order.
+        """
         own, learner = TrainSettings(), list[dict[str, Any]]()
         for given in (read_yaml(self.config) if self.config else {}, assignments(self.set)):
             names = [name for name in given if name.partition(".")[0] in ("kinematics", "run")]
@@ -227,7 +229,7 @@ class Train:
         return 0 if outcome.status is not Status.NON_FINITE else 1
 
     def _data(self) -> DataSet | Arrays:
-        """Return the data set, or with --samples the arrays of a file of the user."""
+        """Return the data set. With --samples, return the arrays in the user's file."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.core.tables import load_columns
 
@@ -283,7 +285,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Samples (n, n_dims) and optional contexts (n, n_context) from a file of the user, with names of the columns."""
+    """Samples (n, n_dims) and optional contexts (n, n_context) from the user's file, with names of the columns."""
 
     contexts: FloatArray | None
     samples: FloatArray
@@ -293,7 +295,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class ArrayModel:
-    """Model of arrays, in the form that the verb writes."""
+    """Model that was fitted to arrays, in the form that the verb writes."""
 
     fitted: FitResult[Any]
     names: dict[str, Any]
@@ -359,7 +361,7 @@ def _limits(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
-    """Return the default settings of a learner. Those of some learners have a group `motion` or `smoothing`."""
+    """Return the default settings of a learner. Settings of some learners have a group `motion` or `smoothing`."""
     from eim_ros.cli.learners import DEFAULTS
 
     name = f"{algorithm}-kinematics" if (task, algorithm) == ("ik", "eim") and kinematics else algorithm
@@ -378,7 +380,7 @@ def learner_of(settings: FitConfig) -> FitConfig:
 
 
 def _end_with_stdin() -> None:
-    """End this process when the parent ends or closes its end of the pipe, because the result is then not needed."""
-    while os.read(0, 4096):  # not sys.stdin, because its lock must be free when the interpreter exits
+    """End this process when its parent ends or closes the pipe, because the result is no longer needed."""
+    while os.read(0, 4096):  # not sys.stdin; its lock must be free when the interpreter exits
         pass
     os._exit(1)

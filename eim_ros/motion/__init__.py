@@ -11,7 +11,7 @@ from eim_ros.motion.tip_goal import TipGoal
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
 from eim_ros.motion.trajectories import joint_trajectory, write_trajectories
 
-__all__ = [  # same order as in the reference: the most important names first
+__all__ = [  # order of the reference: the most important names come first
     "MotionPrior",
     "MotionConfig",
     "Demonstrations",

@@ -1,9 +1,9 @@
-"""Combination of motion priors with each other, and with inverse kinematics to find solutions that fit the motion.
+"""Combination of motion priors with each other and with inverse kinematics.
 
 `blended` returns motions that change from one distribution to another. There are two ways to combine a prior with
-inverse kinematics. `ProductTarget` multiplies densities, so that inference with a known density (`EIM(target=...)`)
-fits a mixture to the product of prior and task. `weigh` ranks configurations from another sampler, such as
-`eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
+inverse kinematics. `ProductTarget` multiplies densities: `EIM(target=...)` fits a mixture to the product of prior and
+task. `weigh` ranks configurations from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density
+at a phase.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ProductTarget:
     Attributes
     ----------
     factors : sequence of objects with `log_prob`, or of callables
-        Each maps configurations (n, n_joints) to log densities (n,) [nat]. Examples are
+        Functions from configurations (n, n_joints) to log densities (n,) [nat]. Examples are
         `MotionDistribution.marginal(phase)` and the log density of a task.
     weights : sequence of float, optional
         Exponents w; by default, all are 1. A weight below 1 makes a factor less certain.
@@ -85,9 +85,9 @@ class WeighedConfigurations:
     log_prob : (n,)
         Log density under the prior's marginal [nat].
     log_weights : (n,)
-        Normalised importance weights [nat]. If configurations are drawn with these weights, they are distributed as the
-        prior, restricted to the region that the sampler covers. If the sampler's density is unknown, the weights are
-        the normalised `log_prob`.
+        Normalised importance weights [nat]. Configurations that are drawn with these weights have the distribution of
+        the prior, restricted to the region that the sampler covers. If the sampler's density is unknown, the weights
+        are the normalised `log_prob`.
     order : (n,) of int64
         Indices of the configurations, most likely first.
     """
@@ -174,20 +174,20 @@ def blended(
     """Return the distribution of motions that change smoothly from one distribution to another.
 
     A blended motion is y(s) = (1 - a(s)) y_1(s) + a(s) y_2(s), projected to the basis functions. The activation a rises
-    from 0 at the first of `phases` to 1 at the second one. It is a polynomial of degree five, whose velocity and
-    acceleration are zero at both ends. Each pair of components becomes a component.
+    from 0 at the first of `phases` to 1 at the second one. It is a polynomial of degree five. Its velocity and
+    acceleration are zero at both ends. Each pair of components becomes one component.
 
     Parameters
     ----------
     first, second : MotionDistribution
         Independent distributions with the same basis functions and joints.
     phases : (float, float)
-        Phases from 0 to 1 between which the motion changes. If the change takes less than about four basis functions,
-        it overshoots, because the basis cannot represent it.
+        Phases from 0 to 1 between which the motion changes. A change over less than about four basis functions
+        overshoots, because the basis cannot represent it.
     agreement : float, optional
         Standard deviation of y_1 - y_2 in the middle of the change [rad] or [m]. Pairs that are farther apart become
-        unlikely, so that a way in the first distribution continues in a nearby way of the second. By default, all pairs
-        are possible.
+        unlikely. Each mode of the first distribution then continues in a nearby mode of the second distribution. By
+        default, all pairs are possible.
 
     Raises
     ------

@@ -102,7 +102,7 @@ class Demonstrations:
             _limits(description.get("upper"), names, np.inf),
         )
         source = description.get("limits_source")
-        if source is None:  # older data sets do not have it
+        if source is None:  # older data sets lack this entry
             source = ROBOT if description.get("robot") or np.isfinite([lower, upper]).any() else RECORDING
         if source not in LIMITS_SOURCES:
             raise DataError(

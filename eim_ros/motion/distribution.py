@@ -1,9 +1,9 @@
-"""Distribution of motions for one context: a Gaussian mixture of weights that can be conditioned on via points.
+"""Distribution of motions for one context: a Gaussian mixture of weights, with conditioning on via points.
 
-A via point says where some joints should be at a phase. It is a noisy linear observation of the weights, so the
-conditional mixture has a closed form. Joint limits and tasks are not linear. Therefore the mixture is truncated to the
-motions that respect them, and samples are drawn by rejection. The truncated distribution has the density of the
-mixture, divided by the share of its motions that respect limits and tasks.
+A via point is a desired position of some joints at a phase. It is a noisy linear observation of the weights, so the
+conditional mixture has a closed form. Joint limits and tasks are not linear. Therefore, the mixture is truncated to
+motions that respect limits and tasks, and samples are drawn by rejection. The truncated density is the density of the
+mixture, divided by the share of motions that respect limits and tasks.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, tria
 from eim_ros.motion.representation import Representation
 
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m], because positions in messages and files are rounded
-DEFAULT_DEVIATION = 1e-5  # [rad] or [m], well below the noise floor of priors, so that motions reach via points
+DEFAULT_DEVIATION = 1e-5  # [rad] or [m]; well below the noise floor of priors, so motions reach via points
 LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
-FARTHEST = 5.0  # a squared Mahalanobis distance is plausible up to this many standard deviations above its mean
-MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
+FARTHEST = 5.0  # a squared Mahalanobis distance is plausible up to this number of deviations above its mean
+MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with the cube of this number
 # Number of phases per basis function at which limits are checked. A check at few phases finds most motions that exceed
 # limits. The remaining motions are checked at many phases and at the returned points. In a test with 12 000 motions of
-# a planar arm, with 5 to 20 functions of both kinds, no motion then exceeded a limit at any of 5001 phases. With few
-# phases only, one in 3000 did, by up to 2e-4 rad.
+# a planar arm and 5 to 20 functions of both kinds, no motion then exceeded a limit at any of 5001 phases. With checks
+# at few phases only, one motion in 3000 exceeded a limit, by up to 2e-4 rad.
 FEW_CHECKS, MANY_CHECKS = 20, 200
-BLOCK = 2000  # number of motions checked at a time, which limits memory
-MANY_PROPOSED = 50_000  # number of motions drawn before the acceptance rate is judged
+BLOCK = 2000  # number of motions per check; limits the memory
+MANY_PROPOSED = 50_000  # number of motions drawn before the acceptance rate is estimated
 MOST_PROPOSED = 1_000_000  # maximum number of motions drawn: 40 s for ten joints, or 6 s if tasks reject most motions
-MANY_ACCEPTED = 1000  # after this number of accepted motions, the acceptance rate is known to about 3 %
+MANY_ACCEPTED = 1000  # this number of accepted motions determines the acceptance rate to about 3 %
 ROBOT, RECORDING = "robot", "recording"
 LIMITS_SOURCES = (ROBOT, RECORDING)
 """Sources of joint limits: the robot, or the range of the recorded motions."""
@@ -55,7 +55,7 @@ class MotionSamples:
     positions : (n, n_points, n_joints)
         Joint positions [rad] or [m].
     log_prob : (n,)
-        Log density of the weights under the distribution that they were drawn from [nat].
+        Log density of the weights under the distribution of the motions [nat].
     component : (n,) of int64
         Component that each motion was drawn from.
     """
@@ -71,7 +71,7 @@ class MotionSamples:
 @with_hints
 @dataclass(frozen=True, eq=False)
 class TaskPoint:
-    """Task at a phase of a motion, such as that the tip is on a line at the end.
+    """Task at a phase of a motion, for example to reach a line with the tip at the end.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class MotionDistribution:
     def acceptance_rate(self) -> float:
         """Share of the motions of the mixture that respect the limits and fulfil the tasks.
 
-        It is estimated from at most 50 000 motions with a fixed seed, to about 3 % of its value if it is above 0.02.
+        It is estimated from at most 50 000 motions with a fixed seed. The error is about 3 % if the rate is above 0.02.
         """
         if not (self.tasks or self._is_limited):
             return 1.0
@@ -186,16 +186,16 @@ class MotionDistribution:
     ) -> MotionSamples:
         """Draw motions within the joint limits that fulfil the tasks.
 
-        Motions are drawn from the mixture, and motions that exceed the limits or miss a task are rejected. The returned
-        motions are within the limits at all points and in between.
+        Motions are drawn from the mixture. Motions that exceed the limits or miss a task are rejected. The returned
+        motions respect the limits at and between all points.
 
         Parameters
         ----------
         n_samples : int
         generator : torch.Generator, optional
-            Default: the global generator of torch.
+            By default, the global generator of torch.
         n_points : int, optional
-            Number of points of each motion, equally spaced in time; default: as demonstrated.
+            Number of points of each motion, equally spaced in time. By default, the number in the demonstrations.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class MotionDistribution:
         """Draw weights (n, n_weights) from the mixture, and return them with their components (n,)."""
         component = torch.multinomial(self.mixture.weights, n_samples, replacement=True, generator=generator)
         weights = torch.randn(n_samples, self.mixture.n_dims, generator=generator, dtype=torch.float64)
-        for index in component.unique().tolist():  # a loop, because one factor per sample would take gigabytes
+        for index in component.unique().tolist():  # one factor per sample would take gigabytes
             rows = component == index
             weights[rows] = self.mixture.means[index] + weights[rows] @ self.mixture.scale_trils[index].mT
         return weights, component
@@ -246,11 +246,11 @@ class MotionDistribution:
     def _accepts(self, weights: FloatArray, phases: FloatArray | None = None) -> npt.NDArray[np.bool_]:
         """Return whether motions with weights (n, n_weights) fulfil the tasks and respect the limits.
 
-        Limits are checked at few phases. If the phases of the returned points are given, they are checked there and at
-        many other phases.
+        Limits are checked at few phases. If the phases of the returned points are given, limits are checked at these
+        phases and at many other phases.
         """
         accepted = np.ones(len(weights), dtype=bool)
-        for task in self.tasks:  # tasks come first, because each needs only one phase
+        for task in self.tasks:  # tasks come first, because each task needs only one phase
             rows = np.flatnonzero(accepted)
             configurations = self.representation.positions(weights[rows], np.array([task.phase]))[:, 0]
             accepted[rows] = task.fulfilled(configurations)
@@ -295,8 +295,8 @@ class MotionDistribution:
     def reaching(self, *tasks: TaskPoint) -> MotionDistribution:
         """Return the distribution of the motions that fulfil tasks, such as reaching a line at the end.
 
-        Motions that miss a task are rejected, which works for tasks of one dimension, such as a line. For a complete
-        pose, use a configuration from inverse kinematics as a via point instead.
+        Motions that miss a task are rejected. Rejection is efficient enough for tasks of one dimension, such as a line.
+        For a complete pose, use a configuration from inverse kinematics as a via point instead.
 
         Examples
         --------
@@ -318,7 +318,7 @@ class MotionDistribution:
     def log_prob(self, weights: Tensor) -> Tensor:
         """Return the log density (n,) [nat] of weights (n, n_weights).
 
-        It is minus infinity for motions that exceed the limits or miss a task. The normalisation is as accurate as
+        The density of motions that exceed the limits or miss a task is zero. The normalisation has the accuracy of
         `acceptance_rate`.
         """
         accepted = torch.from_numpy(self._accepts(weights.detach().numpy(), self.representation.grid))
@@ -327,14 +327,14 @@ class MotionDistribution:
     def _log_truncated(self, weights: Tensor) -> Tensor:
         """Return the log density (n,) [nat] of weights (n, n_weights) that respect limits and tasks."""
         model = MixtureOfExperts.from_mixture(self.mixture)
-        # if the estimate has accepted no motion, the rate is below one in MANY_PROPOSED
+        # If no motion was accepted, the rate is below one in MANY_PROPOSED.
         acceptance = max(self.acceptance_rate, 1.0 / MANY_PROPOSED)
         return model.log_prob(weights.new_zeros(len(weights), 0), weights) - math.log(acceptance)
 
     def marginal(self, phase: float) -> GaussianMixture:
         """Return the mixture of the joint positions at a phase, with means (n_components, n_joints).
 
-        It is a prior over configurations, which is not truncated to limits and tasks.
+        The mixture is a prior over configurations. It is not truncated to limits and tasks.
         """
         joints = range(self.representation.n_joints)
         design = torch.from_numpy(self.representation.design(phase, joints))
@@ -344,7 +344,8 @@ class MotionDistribution:
     def component_motions(self, n_points: int | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the log weights, mean motions and standard deviations of the components, without truncation.
 
-        The log weights have shape (n_components,), the others have shape (n_components, n_points, n_joints).
+        The log weights have the shape (n_components,). Means and standard deviations have the shape (n_components,
+        n_points, n_joints).
         """
         phases = self._phases(n_points)
         means = self.representation.positions(self.mixture.means.numpy(), phases)
@@ -367,7 +368,7 @@ class MotionDistribution:
                 )
 
     def _widened(self, via_points: Sequence[ViaPoint]) -> tuple[FloatArray, FloatArray]:
-        """Return the limits; remove recorded limits of joints for which via points leave the recorded range."""
+        """Return the limits. Joints with via points outside the recorded range have no recorded limits."""
         lower, upper = self.lower.copy(), self.upper.copy()
         for point in via_points:
             for name, position in zip(point.joint_names, point.positions, strict=True):
@@ -396,7 +397,7 @@ class ViaPoint:
     positions : tuple of float
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        Tolerance of each position [rad] or [m]. If empty, each is 1e-5.
+        Tolerance of each position [rad] or [m]. If empty, each tolerance is 1e-5.
 
     Examples
     --------
@@ -451,12 +452,12 @@ def condition_on(
     with the factor [[A L, R^1/2], [L, 0]]. The weight of the component is multiplied by the density of y, and the
     component itself becomes the distribution of w given y.
 
-    If no motion came near a via point, the density there is in the tails, which few motions cannot determine. Without a
-    correction, only a single component would remain. Therefore the distances of all components from such via points are
-    divided by a common factor, such that the nearest component is at a plausible distance.
+    A via point far from all motions is in the tails of the density, which a few motions cannot determine. Without a
+    correction, only a single component would remain. Therefore, the distances of all components from such via points
+    are divided by a common factor. The nearest component is then at a plausible distance.
 
-    Return the mixture of the weights given the via points, which has no batch dimensions, like the input. Also return
-    the log density [nat] of the via points under the input mixture, without this scaling.
+    Return the mixture of the weights given the via points, without batch dimensions, like the input. Also return the
+    log density [nat] of the via points under the input mixture, without this correction.
 
     Raises
     ------

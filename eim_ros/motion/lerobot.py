@@ -1,8 +1,8 @@
-"""Export as a LeRobot data set, which LeRobot's library writes and which is read back for verification.
+"""Export to a LeRobot data set. LeRobot's library writes the data set, which is then read back for verification.
 
 Each motion or recording is an episode at a fixed rate. `observation.state` is the configuration with the names of the
-joints, including grippers. `action` is the next configuration, and `observation.environment_state` is the context, if
-there is one. The time of frame i is exactly i / fps.
+joints, including grippers. `action` is the next configuration. `observation.environment_state` is the context, if
+motions have a context. The time of frame i is exactly i / fps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eim_ros.core.data_set import DataSet, interpolated
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.motion.demonstrations import Demonstrations
 
-REPOSITORY = "local/motions"  # LeRobot requires a name, even for a data set that is not published
+REPOSITORY = "local/motions"  # LeRobot requires a name, even for unpublished data sets
 STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
 Columns = dict[str, npt.NDArray[np.float32]]
 """Columns (n_frames, n_dims) of an episode, by name."""
@@ -135,7 +135,7 @@ def _with_actions(state: npt.NDArray[np.float32]) -> Columns:
 
 
 def _frames(motions: Demonstrations, row: int, fps: int) -> Columns:
-    """Return the columns of one episode, each (n_frames, n_columns)."""
+    """Return the columns of one episode. Each has the shape (n_frames, n_columns)."""
     duration, positions = float(motions.durations[row]), motions.positions[row]
     moments = np.arange(int(np.floor(duration * fps * (1.0 + 1e-9))) + 1) / fps
     times = np.linspace(0.0, duration, len(positions))

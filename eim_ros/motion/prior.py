@@ -1,11 +1,11 @@
 """Motion prior: a distribution of demonstrated motions given a context, stored in one file.
 
 The weights of a motion (`Representation`) are reduced to a few whitened coordinates (`LatentSpace`). A mixture of
-experts models these coordinates given the standardised context. For one context, the prior is a Gaussian mixture of the
-weights, which can be conditioned on via points in closed form.
+experts models these coordinates, given the standardised context. For one context, the prior is a Gaussian mixture of
+the weights. Conditioning on via points has a closed form.
 
-Log densities are calibrated by the scores of held-out demonstrations. A file contains tensors by name, and everything
-else as JSON.
+The scores of held-out demonstrations calibrate log densities. A file contains named tensors, and all other fields as
+JSON.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Calibration:
     def quantile(self, log_prob: Tensor, residual: Tensor) -> Tensor:
         """Return the share (n,) of held-out demonstrations that are less likely than motions with these scores (n,).
 
-        It is 0 if the basis represents a motion much worse than all demonstrations, because its weights then say little
-        about it.
+        The share is 0 if the basis represents a motion much worse than all demonstrations. The weights of such a motion
+        say little about it.
         """
         share = torch.searchsorted(self.log_prob, log_prob.contiguous()).to(log_prob) / len(self)
         foreign = residual > RESIDUAL_MARGIN * self.residual[-1] + torch.finfo(residual.dtype).eps
@@ -91,7 +91,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a prior by name; a damaged file can cause many kinds of errors."""
+    """Return the fields of a prior by name. A damaged file can cause many kinds of errors."""
     values = {name: value.to(torch.float64) for name, value in tensors.items()}
     mixture, latent, calibration = (
         {name.removeprefix(part): value for name, value in values.items() if name.startswith(part)} for part in PARTS
@@ -107,7 +107,7 @@ def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict
         "context_scale": values["context_scale"],
         "lower": np.array([-np.inf if value is None else float(value) for value in document["lower"]]),
         "upper": np.array([np.inf if value is None else float(value) for value in document["upper"]]),
-        "limits_source": document.get("limits_source", ROBOT),  # older files do not have it
+        "limits_source": document.get("limits_source", ROBOT),  # older files lack this entry
         "mean_duration": float(document["mean_duration"]),
         "calibration": Calibration(calibration["log_prob"], calibration["residual"]),
         "training": dict(document.get("training") or {}),
@@ -151,7 +151,7 @@ class MotionScores:
     log_prob : (n,)
         Log density of the weights given the context [nat].
     quantile : (n,)
-        Share of held-out demonstrations that are less likely, see `Calibration.quantile`.
+        Share of held-out demonstrations that are less likely; see `Calibration.quantile`.
     residual : (n,)
         Root mean square error of the basis [rad or m].
     """
@@ -184,16 +184,16 @@ class MotionPrior:
     training : dict
         JSON-compatible record of the training.
     limits_source : str
-        Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. In the latter case,
-        the range of the recording limits the motions that are drawn, but not via points and motions to score.
+        Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of a
+        recording limits drawn motions, but not via points and motions to score.
     robot : Robot, optional
-        Robot of the motions, which is needed to compute its tip for goals.
+        Robot of the motions. It is needed for goals, to compute the position of the tip.
     goals : tuple of TipGoal
-        Planes that the tip reaches in all motions, see `with_goals`.
+        Planes that the tip reaches in all motions; see `with_goals`.
 
     Examples
     --------
-    A joint moves from 0 to a goal, which is the context:
+    A joint moves from 0 to a goal. The goal is the context:
 
     >>> import numpy as np
     >>> from eim_ros.core.data_set import DataSet
@@ -273,14 +273,14 @@ class MotionPrior:
         context : (n_context,) array_like, optional
         via_points : sequence of ViaPoint
         goals : sequence of TipGoal, optional
-            Goals that replace the goals of the prior. With an empty sequence, the tip may end anywhere. The goals of
-            the prior do not apply at a phase at which a via point has all joints.
+            Goals that replace the goals of the prior. With an empty sequence, the tip may end anywhere. Goals of the
+            prior do not apply at a phase with a via point of all joints.
 
         Raises
         ------
         EimError
             If the context has the wrong length or is not finite, or if a via point has unknown joints or exceeds the
-            joint limits. Also if goals need a robot, but the prior contains none.
+            joint limits. This error is also raised if goals need a robot, but the prior contains none.
         """
         given = self._context(context)
         numbers = dict(zip(self.context_names, np.ravel(() if context is None else context).tolist(), strict=True))
@@ -305,7 +305,7 @@ class MotionPrior:
         return conditioned.reaching(*tasks)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
-        """Compute how likely motions are under the prior before it is truncated to the joint limits.
+        """Score motions under the prior, without truncation to the joint limits.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class MotionPrior:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the prior atomically as safetensors, with the description in the header."""
+        """Write the prior atomically as a safetensors file. The header contains the description."""
         write_tensor_file(path, *stored_prior(self), kind=MOTION_KIND, schema=MOTION_SCHEMA)
 
     @classmethod
@@ -359,7 +359,7 @@ class MotionPrior:
         Raises
         ------
         ModelFileError
-            If the file is truncated, damaged, a pickle, or of another kind or schema.
+            If the file is truncated, damaged or a pickle, or has another kind or schema.
         """
         tensors, document = read_tensor_file(path, kind=MOTION_KIND, schema=MOTION_SCHEMA)
         try:

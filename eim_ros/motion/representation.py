@@ -1,10 +1,10 @@
 """Motions as vectors of weights of basis functions (ProMP; Paraschos et al. 2013), and their latent coordinates.
 
-The position of a joint is y(s) = sum_b w_b f_b(s), where the phase s is 0 at the start and 1 at the end of the motion.
-Therefore the weights do not depend on the duration of the motion. Two kinds of basis functions are available:
+The position of a joint is y(s) = sum_b w_b f_b(s). The phase s is 0 at the start and 1 at the end of the motion, so the
+weights do not depend on the duration. Two kinds of basis functions are available:
 
-    gaussian     f_b(s) = g_b(s) / sum_c g_c(s),  g_b(s) = exp(-(s - c_b)^2 / 2 h^2)
-    via-points   f_b: the natural cubic spline that is 1 at phase s_b and 0 at all other s_c; w_b is the position there
+    gaussian f_b(s) = g_b(s) / sum_c g_c(s), g_b(s) = exp(-(s - c_b)^2 / 2 h^2) via-points f_b is the natural cubic
+    spline that is 1 at s_b and 0 at all other s_c; w_b is the position at s_b
 
 Both kinds sum to one at every phase, so a joint at rest has equal weights. `Representation` stacks the weights of all
 joints. `LatentSpace` reduces them to a few coordinates.
@@ -101,9 +101,9 @@ class Basis:
 class Representation:
     """Linear map between motions and weights.
 
-    The weights of all joints are stacked joint by joint, w = [w_1 ... w_J]. Positions at a phase s are linear in them:
-    y(s) = A(s) w with A(s) = diag(f(s)', ..., f(s)'). Ridge regression on a grid of phases gives the weights of a
-    motion.
+    The weights of all joints are stacked joint by joint, w = [w_1 ... w_J]. Positions at a phase s are linear in the
+    weights: y(s) = A(s) w with A(s) = diag(f(s)', ..., f(s)'). Ridge regression on a grid of phases gives the weights
+    of a motion.
 
     Attributes
     ----------
@@ -195,8 +195,8 @@ class LatentSpace:
 
     The columns of V are the principal axes of the demonstrated weights. S contains the standard deviations along the
     first axes. The entries of sigma are the standard deviations along the other axes, shrunk towards their mean. The
-    density of w is proper in all directions. Therefore a motion outside the subspace of the demonstrations is unlikely,
-    even if its projection is likely.
+    density of w is proper in all directions. Therefore, a motion outside the subspace of the demonstrations is
+    unlikely, even if its projection onto this subspace is likely.
     """
 
     center: Tensor  # m (n_weights,), mean
@@ -212,7 +212,7 @@ class LatentSpace:
         standard deviation of any axis [rad or m].
         """
         center = weights.mean(0)
-        triangle = torch.linalg.qr(weights - center, mode="r").R  # has at most as many rows as there are weights
+        triangle = torch.linalg.qr(weights - center, mode="r").R  # has at most n_weights rows
         _, singular, rows = torch.linalg.svd(triangle, full_matrices=True)
         variances = weights.new_zeros(weights.shape[1])
         variances[: len(singular)] = singular.square() / len(weights)
@@ -220,7 +220,7 @@ class LatentSpace:
         enough = int((explained < share).sum()) + 1
         n_latent = max(1, min(enough, most, len(variances)))
         rest = variances[n_latent:]
-        if len(rest):  # few motions determine an axis poorly, so shrink to the mean, which counts as n_weights motions
+        if len(rest):  # few motions determine an axis poorly; shrink to the mean, which counts as n_weights motions
             n, n_weights = weights.shape
             unbiased = rest * (n / max(n - 1 - n_latent, 1))  # degrees of freedom without the mean and z
             rest = (n * unbiased + n_weights * unbiased.mean()) / (n + n_weights)
@@ -239,7 +239,7 @@ class LatentSpace:
         return mixture.log_prob(context, latent) + of_rest - self.scales.log().sum()
 
     def lifted(self, mixture: GaussianMixture) -> GaussianMixture:
-        """Return the mixture of the weights for a mixture of z, both without batch dimensions."""
+        """Return the mixture of the weights for a mixture of z. Both have no batch dimensions."""
         n, n_weights = self.n_latent, len(self.center)
         scaled = self.axes * self.scales
         rows = scaled.expand(mixture.n_components, n_weights, n_weights).clone()

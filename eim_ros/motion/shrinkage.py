@@ -1,7 +1,7 @@
-"""Linear experts of all weights, with covariances that are shrunk towards the mean covariance.
+"""Linear experts of all weights. Their covariances are shrunk towards the mean covariance.
 
-There are usually too few demonstrations to determine a covariance of all weights for each expert. Shrinkage lets the
-experts share information.
+The demonstrations of one expert are usually too few for a covariance of all weights. Shrinkage lets the experts share
+information.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Regressions:
     n_motions : Tensor (n_experts,)
         Expected number of motions per expert.
     scales : Tensor (n_weights,)
-        Weights per coordinate [rad or m], see `LatentSpace`.
+        Weights per coordinate [rad or m]; see `LatentSpace`.
     """
 
     model: MixtureOfExperts
@@ -57,7 +57,7 @@ class Regressions:
         share = model.log_responsibilities(context, coordinates[:, : model.n_dims]).exp()
         inputs = torch.cat([context, torch.ones_like(coordinates[:, :1])], 1)
         penalty = torch.full_like(inputs[0], RIDGE)
-        penalty[-1] = torch.finfo(inputs.dtype).eps  # otherwise the system of an expert without motions is singular
+        penalty[-1] = torch.finfo(inputs.dtype).eps  # avoids a singular system for an expert without motions
         coefficients, scatters = [], []
         for column in share.T:
             weighted = inputs * column[:, None]
@@ -71,16 +71,16 @@ class Regressions:
     def shrunk(self, to_mean: float, to_identity: float, noise_floor: float) -> MixtureOfExperts:
         """Return the model of all coordinates with shrunk covariances.
 
-        The covariance of an expert with n_k motions is shrunk towards the mean C of all experts, and C towards a
-        multiple of the identity, in units of the weights:
+        In units of the weights, the covariance of an expert with n_k motions is shrunk towards the mean C of all
+        experts. C is shrunk towards a multiple of the identity:
 
             C_k = (1 + p / n_k) (S_k + m Q) / (d_k + m)
             Q = (1 - l) C + l tr(C) / n_weights I
             C = sum_k S_k / sum_k d_k
 
-        S_k is the scatter of the residuals after fitting p = 1 + n_context coefficients. It has d_k = n_k - p degrees
-        of freedom. Q counts as m motions, and the identity counts as m' motions, so that l = m' / (m' + sum_k d_k). The
-        factor with p / n_k accounts for the error of the mean.
+        S_k is the scatter of the residuals of a fit with p = 1 + n_context coefficients. It has d_k = n_k - p degrees
+        of freedom. Q counts as m motions. The identity counts as m' motions: l = m' / (m' + sum_k d_k). The factor with
+        p / n_k accounts for the error of the mean.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ def marginal(model: MixtureOfExperts, n_dims: int) -> MixtureOfExperts:
 def with_marginal(model: MixtureOfExperts, first: MixtureOfExperts) -> MixtureOfExperts:
     """Return the model with another distribution of the first coordinates.
 
-    The distribution of the other coordinates, given the first ones and the expert, stays the same.
+    The distribution of the other coordinates, given the first coordinates and the expert, stays the same.
     """
     old, new = model.experts, first.experts
     assert isinstance(old, LinearExperts) and isinstance(new, LinearExperts)

@@ -1,8 +1,7 @@
-"""Goals of the tip that motions reach: planes, which are lines for a planar arm.
+"""Goals of the tip that motions reach. A goal is a plane, or a line for a planar arm.
 
-If all demonstrations reach a goal, it belongs to the prior. `MotionPrior.with_goals` stores it, and all samples then
-reach it. A mixture of joint motions does not learn a goal exactly, because small errors of many joints add up at the
-tip.
+A goal that all demonstrations reach belongs to the prior. `MotionPrior.with_goals` stores this goal, and all samples
+then reach it. Without it, samples miss the goal slightly, because small errors of many joints add up at the tip.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class TipGoal:
     axis : str
         Coordinate of the tip in the frame of the base link: "x", "y" or "z".
     value : float or str
-        Value of this coordinate [m], or the name of the number in the context that has the value.
+        Value of this coordinate [m], or the name of the entry of the context that contains the value.
     tolerance : float
         Maximum distance from the value [m].
     phase : float
@@ -43,7 +42,7 @@ class TipGoal:
 
     Examples
     --------
-    The tip ends within 5 cm of a line, and the context has the x coordinate of the line:
+    The tip ends within 5 cm of a line. The context contains the x coordinate of the line:
 
     >>> from eim_ros.motion import TipGoal
     >>> TipGoal.parse("x=line_x:0.05")
@@ -81,7 +80,7 @@ class TipGoal:
         return TaskPoint(lambda q: np.abs(self._coordinate(robot, joint_names, q) - value), self.tolerance, self.phase)
 
     def check_demonstrated(self, robot: Robot, motions: Demonstrations) -> None:
-        """Raise `DataError` if less than half of the motions reach the goal, which is then probably a mistake."""
+        """Raise `DataError` if less than half of the motions reach the goal. Such a goal is probably a mistake."""
         row = round(self.phase * (motions.positions.shape[1] - 1))
         reached = self._coordinate(robot, motions.joint_names, motions.positions[:, row])
         value = self.value
@@ -136,11 +135,11 @@ def stored_goals(robot: Robot | None, goals: Sequence[TipGoal]) -> dict[str, Any
 
 
 def restored_goals(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields `robot` and `goals` of a prior from a model file; old files have neither."""
+    """Return the fields `robot` and `goals` of a prior from a model file. Older files have neither."""
     if "robot" not in document:
         return {}
     urdf, base, tip = (str(document["robot"][name]) for name in ("urdf", "base_link", "tip_link"))
-    if not urdf.startswith("<"):  # otherwise `Robot` would read any file that an untrusted model names
+    if not urdf.startswith("<"):  # prevents `Robot` from reading a file that an untrusted model names
         raise RobotError("its URDF is not XML", urdf)
     goals = tuple(TipGoal(**goal) for goal in document["goals"])
     return {"robot": Robot.quietly(urdf, tip, base=base), "goals": goals}

@@ -1,16 +1,16 @@
 """Training of a motion prior from demonstrations, by EM or EIM.
 
-Different ways around an obstacle should become different experts. In whitened coordinates, the distance between two
-ways is not larger than the distance between two goals, so k-means would separate goals instead. Therefore
-`start_of_ways` clusters the weights in joint units, after removing their linear dependence on the context.
+Different ways around an obstacle should become different experts. In whitened coordinates, two ways are not farther
+apart than two goals, so k-means would separate goals instead. Therefore, `start_of_ways` clusters the weights in joint
+units, after it has removed their linear dependence on the context.
 
-The learner is fitted only to a few latent coordinates of the weights, which are enough to distinguish ways. Then linear
-experts with shrunk covariances are fitted to all weights (`Regressions`). The shrinkage and the calibration of the
-scores come from cross-validation, so that no demonstrations need to be held out of the fit. EIM uses the result of EM
-as the known density of the demonstrations, because a density ratio can only be as good as its estimate of that density.
+The learner is fitted only to a few latent coordinates of the weights, because these are enough to distinguish ways.
+Linear experts with shrunk covariances are then fitted to all weights (`Regressions`). Cross-validation determines the
+shrinkage and calibrates the scores. Therefore, no demonstrations are held out of the fit. EIM uses the result of EM as
+the known density of the demonstrations, because the quality of a density ratio depends on the estimate of this density.
 
-The covariances of neural experts depend on the context, so they are not shrunk. Neural experts describe only the latent
-coordinates, and some demonstrations are held out to calibrate their scores.
+Covariances of neural experts are not shrunk, because they depend on the context. Neural experts describe only the
+latent coordinates. Some demonstrations are held out to calibrate their scores.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representat
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
 N_CLUSTERINGS = 5  # number of k-means runs; the run with the smallest scatter is used
-FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
-MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate that determine a covariance
+FLOOR = 1e-6  # minimum variance of a component, relative to the variance of the data
+MOTIONS_PER_COORDINATE = 3  # number of demonstrations per expert and latent coordinate that is enough for a covariance
 N_FOLDS = 10  # minimum number of folds in the cross-validation
-MOST_ITERATIONS = 100  # of EM on each fold; more iterations hardly change the shrinkage
+MOST_ITERATIONS = 100  # iterations of EM on each fold; more iterations hardly change the shrinkage
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 N_COMPONENTS = 10  # default number of experts
@@ -64,9 +64,9 @@ def start_of_ways(
     covariance_floor: float,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Create an initial mixture of experts of the coordinates (n, n_latent) whose experts separate different ways.
+    """Create an initial mixture of experts of the coordinates (n, n_latent) that separates different ways.
 
-    The weights (n, n_weights) must have at least as many motions as components. `floor` is the minimum variance,
+    The weights (n, n_weights) must contain at least `n_components` motions. `covariance_floor` is the minimum variance,
     relative to the variance of the data.
     """
     inputs = torch.cat([context, torch.ones_like(weights[:, :1])], -1)
@@ -150,7 +150,7 @@ class MotionTrainingRun:
 
     @property
     def message(self) -> str:
-        """Explanation of the status, see `LoopResult.message`."""
+        """Explanation of the status; see `LoopResult.message`."""
         return self.result.message
 
 
@@ -164,8 +164,7 @@ class MotionTraining:
     motion : MotionConfig
         Settings of the representation.
     learner : EIMConfig or EMConfig
-        Settings of the learner. Their type selects EM or EIM. The final covariances of linear experts are full,
-        whatever the settings.
+        Settings of the learner. Their type selects EM or EIM. The final covariances of linear experts are always full.
     seed : int
         Seed of the training and of the choice of held-out demonstrations.
     device : str
@@ -202,7 +201,7 @@ class MotionTraining:
         Parameters
         ----------
         data_set : DataSet
-            Motions, see `Demonstrations.from_data_set`.
+            Motions; see `Demonstrations.from_data_set`.
         run : RunOptions
             Callbacks and checkpoints.
 
@@ -245,7 +244,7 @@ class MotionTraining:
     def _fold_scores(
         self, everything: Demonstrations, rest: npt.NDArray[np.int64], fold: npt.NDArray[np.int64]
     ) -> Tensor:
-        """Return the log densities (n_strengths, n) [nat] of a fold's motions under models fitted to the others."""
+        """Return the log densities (n_strengths, n) [nat] of a fold's motions under models of the other motions."""
         problem, held_out = self._problem(everything, rest), everything[fold]
         regressions = problem.regressions(self._latent_model(problem, self._n_known(problem)))
         shrunk = (regressions.shrunk(*strengths, self.motion.noise_floor) for strengths in STRENGTHS)
@@ -280,7 +279,7 @@ class MotionTraining:
     def _learned(
         self, problem: _Problem, known: MixtureOfExperts | None, start: MixtureOfExperts | None, run: RunOptions
     ) -> tuple[MixtureOfExperts, FitResult[Any]]:
-        """Run the learner on the latent coordinates, for EIM with a known density and a start if they are given."""
+        """Run the learner on the latent coordinates. EIM uses the known density and the start if they are given."""
         context, coordinates = problem.context.to(self.device), problem.latent_coordinates.to(self.device)
         start = None if start is None else start.to(device=self.device)
         inputs = None
@@ -300,7 +299,7 @@ class MotionTraining:
     def _n_known(self, problem: _Problem) -> int:
         """Return the number of experts of the known density for EIM.
 
-        Fewer than `N_COMPONENTS` experts may average over ways, and EIM would then approach this average.
+        Fewer than `N_COMPONENTS` experts may average over ways. EIM would then approach this average.
         """
         if isinstance(self.learner, EMConfig):
             return self.learner.n_components
@@ -332,7 +331,7 @@ class MotionTraining:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Motions to fit in the form that learners need."""
+    """Motions of a fit, in the form that learners need."""
 
     everything: Demonstrations  # all motions, including those that are held out
     representation: Representation
@@ -361,7 +360,7 @@ class _Problem:
 
     def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
         """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
-        # motions often start and end at one end of the range, where they have noise of this size
+        # Motions often start or end at a limit of the range, with noise of this size.
         margin = RANGE_MARGIN * self.noise_floor if self.everything.limits_source == RECORDING else 0.0
         durations = self.everything.durations[np.isfinite(self.everything.durations)]
         return MotionPrior(
@@ -381,7 +380,7 @@ class _Problem:
 
 
 def _calibrated(prior: MotionPrior, log_prob: Tensor, held_out: Demonstrations) -> MotionPrior:
-    """Return the prior calibrated by log densities (n,) of held-out motions; the means are added to its record."""
+    """Return the prior with a calibration by log densities (n,) of held-out motions. Add their means to its record."""
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))
     record = {
         **prior.training,
@@ -394,7 +393,7 @@ def _calibrated(prior: MotionPrior, log_prob: Tensor, held_out: Demonstrations) 
 
 
 def _standardisation(context: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the standard deviation of each column; the scale of a constant column is 1."""
+    """Return the mean and the scale of each column: its standard deviation, or 1 if the column is constant."""
     center = context.mean(0)
     scale = (context - center).square().mean(0).sqrt()
     if not context.shape[1]:

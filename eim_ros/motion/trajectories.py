@@ -1,4 +1,4 @@
-"""Motions with time stamps for other programs, as a table or as JSON with the fields of a `JointTrajectory`."""
+"""Motions with time stamps for other programs: a table, or JSON with the fields of a `JointTrajectory`."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def joint_trajectory(joint_names: Sequence[str], positions: npt.ArrayLike, durat
 def write_trajectories(path: str | Path, joint_names: Sequence[str], positions: npt.ArrayLike, duration: float) -> None:
     """Write motions with time stamps.
 
-    A file that ends in .json contains a list of trajectories, see `joint_trajectory`. A file that ends in .csv contains
-    one table, which `eim import` reads. Its columns are the time [s], the label and the joints. The label is the number
-    of the motion. Each motion starts 1 s after the end of the previous motion.
+    A file that ends in .json contains a list of trajectories; see `joint_trajectory`. A file that ends in .csv contains
+    one table that `eim import` can read. Its columns are the time [s], the label and the joints. The label is the
+    number of the motion. Each motion starts 1 s after the end of the previous motion.
 
     Parameters
     ----------
