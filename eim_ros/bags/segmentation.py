@@ -171,11 +171,12 @@ def _too_fast(
 ) -> npt.NDArray[np.bool_]:
     """Return whether a joint is too fast between successive kept rows (n - 1,), including skipped rows in between.
 
-    The time between messages counts as at least the mean time between messages without cuts, even if a stamp is late.
+    The time between messages counts as at least the mean time between messages without cuts, because a stamp may be
+    late.
 
-    A skipped row may belong to another time. Therefore a sudden change to it is a jump only if the joint does not
-    return afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock. Only the
-    clock shows the true neighbours of an overtaken message.
+    A skipped row may belong to another time. Therefore, a sudden change to a skipped row is a jump only if the joint
+    does not return afterwards. Skipped rows are examined both in the order of arrival and in the order of the clock.
+    Only the clock shows the true neighbours of an overtaken message.
     """
     n_messages = np.diff(kept)
     steps = np.diff(clock[kept]) / SECOND

@@ -4,7 +4,7 @@
     python -m eim_ros.nodes ik_server --model panda_pose
     ik_server --help
 
-Each executable is named after its node. All of them call `main`, which looks the node up in `NODES` by that name.
+Each executable has the name of its node. All executables call `main`, which finds the node in `NODES` by this name.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class Entry:
     """Node that an executable runs."""
 
-    # Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has installed
-    # its signal handlers.
+    # Module relative to `eim_ros.nodes`. Its import takes seconds. Therefore, `make` imports it after the process has
+    # installed its signal handlers.
     module: str
     node: str  # name of the node's class in the module
-    settings_module: str = "settings"  # module with the class of its parameters, which does not need ROS
+    settings_module: str = "settings"  # module with the class of its parameters; it does not need ROS
     n_threads: int = 1  # number of threads of the executor
-    shared_memory: bool = False  # whether the middleware may use shared memory, see `use_own_profiles`
+    shared_memory: bool = False  # whether the middleware may use shared memory; see `use_own_profiles`
 
     def make(self) -> Startable:
         """Import the module and create the node."""
@@ -56,7 +56,7 @@ NODES = {
     "ik_viewer": Entry("ik_viewer.node", "IkViewer"),
     "motion_prior_server": Entry("motion_prior_server", "MotionPriorServer"),
     "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode", "planar_simulator.settings"),
-    # one thread trains; the others handle further goals, cancellations, results and parameters
+    # One thread trains. The other threads handle further goals, cancellations, results and parameters.
     "trainer": Entry("trainer.node", "Trainer", n_threads=4),
     "training_coordinator": Entry("training_coordinator", "TrainingCoordinator"),
 }
@@ -66,14 +66,14 @@ NODES = {
 def main(args: list[str] | None = None) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    `args` has the form of `sys.argv`, which is also its default.
+    `args` has the form of `sys.argv`, its default.
     """
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
     name = "".join(words[1:2]) if by_module else Path(words[0]).name
     _end_on_signals(name)
 
-    # these imports take seconds, so the signal handlers must be installed before them
+    # The signal handlers must be installed before these imports, which take seconds.
     from eim_ros.core.errors import ConfigurationError, did_you_mean
     from eim_ros.nodes.common.process import help_text, ros_arguments, run_node, use_own_profiles, wants_help
 
@@ -83,7 +83,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     if wants_help(words[n_own:]):
         with contextlib.suppress(BrokenPipeError):
             print(help_text(name, entry.settings), flush=True)
-        os._exit(0)  # a normal exit would report an error if the reader has closed the pipe
+        os._exit(0)  # a normal exit would report an error if the pipe is closed
     try:
         given = ros_arguments(words[n_own:], lambda: entry.settings)
     except ConfigurationError as error:
@@ -96,7 +96,8 @@ def main(args: list[str] | None = None) -> NoReturn:
 def _end_on_signals(name: str) -> None:
     """Exit with one line on SIGINT or SIGTERM, until `run_node` has its own handlers.
 
-    An exception cannot be used here, because some imports of C libraries would turn it into another exception.
+    This function must not raise an exception, because some imports of C libraries would replace it by another
+    exception.
     """
 
     def leave(number: int, frame: Any) -> NoReturn:

@@ -1,8 +1,8 @@
-"""`DemoRecorder`: a lifecycle node that records topics of any type into bags on request, see `eim_ros.bags.recorder`.
+"""`DemoRecorder`: a lifecycle node that records topics of any type into bags on request; see `eim_ros.bags.recorder`.
 
-The node provides the services ~/start, ~/stop, ~/discard and ~/label, and publishes ~/status. It uses a single thread,
-which takes messages from the queues of the middleware 50 times per second during a recording. Deactivating the node
-ends the recording.
+The node provides the services ~/start, ~/stop, ~/discard and ~/label, and publishes ~/status. It uses a single thread.
+During a recording, this thread takes messages from the queues of the middleware 50 times per second. A recording ends
+when the node is deactivated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.nodes.settings import DemoRecorderSettings
 
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s]
-_MOST_AT_ONCE = 2000  # maximum number of messages that are read from a topic at once, so that services are not delayed
+_MOST_AT_ONCE = 2000  # maximum number of messages per read of a topic; more would delay services
 
 
 class DemoRecorder(ManagedNode[DemoRecorderSettings]):

@@ -1,7 +1,7 @@
 """`FkCollector`: a lifecycle node that collects pairs of tip pose and configuration and saves them as a data set.
 
 The configurations come from joint states or from sampling. The node provides the services ~/start, ~/stop and ~/save,
-and publishes ~/status. The pairs are kept until they have been saved and a new collection is started.
+and publishes ~/status. Pairs are kept until they have been saved and a new collection begins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SAMPLING_PERIOD = 0.05  # [s]
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s] time between two searches for a publisher
 _DEPTH = 5000  # maximum number of waiting joint states; 5 s at 1 kHz
-_MOST_AT_ONCE = 1000  # maximum number of joint states that are read at once, so that services are not delayed
+_MOST_AT_ONCE = 1000  # maximum number of joint states per read; more would delay services
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
@@ -45,7 +45,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._source = ""
         self._rng = np.random.default_rng(0)
         self._joint_states: RawSubscription | None = None
-        self._n_lost = 0  # number of joint states lost by earlier subscriptions
+        self._n_lost = 0  # number of joint states that earlier subscriptions lost
         self._listening = PeriodicWork(self, {self._take: _TAKE_PERIOD, self._discover: _DISCOVERY_PERIOD})
         self._sampling = PeriodicWork(self, {self._sample: _SAMPLING_PERIOD})
         self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
@@ -65,7 +65,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._telling.start()
 
     def deactivate(self) -> None:
-        """Stop collecting; the pairs can still be saved later."""
+        """Stop collecting. The pairs can be saved later."""
         self._end()
         self._telling.stop()
 
@@ -169,7 +169,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
                 self._joint_states = RawSubscription(self, topic, _DEPTH)
 
     def _take(self) -> None:
-        """Add the joint states that have arrived, up to the requested number of pairs."""
+        """Add new joint states, up to the requested number of pairs."""
         pairs, joint_states = self._pairs, self._joint_states
         if pairs is None or joint_states is None:
             return
@@ -208,7 +208,9 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._status.publish(message)
 
     def _problem_of_pairs(self) -> str:
-        """Return why the last joint states were skipped, or that none arrived; empty if there is no problem."""
+        """Return a problem of the last joint states: why they were skipped, or that none arrived. Otherwise, return an
+        empty text.
+        """
         pairs = self._pairs
         if pairs is None:
             return ""

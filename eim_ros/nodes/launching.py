@@ -1,8 +1,8 @@
-"""Launch arguments of a node, and the parameters and remappings that follow from them.
+"""Launch arguments of a node, and the resulting parameters and remappings.
 
 Each launch file describes its nodes as `LaunchedNode` objects, and `description` turns them into the
-`LaunchDescription` that `ros2 launch` runs. Only `description` imports `launch`, which is not needed to run nodes.
-Empty arguments do not override the parameter files.
+`LaunchDescription` that `ros2 launch` runs. Only `description` imports `launch`, because nodes do not need it. Empty
+arguments do not override the parameter files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMMON = {
 def switch(given: Given, name: str) -> bool:
     """Return the value of a boolean launch argument.
 
-    Raise `ConfigurationError` if the text is not one of true, false, 1 and 0.
+    `ConfigurationError` is raised unless the text is true, false, 1 or 0.
     """
     text = given[name].strip().lower()
     if text not in ("true", "false", "1", "0"):
@@ -47,7 +47,7 @@ def switch(given: Given, name: str) -> bool:
 
 
 def integer(given: Given, name: str) -> int:
-    """Return the value of an integer launch argument; raise `ConfigurationError` if it is not an integer."""
+    """Return the value of an integer launch argument. Raise `ConfigurationError` if it is not an integer."""
     try:
         return int(given[name])
     except ValueError:
@@ -60,23 +60,22 @@ def integer(given: Given, name: str) -> int:
 class LaunchedNode:
     """One node of a launch file."""
 
-    # Executable of the node. It is also the default name of the node, and the stem of its parameter file
-    # `config/<executable>.yaml`.
+    # Executable of the node, also the default name of the node. Its parameter file is `config/<executable>.yaml`.
     executable: str
-    # maps launch arguments to the parameters that take their values
+    # maps launch arguments to parameters with the same values
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     name_argument: str = "name"  # launch argument that sets the node's name
     # whether the node can read the robot from the topic in the launch argument `robot_description_topic`
     takes_robot_topic: bool = False
     more: Callable[[Given], dict[str, Any]] | None = None  # computes further parameters from the launch arguments
-    # returns whether the node is started, given the launch arguments; by default it is always started
+    # Maps launch arguments to whether the node is started. By default, it is always started.
     when: Callable[[Given], bool] | None = None
-    # whether the launch ends with exit code 1 if the node fails; with `respawn`, the node is started again instead
+    # Whether the launch ends with exit code 1 if the node fails. With `respawn`, the node is started again instead.
     required: bool = False
-    # Whether the node ends when its task is done. Such a node is never started again. If it is required, its failure
-    # therefore always ends the launch.
+    # Whether the node ends when its task is done. Such a node is never started again. Therefore, its failure always
+    # ends the launch if the node is required.
     has_end: bool = False
-    # executable of a node with an end, after which this node also ends; empty: none
+    # executable of a node that ends this node with it; empty if there is none
     ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:
@@ -106,8 +105,8 @@ class LaunchedNode:
 def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> LaunchDescription:
     """Return a description that declares the launch arguments and starts the nodes.
 
-    The keyword arguments are the launch arguments of this launch file, each with its default and description. The
-    common arguments and the names of the nodes are added automatically.
+    The keyword arguments are the launch arguments of this launch file, with their defaults and descriptions. The common
+    arguments and the names of the nodes are added automatically.
     """
     from launch import LaunchDescription
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
@@ -137,13 +136,13 @@ class _ExitHandler:
 
     node: LaunchedNode
     given: Given
-    following: Sequence[str]  # executables of the nodes that end after this one
+    following: Sequence[str]  # executables of the nodes that end with this node
     actions: Mapping[str, Node]  # all nodes by executable; complete when the first process exits
 
     def __call__(self, event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
         """Return the events that end other nodes.
 
-        Raise `ServiceError` if a required node has failed. `launch` then ends all processes and exits with code 1.
+        `ServiceError` is raised if a required node has failed. `launch` then ends all processes and exits with code 1.
         """
         from launch.actions import EmitEvent
         from launch.events import matches_action
@@ -184,7 +183,7 @@ def _action(node: LaunchedNode, given: Given, on_exit: _ExitHandler) -> Node:
         respawn=node.respawns(given),
         respawn_delay=_seconds(given, "respawn_delay"),
         on_exit=on_exit,
-        sigterm_timeout="20",  # [s]; on a busy computer, nodes need more than the default of 5 s to shut down
+        sigterm_timeout="20",  # [s]; on a busy computer, a shutdown takes longer than the default of 5 s
     )
 
 

@@ -1,8 +1,8 @@
 """`MotionPriorServer`: a lifecycle node that samples, scores and conditions motions with a motion prior.
 
 The node provides the services `~/sample_motion`, `~/score_motion`, `~/condition` and `~/load_model`. `~/load_model`
-loads another prior on a separate thread and then replaces the current prior. Joints are matched by name. The node can
-also be activated without a prior. It then waits for `~/load_model`.
+loads another prior on a separate thread and then replaces the current prior. Joints are matched by name. A node that is
+activated without a prior waits for `~/load_model`.
 
 The functions that parse requests and fill responses are pure. For an invalid request, these functions or the prior
 raise an `EimError` that names the cause.
@@ -81,7 +81,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             self._is_configured, self._prior = False, None
 
     def end(self, timeout: float) -> bool:
-        """Stop loading models; return False if one is still being loaded after `timeout` [s]."""
+        """Stop loading models. Return False if a model is still being loaded after `timeout` [s]."""
         return self._models.close(timeout)
 
     def facts(self) -> dict[str, str]:
@@ -102,7 +102,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
                     raise ServiceError(_NO_MODEL, "")
                 answer(request, response, prior, self.settings)
             except Exception as error:
-                response = service_type.Response()  # replaces a partly filled response
+                response = service_type.Response()  # the old response may be incomplete
                 wrong = isinstance(error, EimError) and not isinstance(error, ServiceError)
                 response.error_code.val = INVALID if wrong else FAILURE
                 response.error_code.message = reason_of(error)
@@ -113,7 +113,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         return serve
 
     def _replace(self, path: str) -> None:
-        """Load another prior, then replace the current one; runs on the loader's thread."""
+        """Load another prior and make it the current prior, on the loader's thread."""
         if not path:
             raise ModelFileError("the path of the model is empty", path)
         if not self._is_configured:
@@ -134,7 +134,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             self._take(prior, path)
 
     def _take(self, prior: MotionPrior, path: str) -> None:
-        """Make a prior the current one, and set the informational parameters that describe it."""
+        """Make a prior the current prior, and set the informational parameters that describe it."""
         self._prior = prior
         self._node_settings.put("model", path)
         self._node_settings.tell("prior.joint_names", list(prior.joint_names), "Joints of the motions.")
@@ -151,7 +151,7 @@ def sample_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Fill the response with sampled motions; raise `EimError` if the request is invalid."""
+    """Fill the response with sampled motions. Raise `EimError` if the request is invalid."""
     n = _between("n_samples", request.n_samples, 1, settings.max_samples, "max_samples")
     n_points = _n_points(request.n_points, prior, settings)
     if not request.flat and n * n_points > settings.max_trajectory_points:
@@ -183,7 +183,7 @@ def score_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Fill the response with scores of the requested motions; raise `EimError` if the request is invalid."""
+    """Fill the response with scores of the motions in the request. Raise `EimError` if the request is invalid."""
     n = _between("the number of trajectories", len(request.trajectories), 1, settings.max_samples, "max_samples")
     motions = np.empty((n, prior.representation.n_points, len(prior.joint_names)))
     for index, trajectory in enumerate(request.trajectories):
@@ -205,7 +205,7 @@ def condition_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Fill the response with the components of the conditioned prior; raise `EimError` if the request is invalid."""
+    """Fill the response with components of the conditioned prior. Raise `EimError` if the request is invalid."""
     n_points = _n_points(request.n_points, prior, settings)
     given = prior.condition(list(request.context), _via_points(request.via_points))
     log_weights, means, deviations = given.component_motions(n_points)

@@ -1,7 +1,8 @@
 """Parameters of the nodes, with their defaults, bounds and descriptions.
 
-Each node declares the fields of its class as ROS parameters, and reads them from a file or from `-p name:=value`. This
-module does not need ROS. The classes of the planar nodes, which need torch, are in `planar_simulator.settings`.
+Each node declares the fields of its class as ROS parameters. It reads their values from a file or from `-p
+name:=value`. This module does not need ROS. The classes of the planar nodes, which need torch, are in
+`planar_simulator.settings`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class DataDirectorySettings(ManagedSettings):
 
 @dataclasses.dataclass(frozen=True)
 class RobotSettings(Settings):
-    """Parameters that specify a robot (in one way at most), and the base and tip link of its chain."""
+    """Parameters that specify a robot (in at most one way), and the base and tip link of its chain."""
 
     robot: str = option(
         "",
@@ -101,7 +102,7 @@ class RobotSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class IkServerSettings(RobotSettings, DataDirectorySettings):
-    """Parameters of `ik_server`; some can be changed while it runs."""
+    """Parameters of `ik_server`. Some can be changed while the node is running."""
 
     model: str = option(
         "",
@@ -209,7 +210,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
 
     @property
     def collision(self) -> CollisionOptions:
-        """Options for reading collision shapes. A description from a topic may only refer to files in packages."""
+        """Options for reading collision shapes. A description from a topic may refer only to files in packages."""
         return CollisionOptions(
             self.meshes,
             self.package_folders,

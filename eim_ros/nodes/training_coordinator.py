@@ -1,9 +1,9 @@
-"""`TrainingCoordinator`: a lifecycle node that lets other nodes train and load a model of inverse kinematics.
+"""`TrainingCoordinator`: a lifecycle node that makes other nodes train and load a model of inverse kinematics.
 
 When the node is active, it executes these steps and logs their progress:
 
 1. `fk_collector` collects pairs of pose and configuration and saves them, or `eim import` reads them from a recording.
-2. `trainer` trains a model on them, by conditional EIM with the forward kinematics as inputs of the density ratio.
+2. `trainer` trains a model on the pairs, by conditional EIM with the forward kinematics as inputs of the density ratio.
 3. `ik_server` loads the model with `~/load_model`.
 
 Then the process ends with exit code 0. If a step fails, the node logs the reason and the process ends with exit code 1.
@@ -35,7 +35,7 @@ from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.settings import TrainingCoordinatorSettings
 
 _PERIOD = 0.05  # [s] polling period
-_STATE_PATIENCE = 2.0  # [s] timeout of a request for a state, which is then repeated
+_STATE_PATIENCE = 2.0  # [s] timeout of a request for a state; the request is repeated afterwards
 _PATIENCE = 120.0  # [s] timeout of other responses, and maximum time without a report of progress
 _GRACE = 1.0  # [s] time between SIGTERM and SIGKILL for the import
 
@@ -56,7 +56,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         self._reported = 0.0
         self._status = CollectorStatus()
         self._feedback = Train.Feedback()
-        self._heard = 0.0  # time of the last progress of another node [s], on the clock of `time.monotonic`
+        self._heard = 0.0  # time of `time.monotonic` of the last progress of another node [s]
         self._import: subprocess.Popen[bytes] | None = None
         nodes = [settings.trainer, settings.server]
         if not settings.bag:
@@ -131,7 +131,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         self.get_logger().info(f"{server} uses {model} {time.monotonic() - began:.0f} s after the start")
 
     def _collected(self) -> Steps[str]:
-        """Let the collector collect and save pairs; the coroutine returns the path of the data set."""
+        """Make the collector collect and save pairs. The coroutine returns the path of the data set."""
         collector = self.settings.collector
         yield from self._wait_until_active(collector)
         self._enter("collecting")
@@ -147,7 +147,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         saved = yield from self._answer(self._save, SaveData.Request(path=self._data_path, overwrite=True))
         if not saved.success:
             raise ServiceError(f"{collector} did not save the pairs: {saved.message}", saved.message)
-        if saved.n_samples < self._status.n_wanted:  # then the status came from an earlier collection
+        if saved.n_samples < self._status.n_wanted:  # the status belongs to an earlier collection
             raise DataError(
                 f"{collector} saved only {saved.n_samples} of {self._status.n_wanted} pairs", saved.n_samples
             )
@@ -155,7 +155,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         return str(saved.path)
 
     def _imported(self) -> Steps[str]:
-        """Import the recording; the coroutine returns the path of the data set."""
+        """Import the recording. The coroutine returns the path of the data set."""
         self._enter("importing")
         settings = self.settings
         path = settings.data.resolve(self._data_path)
@@ -184,7 +184,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         return str(path)
 
     def _trained(self, data: str) -> Steps[str]:
-        """Let the trainer train a model; the coroutine returns its path."""
+        """Make the trainer train a model. The coroutine returns the path of the model."""
         settings = self.settings
         trainer = settings.trainer
         yield from self._wait_until_active(trainer)
@@ -229,7 +229,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             state = yield from _state(client)
 
     def _answer(self, client: Client, request: Any) -> Steps[Any]:
-        """Call a service; the coroutine returns the response."""
+        """Call a service. The coroutine returns the response."""
         latest = time.monotonic() + _PATIENCE
         while not client.service_is_ready():
             _check(latest, f"there is no service {client.srv_name}")
@@ -256,7 +256,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
 
 
 def _state(client: Client) -> Steps[str]:
-    """Ask for a lifecycle state; the coroutine returns its name, or an empty string without a response."""
+    """Request a lifecycle state. The coroutine returns its name, or an empty text without a response."""
     yield
     if not client.service_is_ready():
         return ""
@@ -270,7 +270,7 @@ def _state(client: Client) -> Steps[str]:
 
 
 def _result(future: Any, complaint: str) -> Steps[Any]:
-    """Wait for a future; the coroutine returns its result."""
+    """Wait for a future. The coroutine returns the result of the future."""
     latest = time.monotonic() + _PATIENCE
     while not future.done():
         _check(latest, f"{complaint} within {_PATIENCE:.0f} s")

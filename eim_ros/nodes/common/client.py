@@ -7,10 +7,10 @@
     answer = await client.call_async(request)       # the same in a coroutine of the node
 
 A plain rclpy client waits forever if a response is lost. `RetryingClient` repeats the request if the response is late
-or the server is busy. So a server may process a request twice, and the first response is used. This is safe if the
-service only computes a result.
+or the server is busy. A server may then process a request twice, and the first response is used. Repeated requests are
+safe if the service only computes a result.
 
-The services of a node exist from the start, so that they can report its state, but they serve only while it is active.
+The services of a node exist from the start, to report its state, but they serve only while the node is active.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class RetryingClient:
     """Service client that repeats a request if the response is late or the server is busy.
 
     Every call ends after at most `n_attempts` attempts. The client can queue as many responses as the servers of this
-    package can queue requests, see `SERVICE_QOS`. Raise `ConfigurationError` if `timeout` is not positive or
-    `n_attempts` is less than 1.
+    package can queue requests; see `SERVICE_QOS`. The constructor raises `ConfigurationError` if `timeout` is not
+    positive or `n_attempts` is less than 1.
 
     Parameters
     ----------
     node : Node
-        Node of the caller. It must be spun, otherwise calls do not end.
+        Node of the caller. Spin this node, otherwise calls do not end.
     name : str
         Name of the service.
     timeout : float
@@ -67,8 +67,8 @@ class RetryingClient:
     n_attempts : int
         Maximum number of attempts per call, at least 1.
     callback_group : CallbackGroup, optional
-        Callback group of the client; default: the node's group. A callback that waits for a response blocks its group,
-        so the client must be in another group.
+        Callback group of the client. By default, the node's group. A callback that waits for a response blocks its
+        group, so the client must be in another group.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RetryingClient:
         )
 
     def wait_for_service(self, timeout: float | None = None) -> bool:
-        """Wait for the service; return whether it appears within `timeout` [s]. None waits without a limit."""
+        """Wait for the service. Return whether it appears within `timeout` [s]. None waits without a limit."""
         return bool(self.client.wait_for_service(timeout))
 
     def call_async(self, request: Any) -> Future:
@@ -102,11 +102,11 @@ class RetryingClient:
         return _Call(self.client, request, self._after, self._timeout, self._n_attempts).future
 
     def close(self) -> None:
-        """Destroy the client; pending calls get no response."""
+        """Destroy the client. Pending calls get no response."""
         self._node.destroy_client(self.client)
 
     def _after(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
-        """Call `do` once after a delay [s] of wall time; return a function that cancels it."""
+        """Call `do` once after a delay [s] of wall time. Return a function that cancels this call."""
         timer: Timer | None = None
 
         def end() -> None:
@@ -123,7 +123,7 @@ class RetryingClient:
 
 
 class _Call:
-    """One call with all its attempts; responses and timers may arrive on different threads."""
+    """One call with all its attempts. Responses and timers may arrive on different threads."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ def _is_busy(answer: Any) -> bool:
 
 
 def ignore(state: str, elapsed: float) -> None:
-    """Do nothing; this is the default `Watch`."""
+    """Do nothing. This function is the default `Watch`."""
 
 
 class ClientNode:
@@ -219,7 +219,7 @@ class ClientNode:
         self._context.try_shutdown()
 
     def _wait_for(self, client: Client, wait: float, watch: Watch = ignore) -> None:
-        """Wait for a service; raise `ServiceError` if it does not appear within `wait` [s]."""
+        """Wait for a service. Raise `ServiceError` if it does not appear within `wait` [s]."""
         self._until(client.service_is_ready, f"service {client.srv_name}", wait, watch)
 
     def _until(self, condition: Callable[[], bool], what: str, wait: float, watch: Watch = ignore) -> None:
@@ -232,7 +232,7 @@ class ClientNode:
             self._executor.spin_once(_PERIOD)
 
     def _answer(self, client: Client, request: Any, timeout: float) -> Any:
-        """Return the response; raise `ServiceError` if it does not arrive within `timeout` [s]."""
+        """Return the response. Raise `ServiceError` if it does not arrive within `timeout` [s]."""
         future = client.call_async(request)
         self._executor.spin_until_future_complete(future, timeout)
         if not future.done():
@@ -246,24 +246,24 @@ def wait_until_active(
 ) -> None:
     """Wait until a lifecycle node is active.
 
-    Raise `ServiceError` if the node does not become active in time, or has been finalized. The value of the error is
-    the state of the node.
+    `ServiceError` is raised if the node does not become active in time, or has been finalized. The value of the error
+    is the state of the node.
 
     Parameters
     ----------
     node : Node
-        Node of the caller, which this function spins.
+        Node of the caller. This function spins the node.
     server : str
         Full name of the lifecycle node.
     wait : float
         Maximum waiting time [s]; may be infinite.
     watch : callable
-        Called repeatedly during the wait. An exception that it raises ends the wait.
+        Function that is called repeatedly during the wait. An exception from this function ends the wait.
     executor : Executor, optional
-        Executor that spins `node` during the wait; default: rclpy's global executor. If the node was in an executor
-        before, it is put back into that executor afterwards.
+        Executor that spins `node` during the wait. By default, rclpy's global executor. Afterwards, the node returns to
+        its previous executor, if any.
     """
-    owner = node.executor  # rclpy still returns this executor after it has removed the node from it
+    owner = node.executor  # rclpy returns this executor even after the node was removed from it
     is_owned = owner is not None and node in owner.get_nodes()
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()
@@ -278,11 +278,11 @@ def wait_until_active(
     finally:
         node.destroy_client(client)
         if owner is not None and is_owned:
-            owner.add_node(node)  # rclpy removes a node from its executor if another one spins it
+            owner.add_node(node)  # rclpy removes a node from its executor if another executor spins it
 
 
 def _state(client: Client, node: Node, executor: Executor | None) -> str:
-    """Return the lifecycle state that the node reports; empty if it does not respond."""
+    """Return the lifecycle state that the node reports, or an empty text if the node does not respond."""
     if not client.service_is_ready():
         return ""
     future = client.call_async(GetState.Request())

@@ -1,9 +1,8 @@
-"""Check that paths in ROS requests lie in the data directory of the node; other paths are rejected.
+"""Check of paths in ROS requests. Paths outside the data directory of the node are rejected.
 
-DDS does not identify the sender of a request. Therefore the user who starts a node chooses one directory with the
-read-only parameter `data_directory`. Requests can read and write only there, with relative paths or absolute paths
-inside it. Parameters and launch arguments given at start-up are not restricted. All paths are listed in
-docs/reference/paths.md.
+DDS does not identify the sender of a request. Therefore, the user who starts a node chooses one directory with the
+read-only parameter `data_directory`. Requests can read and write only in this directory, with relative or absolute
+paths. Parameters and launch arguments at start-up are not restricted. docs/reference/paths.md lists all paths.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from typing import BinaryIO
 from eim_ros.core.errors import PathError
 from eim_ros.core.files import described_file
 
-# without O_NONBLOCK, opening a pipe would block until its other end is opened
+# Without O_NONBLOCK, opening a pipe would block until its other end is open.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _LONGEST_NAME = 200  # maximum number of characters of a path in an error message
 
 
 class DataDirectory:
-    """Directory in which remote callers may name files.
+    """Directory of files that remote callers may name.
 
-    By default it is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. It is created when something is first
-    written. Files with more than `max_file_size` [byte] are not read.
+    By default, the directory is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. The first write creates the
+    directory. Files of more than `max_file_size` [byte] are not read.
     """
 
     def __init__(self, path: str | Path = "", max_file_size: int = 2**63 - 1) -> None:
@@ -37,7 +36,7 @@ class DataDirectory:
         self._max_file_size = max_file_size
 
     def chosen(self, path: str) -> Path:
-        """Make a path that was given at start-up absolute.
+        """Convert a path from start-up to an absolute path.
 
         Such a path may be outside the data directory. A relative path starts in the data directory.
         """
@@ -46,12 +45,13 @@ class DataDirectory:
     def resolve(self, name: str) -> Path:
         """Return the absolute path of a file named by a remote caller, with all symbolic links resolved.
 
-        Raise `PathError` if the path leads out of the directory. The message does not reveal what exists outside.
+        `PathError` is raised if the path leads out of the directory. The message does not reveal which files exist
+        outside.
         """
         root = Path(os.path.realpath(self.path))
-        with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
+        with contextlib.suppress(ValueError, OSError):  # null bytes, and other invalid file names
             found = os.path.realpath(root.joinpath(*self._parts(name, root)))
-            # realpath does not resolve links that come after a loop
+            # realpath does not resolve links after a loop
             if Path(found).is_relative_to(root) and os.path.realpath(found) == found:
                 return Path(found)
         raise PathError(
@@ -61,14 +61,14 @@ class DataDirectory:
         )
 
     def readable(self, name: str) -> Path:
-        """Return the resolved path of a readable file; raise `PathError` as `resolve` and `check_file` do."""
+        """Return the resolved path of a readable file. Raise `PathError` like `resolve` and `check_file`."""
         return self.check_file(self.resolve(name))
 
     def check_file(self, path: Path) -> Path:
-        """Return the path if it leads to a readable regular file within the size limit; never block.
+        """Return the path if it leads to a readable regular file within the size limit. Never block.
 
-        Raise `PathError` if the path does not exist or is not a regular file (such as a folder, pipe, socket or
-        device), or if the file is too large or cannot be read.
+        `PathError` is raised if the path does not exist or is not a regular file, but a folder, pipe, socket or device.
+        It is also raised if the file is too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -81,10 +81,10 @@ class DataDirectory:
         return path
 
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
-        """Return the path if nothing exists there, or if the request may replace the file.
+        """Return the path if it does not exist, or if the request may replace the file.
 
-        `kinds` are the kinds of files that may be replaced, as described by `eim_ros.core.files.described_file`. Raise
-        `PathError` if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
+        `kinds` are the kinds of files that may be replaced, as described by `eim_ros.core.files.described_file`.
+        `PathError` is raised if the path exists and `overwrite` is false, or if the file is of another kind.
         """
         if not os.path.lexists(path):
             return path
@@ -103,20 +103,20 @@ class DataDirectory:
         return path
 
     def unused(self, folder: str, stem: str, suffix: str = "") -> Path:
-        """Return the path of a new file or folder, with a number after the stem if the stem alone exists.
+        """Return the path of a new file or folder. A number follows the stem if the stem alone exists.
 
-        The folder was given at start-up, see `chosen`.
+        `folder` is a path from start-up; see `chosen`.
         """
         names = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
         paths = (self.chosen(folder) / f"{name}{suffix}" for name in names)
         return next(path for path in paths if not path.exists())
 
     def _parts(self, name: str, root: Path) -> tuple[str, ...]:
-        """Return the parts of a path relative to the directory; raise `ValueError` if the path leaves it.
+        """Return the parts of a path relative to the directory. Raise `ValueError` if the path leaves the directory.
 
-        Links are not followed, so the result does not depend on existing files.
+        Links are not followed. Therefore, the result does not depend on existing files.
         """
-        if name.startswith("~") or not name.isprintable():  # line breaks could forge lines in the log
+        if name.startswith("~") or not name.isprintable():  # line breaks could forge log lines
             raise ValueError
         path, depth = PurePath(name), 0
         if path.is_absolute():
@@ -130,12 +130,12 @@ class DataDirectory:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; raise `PathError` with the reason if that is not possible."""
+    """Open a regular file for reading. Raise `PathError` with the reason if the file cannot be opened."""
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):  # checked first, because opening a device can have effects
+        if not stat.S_ISREG(os.lstat(path).st_mode):  # checked first; opening a device can have effects
             raise PathError(f"cannot read {path}: it is not a regular file", str(path))
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it may have been replaced after the first check
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # the file may have been replaced since
                 raise PathError(f"cannot read {path}: it is not a regular file", str(path))
             yield file
     except OSError as error:

@@ -1,17 +1,17 @@
-"""Sending of responses without waiting for clients that have left.
+"""Sending of responses, without a wait for clients that have left.
 
 The middleware addresses a response to the endpoint at which the client reads. If a client has left before its request
 is taken, Fast DDS waits 100 ms for that endpoint to appear. The reason is that the announcement of a new client can
 arrive later than its request. During this wait, rclpy holds the lock of the interpreter, so all threads and signal
-handlers of the process wait as well. In that time, further impatient clients leave. After many clients have left, an
+handlers of the process wait as well. In the meantime, further impatient clients leave. If many clients leave, an
 ordinary service does not respond for half a minute.
 
-Therefore `Mail` first looks up the client among the endpoints that the node knows. If the client is there after its
-request was taken, rclpy does not wait, even if the client leaves later. A client that is not there gets the same 100 ms
-to appear, while its response waits in the list of `Deliveries`. Then the response is dropped. The thread of the
-executor never sends responses.
+Therefore, `Mail` first looks up the client among the endpoints that the node knows. If the client is known after its
+request was taken, rclpy does not wait, even if the client leaves later. An unknown client has the same 100 ms to
+appear, while its response waits in the list of `Deliveries`. After this time, the response is dropped. The thread of
+the executor never sends responses.
 
-Responses are sent immediately with other middlewares than Fast DDS, and if the header does not identify the client.
+If the middleware is not Fast DDS, or if the header does not identify the client, responses are sent immediately.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rclpy.utilities import get_rmw_implementation_identifier
 
 from eim_ros.core.errors import shortened
 
-_ANNOUNCED_WITHIN = 0.1  # [s] maximum time for the announcement of a client to arrive; Fast DDS waits as long
+_ANNOUNCED_WITHIN = 0.1  # [s] maximum time until the announcement of a client arrives; Fast DDS waits for the same time
 _RETRY = 0.01  # [s] time between two searches for a client
 _SETTLED, _FRESH = 1.0, 0.2  # [s] a client known for _SETTLED is not looked up again within _FRESH of the last search
 _POLL = 0.02  # [s] polling period of the list of undelivered responses
 
-# RTPS standard, section 9.3.1.2: the last byte of an identifier has this bit if the endpoint is a reader. Otherwise the
-# client uses an older protocol, and Fast DDS does not wait for it.
+# The last byte of the identifier of a reader has this bit (RTPS standard, section 9.3.1.2). Without this bit, the
+# client uses an older protocol, and Fast DDS does not wait for the client.
 _READER = 0x04
 _N_BYTES = 16  # length of an identifier
 
@@ -53,11 +53,12 @@ class _ServiceInfo(ctypes.Structure):
 
 
 def client_of(header: Any) -> bytes | None:
-    """Return the identifier of the endpoint to which the response to a request is addressed; None if it is unknown.
+    """Return the identifier of the endpoint that receives the response to a request, or None if it is unknown.
 
-    The header of a request contains the identifier, but rclpy has no attribute for it. Therefore it is read from the C
-    structure, whose address pybind11 stores directly behind the head of each object. The values of the existing
-    attributes are compared with the structure. If they differ, the layout of rclpy has changed, and the result is None.
+    The header of a request contains the identifier, but rclpy has no attribute for it. Therefore, this function reads
+    it from the C structure. pybind11 stores the address of this structure directly behind the head of each object. The
+    function compares the existing attributes with the structure. If they differ, the layout of rclpy has changed, and
+    the result is None.
     """
     if type(header).__name__ != "rmw_service_info_t":
         return None
@@ -73,9 +74,9 @@ def client_of(header: Any) -> bytes | None:
 
 
 class Clients:
-    """The clients of a service that the middleware of this process knows; thread-safe.
+    """Clients of a service that the middleware of this process knows. The class is thread-safe.
 
-    A search takes 15 us for each client, so its result is used for all requests that were taken before it.
+    A search takes 15 us per client. Therefore, its result is used for all requests that were taken before the search.
     """
 
     def __init__(self, node: Node, service: Service) -> None:
@@ -86,10 +87,10 @@ class Clients:
         self._looked = -1.0
 
     def include(self, client: bytes, after: float) -> bool:
-        """Return whether the client was there at or after a time of `time.monotonic` [s].
+        """Return whether the client was present at or after a time of `time.monotonic` [s].
 
-        A client that has been known for longer than _SETTLED is not looked up again for a moment. While the context is
-        shut down, no search is possible, and the last result is used.
+        A client that has been known for longer than _SETTLED is not looked up again within _FRESH. During the shutdown
+        of the context, no search is possible, and the last result is used.
         """
         with self._lock:
             now = time.monotonic()
@@ -101,7 +102,7 @@ class Clients:
     def _look(self, now: float) -> None:
         try:
             found = self._node.get_subscriptions_info_by_topic(self._topic, no_mangle=True)
-        except Exception:  # rclpy has a separate class for each reason why the search fails
+        except Exception:  # rclpy has a separate class for each reason of a failure
             return
         clients = [bytes(endpoint.endpoint_gid[:_N_BYTES]) for endpoint in found]
         self._since = {client: self._since.get(client, now) for client in clients}
@@ -123,7 +124,7 @@ class Mail:
 
 
 class Envelope:
-    """Address of one response, and the means to send it."""
+    """Address of one response, with a method that sends the response."""
 
     def __init__(self, mail: Mail, header: Any) -> None:
         self._mail, self._header = mail, header
@@ -132,12 +133,12 @@ class Envelope:
         self._is_sendable = self._is_there(self._taken)
 
     def is_awaited(self) -> bool:
-        """Return whether the client is still there. A new client counts as there for `_ANNOUNCED_WITHIN`."""
+        """Return whether the client is present. A new client counts as present for `_ANNOUNCED_WITHIN`."""
         now = time.monotonic()
         return now < self._taken + _ANNOUNCED_WITHIN or self._is_there(now - _ANNOUNCED_WITHIN)
 
     def send(self, response: Any) -> None:
-        """Send the response on this thread if possible, otherwise on the thread of the deliveries."""
+        """Send the response on this thread if possible. Otherwise, the thread of the deliveries sends it."""
         if self._is_sendable and threading.get_ident() != self._taker:
             self._send(response)
         else:
@@ -148,7 +149,7 @@ class Envelope:
         return self._client is None or clients is None or clients.include(self._client, after)
 
     def _sent(self, response: Any) -> bool:
-        """Try to send the response; return whether it has been sent or dropped."""
+        """Try to send the response. Return whether it was sent or dropped."""
         now = time.monotonic()
         if self._is_sendable or self._is_there(now - _RETRY):
             self._send(response)
@@ -161,17 +162,17 @@ class Envelope:
     def _send(self, response: Any) -> None:
         try:
             self._mail.send(response, self._header)
-        except Exception as error:  # normal while the context is being shut down
+        except Exception as error:  # normal during the shutdown of the context
             reason = shortened(f"{type(error).__name__}: {error}")
             self._mail.node.get_logger().error(f"a response could not be sent: {reason}")
         DELIVERIES.last = time.monotonic()
 
 
 class Deliveries:
-    """Thread that sends responses for threads that must not or cannot send them.
+    """Thread that sends responses for other threads that cannot or must not send them.
 
-    `last` is the time of `time.monotonic` at which this process sent its last response [s]. `n_dropped` is the number
-    of responses that were dropped because the client had left.
+    `last` is the time of `time.monotonic` of the last response of this process [s]. `n_dropped` is the number of
+    responses that were dropped because their client had left.
     """
 
     def __init__(self) -> None:
@@ -182,7 +183,7 @@ class Deliveries:
         self._n_open = 0
 
     def add(self, deliver: Callable[[], bool]) -> None:
-        """Call a function on the thread of the deliveries until it returns True; it must not raise."""
+        """Call a function on the thread of the deliveries until it returns True. It must not raise an exception."""
         with self._lock:
             self._n_open += 1
             if self._thread is None:
@@ -196,10 +197,9 @@ class Deliveries:
             self.n_dropped += 1
 
     def finish(self, timeout: float, settle: float) -> None:
-        """Wait until all responses are sent, for at most `timeout` [s], and then until `settle` [s] after the last one.
+        """Wait at most `timeout` [s] until all responses are sent and `settle` [s] have passed since the last one.
 
-        The second wait lets clients read their responses, because unread responses are lost when the service is
-        destroyed.
+        Clients need the time `settle` to read their responses. Unread responses are lost when the service is destroyed.
         """
         end = time.monotonic() + timeout
         while time.monotonic() < end and (self._n_open or time.monotonic() < self.last + settle):

@@ -1,4 +1,4 @@
-"""ROS domains of this machine that one program has for itself, such as those of `eim demo`."""
+"""ROS domains that only one program of this machine uses, for example for `eim demo`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from pathlib import Path
 
 from eim_ros.core.errors import ServiceError
 
-DEMO_DOMAINS = range(1, 51)  # 0 is everybody's default
+DEMO_DOMAINS = range(1, 51)  # 0 is the default of all programs
 TEST_DOMAINS = range(51, 101)  # ports of domains above 101 may be in use
 
 
 @contextlib.contextmanager
 def own_domain(domains: range = DEMO_DOMAINS) -> Iterator[int]:
-    """Reserve a domain among programs that call this function, until the context or the process ends.
+    """Reserve a domain until the context or the process ends. Other programs may call this function too.
 
-    Two programs with nodes of the same names must not share a domain: the second program would find a foreign recorder,
-    and both would record the messages of two robots. Raise `ServiceError` if all domains are reserved.
+    Two programs with nodes of the same names must not share a domain. Otherwise, the second program would use the
+    recorder of the first one, and both would record the messages of two robots. `ServiceError` is raised if all domains
+    are reserved.
 
     Examples
     --------
@@ -46,7 +47,7 @@ def own_domain(domains: range = DEMO_DOMAINS) -> Iterator[int]:
 
 
 def _opened(path: Path) -> int:
-    """Open a lock file for reading, which suffices to lock it; the file may belong to another user."""
+    """Open a lock file for reading, which is enough for a lock. The file may belong to another user."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     except PermissionError:  # Linux may refuse O_CREAT for the file of another user in a shared folder

@@ -1,13 +1,13 @@
-"""State of a robot from topics: poses of frames from its fixed links and from tf, and current joint positions.
+"""State of a robot: poses of frames from its fixed links and from tf, and current joint positions from topics.
 
-`BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms` listens
-to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed, and it can
-be installed by pip. It reads messages when a transform is looked up, and also periodically so that no message is lost.
-`JointPositions` listens to joint states in the same way.
+`BaseFrames` looks up a frame among the links that are fixed to the base link. If it is not one of them, tf is used.
+`Transforms` listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform
+is needed, and pip can install it. It reads messages when a transform is looked up. It also reads them periodically, to
+lose no message. `JointPositions` listens to joint states in the same way.
 
-`CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a
-Python object for each field, which takes 50 us per transform. Reading only the required numbers takes 5 us. Messages
-with another serialisation are read by rclpy.
+`CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a Python
+object for each field, which takes 50 us per transform. `CdrReader` reads only the required numbers, which takes 5 us.
+rclpy reads messages with another serialisation.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 LITTLE_ENDIAN = b"\x00\x01"  # identifier of plain CDR in the first two bytes of a message
 CDR_HEADER_BYTES = 4  # two bytes of identifier and two bytes of options before the fields
-_DEPTH = 1000  # maximum number of messages that wait between two reads, enough for 5 kHz
-_PERIOD = 0.2  # [s] maximum time between two reads, so that a fast publisher does not displace a slow one
+_DEPTH = 1000  # maximum number of messages between two reads; enough for 5 kHz
+_PERIOD = 0.2  # [s] maximum time between two reads; keeps fast publishers from displacing slow ones
 
 
 class CdrReader:
@@ -111,7 +111,7 @@ def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> t
 
 
 class Transforms:
-    """Thread-safe listener to /tf and /tf_static, which exists as long as the node."""
+    """Thread-safe listener to /tf and /tf_static. It exists as long as the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -130,9 +130,9 @@ class Transforms:
         self._jumps = node.get_clock().create_jump_callback(backwards, post_callback=self._set_back)
 
     def lookup(self, target: str, source: str, stamp: int) -> np.ndarray:
-        """Return the pose (4, 4) of frame `source` in frame `target` at a time [ns], or the latest pose if it is 0.
+        """Return the pose (4, 4) of frame `source` in frame `target` at a time [ns]. Time 0 means the latest pose.
 
-        Raise `FrameError` if the pose is not known; the message names the missing frame or transform.
+        `FrameError` is raised if the pose is unknown. Its message names the missing frame or transform.
         """
         self._take()
         try:
@@ -163,7 +163,7 @@ class BaseFrames:
     """Poses of frames relative to the base link of a robot."""
 
     robot: Robot
-    # Listener to tf. Without it, only frames that are fixed to the base link are known.
+    # Listener to tf. Without a listener, only frames that are fixed to the base link are known.
     transforms: Transforms | None = None
     prefix: str = ""  # prefix of the robot's link names in tf
 
@@ -172,16 +172,17 @@ class BaseFrames:
         return fixed_links(self.robot, self.robot.base_link)
 
     def is_fixed(self, frame: str) -> bool:
-        """Return whether a frame is fixed to the base link, so that tf is not needed.
+        """Return whether a frame is fixed to the base link. Such frames do not need tf.
 
         An empty name means the base link.
         """
         return not frame or frame in self._fixed or frame.removeprefix(self.prefix) in self._fixed
 
     def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
-        """Return the pose (4, 4) of a frame in the base frame at a time [ns], or the latest pose if the time is 0.
+        """Return the pose (4, 4) of a frame in the base frame at a time [ns]. Time 0 means the latest pose.
 
-        Raise `FrameError` if the pose is not known; `may_come` is true if it may become known a little later.
+        `FrameError` is raised if the pose is unknown. Its attribute `may_come` is true if the pose may become known
+        soon.
         """
         if self.is_fixed(frame):
             link = frame.removeprefix(self.prefix)
@@ -219,7 +220,7 @@ class JointPositions:
 
     @property
     def now(self) -> dict[str, float]:
-        """Latest position of each joint that was published [rad] or [m], by joint name."""
+        """Latest published position of each joint [rad] or [m], by joint name."""
         self._take()
         with self._lock:
             return dict(self._positions)

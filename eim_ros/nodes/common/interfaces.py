@@ -1,6 +1,6 @@
 """Message types of this package, tf and MoveIt.
 
-All other modules import the types from here, so that only this module has to handle missing types. If the interfaces of
+All other modules import the types from this module, so only this module handles missing types. If the interfaces of
 this package are not built, the import raises an error with instructions. The types of tf and MoveIt are None if their
 packages are not installed.
 """

@@ -1,7 +1,7 @@
 """Conversions between messages and arrays.
 
 `geometry_msgs/Pose` is converted to and from transforms (4, 4), with positions in [m] and quaternions xyzw.
-`sensor_msgs/PointCloud2` is converted to and from points (n, 3). Matrices are sent as one flat row-major array, see
+`sensor_msgs/PointCloud2` is converted to and from points (n, 3). Matrices become one flat row-major array; see
 `put_arrays`. Times are converted to seconds or nanoseconds.
 """
 
@@ -26,7 +26,7 @@ KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 
 
 def transform_of(pose: Pose) -> np.ndarray:
-    """Return the transform (4, 4) of a message; raise `PoseError` if the message contains no valid pose."""
+    """Return the transform (4, 4) of a message. Raise `PoseError` if the message contains no valid pose."""
     position, quaternion = pose.position, pose.orientation
     return check_pose((position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w))
 
@@ -41,9 +41,9 @@ def pose_message(transform: np.ndarray) -> Pose:
 
 
 def points_of(cloud: PointCloud2) -> np.ndarray:
-    """Return the points (n, 3) of a message [m] without points that have a NaN or infinite coordinate.
+    """Return the points (n, 3) of a message [m], without points with a NaN or infinite coordinate.
 
-    Raise `DataError` if the field x, y or z is missing, or if there are fewer bytes than the header says.
+    `DataError` is raised if the field x, y or z is missing, or if the message has fewer bytes than its header requires.
     """
     fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
     problem = ""
@@ -83,7 +83,7 @@ def point_cloud_message(points: np.ndarray) -> PointCloud2:
 
 
 def put_arrays(message: Any, **arrays: npt.ArrayLike) -> None:
-    """Fill fields of type float64[] or uint32[] with bytes, because assigning lists would take milliseconds."""
+    """Fill fields of type float64[] or uint32[] with bytes, because an assignment of lists takes milliseconds."""
     for name, values in arrays.items():
         field = getattr(message, name)
         field.frombytes(np.ascontiguousarray(values, dtype=field.typecode).tobytes())
@@ -108,12 +108,12 @@ def trajectory_points(times: Iterable[float], positions: np.ndarray) -> list[Joi
 
 
 def repeated_names(names: Sequence[str]) -> str:
-    """Return the names that occur more than once, separated by commas; empty if all names differ."""
+    """Return the names that occur more than once, separated by commas, or an empty text if all names differ."""
     return ", ".join(sorted(name for name in set(names) if names.count(name) > 1))
 
 
 def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
-    """Return an empty text if names are the joint names in any order, otherwise the difference."""
+    """Return an empty text if `names` are the joint names in any order. Otherwise, describe the difference."""
     if len(set(names)) != len(names):
         return f"names a joint twice: {', '.join(names)}"
     if unknown := sorted(set(names) - set(joint_names)):

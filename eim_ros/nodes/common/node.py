@@ -1,14 +1,14 @@
 """`ManagedNode`, the base class of all lifecycle nodes of this package.
 
-The services of a node exist from the start and report its state, but they serve only while the node is active. With
-the parameter `autostart`, the node configures and activates itself, so `ros2 run` is enough. If a transition fails, the
-node logs the error, publishes it on `/diagnostics`, and stays in its previous state. `/diagnostics` also shows how many
-requests a server has processed, by error code.
+The services of a node exist from the start and report its state, but they serve only while the node is active. With the
+parameter `autostart`, the node configures and activates itself, and `ros2 run` is enough to use it. If a transition
+fails, the node logs the error, publishes it on `/diagnostics`, and stays in its previous state. `/diagnostics` also
+contains the number of requests that a server has processed, by error code.
 
-`guarded` and `answered` wrap callbacks, so that an exception neither stops the executor nor leaves a client without a
-response. `Transitions` makes lifecycle transitions on a separate thread. rclpy makes them in the handler of
-`~/change_state`. That would block the executor's thread while a model is being loaded, so the node could not report
-its state.
+`guarded` and `answered` wrap callbacks. An exception in a callback then neither stops the executor nor leaves a client
+without a response. `Transitions` makes lifecycle transitions on a separate thread. rclpy would make them in the handler
+of `~/change_state`. A long transition, such as the loading of a model, would then block the executor's thread, and the
+node could not report its state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _REMEDIES = {
 }
 _MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
-# [s] maximum time to wait for threads, maximum time to send the last responses, and time for clients to read them.
+# [s] maximum time to wait for threads, maximum time to send the last responses, and time for clients to read responses.
 # Ctrl-C should end a node within 2 s, also on a busy computer.
 _LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.6, 0.5, 0.4
 SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
@@ -71,11 +71,11 @@ def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
 def answered(
     node: ManagedNode, serve: Callable[[Any, Any], None], then: Callable[[], None] | None = None
 ) -> Callable[[Any, Any], Any]:
-    """Return a service callback that always responds; the response type must have `success` and `message`.
+    """Return a service callback that always responds. The response type must have `success` and `message`.
 
-    `serve` fills the response; its arguments are the request and the response. If it raises an exception, or if the
-    node is not active, the request fails and the response contains the error message. Failures are logged. `then` is
-    called before the response is sent, for example to publish a status.
+    `serve` maps a request and an empty response to a filled response. If it raises an exception, or if the node is not
+    active, the response contains the error message. Failures are logged. `then` is called before the response is sent,
+    for example to publish a status.
     """
 
     def callback(request: Any, response: Any) -> Any:
@@ -95,7 +95,7 @@ def answered(
 
 
 def started(node: LifecycleNode) -> bool:
-    """Configure and activate a node; on failure, log the reason and return False."""
+    """Configure and activate a node. On failure, log the reason and return False."""
     try:
         triggers = (node.trigger_configure, node.trigger_activate)
         success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
@@ -113,7 +113,7 @@ class _Job(NamedTuple):
 
 
 class Transitions:
-    """Thread that makes the transitions requested through `~/change_state`, one after the other."""
+    """Thread that makes the requested transitions of `~/change_state` one after the other."""
 
     def __init__(self, node: LifecycleNode) -> None:
         self._node = node
@@ -124,23 +124,23 @@ class Transitions:
         respond_later(node, service, partial(self._receive, service.callback))
 
     def start(self) -> Future:
-        """Configure and activate the node; return a future, which is true if both succeed."""
+        """Configure and activate the node. Return a future, which is true if both succeed."""
         future = Future()
         self._pool.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
         return future
 
     def close(self, timeout: float) -> bool:
-        """Make no more transitions; return False if one is still running after `timeout` [s]."""
+        """Make no more transitions. Return False if a transition is still running after `timeout` [s]."""
         return self._pool.close(timeout)
 
     def _receive(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
-        """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        # the field `success` of a response is false by default
+        """Queue a request, or refuse it if too many requests are waiting. The executor's thread calls this method."""
+        # `success` of a response is false by default
         if self._pool.offer(_Job(partial(self._change, change, pending), pending.send)) is None:
             pending.send()
 
     def _change(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
-        """Make a transition with rclpy's handler; runs on the thread of the transitions."""
+        """Make a transition with rclpy's handler, on the thread of the transitions."""
         try:
             change(pending.request, pending.response)
         except Exception as error:
@@ -181,7 +181,8 @@ class AnswerCounters:
 def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[str, str]) -> DiagnosticArray:
     """Return a message with one status and no time stamp.
 
-    The level is ERROR if there is a problem. It is WARN if there is a warning or the node is not active, otherwise OK.
+    The level is ERROR if there is a problem, and WARN if there is a warning or the node is not active. Otherwise, it is
+    OK.
     """
     level = DiagnosticStatus.OK
     if problem:
@@ -200,9 +201,9 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. `task`
     describes the purpose of the node in `/diagnostics`. Set `takes_long` if transitions take long, for example because
-    `configure` loads a model. They then run on a separate thread, so that the node can respond in the meantime.
-    Otherwise they run on the executor's thread. Raise `ConfigurationError` if a parameter is unknown or has a bad
-    value.
+    `configure` loads a model. They then run on a separate thread, and the node can respond in the meantime. By default,
+    they run on the executor's thread. The constructor raises `ConfigurationError` if a parameter is unknown or has a
+    bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:
@@ -228,19 +229,19 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     # Methods to override
 
     def configure(self) -> None:
-        """Load and check everything that the node needs. If this raises an exception, the node stays unconfigured."""
+        """Load and check everything that the node needs. After an exception, the node stays unconfigured."""
 
     def activate(self) -> None:
-        """Begin to work. If this raises an exception, the node stays inactive."""
+        """Begin to work. After an exception, the node stays inactive."""
 
     def deactivate(self) -> None:
-        """Pause, so that `activate` can be called again."""
+        """Pause. `activate` can be called again."""
 
     def cleanup(self) -> None:
         """Discard everything that `configure` has loaded."""
 
     def end(self, timeout: float) -> bool:
-        """End all work in any state; return False if some work is still running after `timeout` [s]."""
+        """End all work in any state. Return False if some work is still running after `timeout` [s]."""
         return True
 
     def facts(self) -> dict[str, str]:
@@ -248,14 +249,14 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return {}
 
     def warning(self) -> str:
-        """Return a warning for `/diagnostics` while the node is active; empty if there is none."""
+        """Return a warning for `/diagnostics` while the node is active, or an empty text."""
         return ""
 
     # State
 
     @property
     def inactivity(self) -> str:
-        """Sentence that says why the node does not serve requests; empty while the node is active."""
+        """Reason why the node does not serve requests, as a sentence; empty while the node is active."""
         if self._closing.is_set():
             return f"{self.get_name()} is shutting down"
         if self._state == "active":
@@ -270,9 +271,9 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     # Methods that `run_node` calls
 
     def start(self) -> bool | Future:
-        """Configure and activate the node if `autostart` is set; return whether this succeeded.
+        """Configure and activate the node if `autostart` is set. Return whether this succeeded.
 
-        If transitions run on a separate thread, the result is returned as a future.
+        If transitions run on a separate thread, the result is a future.
         """
         respond_without_waiting(self)
         if not self.settings.autostart:
@@ -280,7 +281,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return started(self) if self._transitions is None else self._transitions.start()
 
     def close(self, has_ended: Callable[[], object] = lambda: None) -> bool:
-        """End all work, call `has_ended`, and destroy the node; return False if a thread is still busy."""
+        """End all work, call `has_ended`, and destroy the node. Return False if a thread is still busy."""
         self._closing.set()
         end = time.monotonic() + _LONGEST_JOIN
         idle = self.end(_LONGEST_JOIN)
@@ -289,7 +290,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         DELIVERIES.finish(_LONGEST_DELIVERY, _READING)
         has_ended()
         self.destroy_node()
-        self._state_machine.destroy_when_not_in_use()  # otherwise other nodes still see this node
+        self._state_machine.destroy_when_not_in_use()  # otherwise, other nodes still see this node
         return idle
 
     # Transitions
@@ -316,7 +317,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return self._make("cleaning up", self.cleanup, "unconfigured", "inactive")
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Deactivate and clean up permanently; services keep responding that the node is not active."""
+        """Deactivate and clean up permanently. Services continue to respond that the node is not active."""
 
         def shut_down() -> None:
             if state.label == "active":
@@ -331,7 +332,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         self._state, self._problem = doing, ""
         try:
             work()
-        except Exception as error:  # a transition must end in a state after any error, such as a damaged file
+        except Exception as error:  # a transition must reach a state after any error, such as a damaged file
             self._leave_if_closing()
             self._problem = f"cannot {work.__name__.replace('_', ' ')}: {reason_of(error)}"
             self._state = otherwise
@@ -343,7 +344,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return TransitionCallbackReturn.SUCCESS
 
     def _leave_if_closing(self) -> None:
-        """End the thread of the transitions if the node is being destroyed, so that it does not enter a new state."""
+        """End the thread of the transitions if the node is being destroyed. The node must not enter a new state."""
         if self._closing.is_set() or not self.context.ok():
             raise SystemExit
 

@@ -1,7 +1,7 @@
 """ROS parameters with names, types, defaults, bounds, descriptions and read-only flags from a `Settings` dataclass.
 
-Unknown names, values out of bounds and changes of read-only parameters are rejected with a reason, both at start-up
-and at run time.
+Unknown names and values out of bounds are rejected with a reason at start-up and at run time. Changes of read-only
+parameters are rejected too.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 _LARGEST_INTEGER = 2**63 - 1
 _OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
-# rclpy declares qos_overrides.*; a node declares chain.* and prior.*, so that files from `ros2 param dump` contain them
+# rclpy declares qos_overrides.*, and nodes declare chain.* and prior.*. Files from `ros2 param dump` contain them.
 _IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")
 
 
 class NodeSettings(Generic[SettingsT]):
     """Parameters of a node. The current values are an immutable `Settings` object.
 
-    Raise `ConfigurationError` if the command line or a parameter file contains an unknown name, a wrong type or a value
-    out of bounds.
+    The constructor raises `ConfigurationError` if the command line or a parameter file contains an unknown name, a
+    wrong type or a value out of bounds.
     """
 
     def __init__(self, node: Node, kind: type[SettingsT]) -> None:
@@ -49,12 +49,12 @@ class NodeSettings(Generic[SettingsT]):
         self.current: SettingsT = kind.from_mapping(values)
         self._node = node
         self._told: set[str] = set()
-        self._telling: int | None = None  # thread that runs `tell`; other threads may set parameters meanwhile
+        self._telling: int | None = None  # thread that runs `tell`; meanwhile, other threads may set parameters
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take)
 
     def tell(self, name: str, value: Any, description: str) -> None:
-        """Set an informational parameter, which users can read but only the node can change."""
+        """Set an informational parameter. Users can read it, but only the node can change it."""
         self._telling = threading.get_ident()
         try:
             if name in self._told:
@@ -67,7 +67,7 @@ class NodeSettings(Generic[SettingsT]):
             self._telling = None
 
     def tell_chain(self, robot: Robot, base: str, tip: str) -> None:
-        """Set the informational parameters of the robot's chain, and log the warnings about its description.
+        """Set the informational parameters of a robot's chain, and log the warnings about its description.
 
         `base` and `tip` describe its links.
         """
@@ -78,13 +78,13 @@ class NodeSettings(Generic[SettingsT]):
             self._node.get_logger().warning(remark)
 
     def put(self, name: str, value: Any) -> None:
-        """Change a read-only parameter on behalf of the node; it remains read-only for users."""
-        # rclpy has no public method for this; the private method also publishes on /parameter_events
+        """Change a read-only parameter on behalf of the node. It remains read-only for users."""
+        # rclpy has no public method for this change. The private method also publishes on /parameter_events.
         descriptors = {name: self._node.describe_parameter(name)}
         self._node._set_parameters_atomically_common([Parameter(name, value=value)], descriptors)
 
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Reject changes that do not result in valid settings; the reason names the parameter."""
+        """Reject changes that do not result in valid settings. The reason names the parameter."""
         told = [parameter.name for parameter in parameters if parameter.name in self._told]
         if told and self._telling != threading.get_ident():
             return SetParametersResult(
@@ -107,7 +107,7 @@ class NodeSettings(Generic[SettingsT]):
 
 
 def descriptor(field: dataclasses.Field) -> ParameterDescriptor:
-    """Return the descriptor of a field, which `ros2 param describe` shows and whose bounds rclpy enforces."""
+    """Return the descriptor of a field. `ros2 param describe` shows it, and rclpy enforces its bounds."""
     metadata = field.metadata
     unit = metadata["unit"]
     result = ParameterDescriptor(

@@ -6,8 +6,8 @@ is 1. A bad parameter or a damaged model file is reported in one line on stderr.
 `ros_arguments` accepts each parameter as a flag, such as `ik_server --model panda_pose`, and converts it to
 `--ros-args -p NAME:=VALUE`. `PeriodicWork` runs timers that exist only while they are needed.
 
-`use_own_profiles` selects a Fast DDS profile, because clients on a busy computer can otherwise miss the services of a
-node or its responses. Its docstring gives the reasons.
+`use_own_profiles` selects a Fast DDS profile. Without this profile, clients on a busy computer can miss the services of
+a node or its responses.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from eim_ros.nodes.common.service import reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_END = 120  # [s] maximum time for a node to end its work
-_LONGEST_DESTRUCTION = 10.0  # [s] maximum time for the middleware to destroy a node; it can hang on its own locks
-_LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to announce that the node has left
+_LONGEST_DESTRUCTION = 10.0  # [s] maximum time for the destruction of a node; the middleware can hang on its own locks
+_LONGEST_GOODBYE = 0.5  # [s] maximum time for the announcement that the node has left
 ROS_ARGUMENTS = "--ros-args"
 WIDTH = 100
 PROFILES = "config/fastdds.xml"
@@ -53,13 +53,13 @@ TYPE_PROPAGATION = "fastdds.type_propagation"
 
 
 class Startable(Protocol):
-    """A `rclpy.node.Node` with the additional methods that `run_node` calls."""
+    """A `rclpy.node.Node` with additional methods for `run_node`."""
 
     def start(self) -> bool | Future:
-        """Get ready to serve, and return whether this succeeded.
+        """Prepare to serve, and return whether this succeeded.
 
-        On failure, the node logs the reason and the process exits with code 1. A node that takes long to start does so
-        on another thread. It then returns a future of the result immediately, so that it can respond in the meantime.
+        On failure, the node logs the reason, and the process exits with code 1. A node that takes long to start uses
+        another thread, and immediately returns a future of the result. It can thus respond in the meantime.
         """
 
     def close(self, has_ended: Callable[[], object]) -> bool:
@@ -69,16 +69,16 @@ class Startable(Protocol):
 def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    `make` imports the module of the node and creates the node. The import takes seconds, so it must happen after this
-    function has installed the signal handlers. `args` are passed to `rclpy.init`, and `n_threads` is the number of
-    threads of the executor.
+    `make` imports the module of the node and creates the node. The import takes seconds, so it must follow the
+    installation of the signal handlers. `args` are passed to `rclpy.init`. `n_threads` is the number of threads of the
+    executor.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
     status = 1
     try:
         if _initialise(name, args):
-            # kept until the end, because a thread of rclpy still uses it after a signal
+            # The executor is kept until the end, because a thread of rclpy uses it after a signal.
             executor = SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
             node = make()
             started = node.start()
@@ -87,21 +87,21 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     except SystemExit as leaving:  # a signal, or a node that has finished its task
         status = int(leaving.code or 0)
     except Exception as error:
-        if not signalled.is_set():  # otherwise the error comes from a call that the signal interrupted
+        if not signalled.is_set():  # otherwise, the signal interrupted a call
             _complain(name, error)
     finally:
-        # rclpy may shut down the context before the signal handler runs, and the handler must not interrupt the end
+        # rclpy may shut down the context before the signal handler runs. The handler must not interrupt the end.
         status = 0 if signalled.is_set() else status
         signalled.set()
         _close(node, status)
 
 
 def _exit_on_first_signal() -> threading.Event:
-    """Make the first SIGINT or SIGTERM raise SystemExit; return an event that the signal sets.
+    """Make the first SIGINT or SIGTERM raise SystemExit. Return an event that the signal sets.
 
-    This works even while a model is being loaded. Further signals have no effect. `rclpy.init` installs another
-    handler, which shuts down the context and then calls this handler. KeyboardInterrupt cannot be used here: if it
-    passes through code run by a C library, CPython kills the process by SIGINT even if the exception is caught later.
+    The signal has this effect even while a model is being loaded. Further signals have no effect. `rclpy.init` installs
+    another handler, which shuts down the context and then calls this handler. KeyboardInterrupt is not suitable: if it
+    passes through code run by a C library, CPython kills the process by SIGINT, even if the exception is caught later.
     """
     signalled = threading.Event()
 
@@ -127,7 +127,7 @@ def _initialise(name: str, args: list[str] | None) -> bool:
 
 
 def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
-    """Spin until a signal arrives; return False if the node fails to start."""
+    """Spin until a signal arrives. Return False if the node fails to start."""
     executor.add_node(node)
     while rclpy.ok():
         try:
@@ -149,8 +149,8 @@ def _close(node: Startable | None, status: int) -> NoReturn:
     """Close the node and exit the process immediately.
 
     The process does not wait for a busy worker thread, because the compiled solver must not outlive the libraries that
-    it uses. It also skips the interpreter's shutdown, which takes seconds with torch on a busy processor. That shutdown
-    is not needed, because all files are written, and the other nodes know that this node has left.
+    it uses. The process also skips the shutdown of the interpreter, which takes seconds with torch on a busy processor.
+    This shutdown is not needed: all files are written, and the other nodes know that this node has left.
     """
 
     def exit_after(seconds: float) -> None:
@@ -161,7 +161,7 @@ def _close(node: Startable | None, status: int) -> NoReturn:
         gc.collect()  # destroys a node whose constructor has failed
     else:
         node.close(lambda: exit_after(_LONGEST_DESTRUCTION))  # Fast DDS can hang while it destroys the node
-    exit_after(_LONGEST_GOODBYE)  # it can also hang in the following calls
+    exit_after(_LONGEST_GOODBYE)  # Fast DDS can also hang in the following calls
     rclpy.try_shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader may have closed the pipe
@@ -183,11 +183,11 @@ def wants_help(words: Sequence[str]) -> bool:
 
 
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
-    """Replace parameter flags by the equivalent ROS arguments. Arguments after `--ros-args` are not changed.
+    """Replace parameter flags by the equivalent ROS arguments. Arguments after `--ros-args` stay the same.
 
-    `words` are the arguments after the name of the program. `kind` returns the settings class and is called only if
-    there is a flag. Raise `ConfigurationError` if a flag is not a parameter (the message suggests similar parameters),
-    or if its value is missing or wrong.
+    `words` are the arguments after the name of the program. `kind` returns the settings class. It is called only if
+    there is a flag. `ConfigurationError` is raised if a flag is not a parameter, or if its value is missing or wrong.
+    For an unknown flag, the message suggests similar parameters.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -253,10 +253,10 @@ def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Ite
 
 
 class PeriodicWork:
-    """Timers of a node in wall time, which exist only while they are switched on.
+    """Timers of a node in wall time. They exist only while they are switched on.
 
-    So they cause no load while the node is idle. `periods` has the period of each function [s]. Exceptions that a
-    function raises are logged.
+    Therefore, they cause no load while the node is idle. `periods` contains the period of each function [s]. Exceptions
+    of a function are logged.
     """
 
     def __init__(self, node: Node, periods: Mapping[Callable[[], None], float]) -> None:
@@ -280,7 +280,7 @@ class PeriodicWork:
         ]
 
     def stop(self) -> None:
-        """Stop the timers. The functions of the timers may call this too."""
+        """Stop the timers. The functions of the timers may call this method too."""
         timers, self._timers = self._timers, []
         for timer in timers:
             self._node.destroy_timer(timer)
@@ -293,17 +293,17 @@ def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shar
     `benchmarks/service_load.py one_shot` compares a server with and without the profile.
 
     Types: Fast DDS 3 (Kilted) requests the type description of each endpoint that it discovers, and ignores the
-    endpoint until the description arrives. If many processes start at the same time, requests or replies are lost and
-    not repeated. A client then sees the node, but never its service. ROS 2 nodes know their types, so the profile
-    disables the exchange.
+    endpoint until the description arrives. If many processes start at the same time, requests or replies of this
+    exchange are lost and not repeated. A client then discovers the node, but never its service. The profile disables
+    the exchange, because ROS 2 nodes know their types.
 
-    Heartbeats: a client requests a lost response again when a heartbeat shows that it is missing. By default, this
-    takes up to 3 s. In that time, newer responses can fill the client's queue, whose default depth is 10. With the
-    profile, heartbeats are sent after 50 ms, and only while a response is unconfirmed.
+    Heartbeats: a client requests a lost response again when a heartbeat shows that it is missing. By default, the next
+    heartbeat may come 3 s later. In this time, newer responses can fill the queue of the client, which has a default
+    depth of 10. With the profile, heartbeats are sent after 50 ms, and only while a response is unconfirmed.
 
-    Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (Fast DDS issue 6502). The
-    nodes therefore use UDP with larger socket buffers, as far as net.core.rmem_max allows. The recorder keeps shared
-    memory, because it receives the messages of other nodes.
+    Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (Fast DDS issue 6502).
+    Therefore, the nodes use UDP with larger socket buffers, up to net.core.rmem_max. The recorder keeps shared memory,
+    because it receives the messages of other nodes.
     """
     if any(environment.get(name) for name in PROFILES_VARIABLES):
         return

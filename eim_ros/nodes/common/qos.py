@@ -2,7 +2,7 @@
 
 By default, a service keeps the last 10 requests and silently drops older ones. In a test, only 10 of 40 simultaneous
 requests were answered. Clients have the same limit for responses. Each client also receives the responses to all other
-clients, so its queue fills faster than its own requests suggest.
+clients. Its queue therefore fills faster than its own requests suggest.
 """
 
 from __future__ import annotations

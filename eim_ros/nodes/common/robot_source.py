@@ -1,4 +1,4 @@
-"""Loading of a node's robot or model. The robot is given by a name, a file, a URDF text or a latched topic."""
+"""Loading of a node's robot or model. A name, a file, a URDF text or a latched topic specifies the robot."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
     """Load the chain of a robot between the base link and the tip link of the settings.
 
     By default, the base link is the root of the URDF, and the tip link is `UrdfTree.default_tip`. The URDF text
-    `description` is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be read, and
-    `ConfigurationError` if there is no robot or the description is not URDF text.
+    `description` is used only if `settings.robot` is empty. `RobotError` is raised if the robot cannot be read.
+    `ConfigurationError` is raised if there is no robot, or if the description is not URDF text.
     """
     base, tip, folders = settings.base_link or None, settings.tip_link or None, settings.package_folders
     if settings.robot:
@@ -34,7 +34,7 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
 
 
 def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
-    """Load a model for the given robot, or for the robot of the model; without a model, load the robot."""
+    """Load a model for the given robot, or for the robot of the model. Without a model, load only the robot."""
     if not model:
         return Sampler(load_robot(settings, description))
     check_description(description)
@@ -54,7 +54,7 @@ def check_description(description: str) -> None:
 def chain_of(robot: Robot, *, is_default: bool) -> str:
     """Return a description of a chain for the log, with the names of the robot, its base and its tip.
 
-    If `is_default` is true, the settings do not name the tip, and other possible tips are mentioned.
+    If `is_default` is true, the settings do not name the tip, and the description also lists other possible tips.
     """
     chain = f"'{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
     ends = parse_urdf(robot.urdf).leaves() if is_default else []
@@ -64,11 +64,10 @@ def chain_of(robot: Robot, *, is_default: bool) -> str:
 
 
 class RobotDescription:
-    """URDF text of a node's robot, from its parameter or, depending on the settings, from `robot_description`.
+    """URDF text of a node's robot, from its parameter or, if the settings require it, from `robot_description`.
 
-    The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message`
-    cannot be used here. If the executor spins at the same time, either of the two may take the message, and a latched
-    message arrives only once.
+    The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message` is
+    not suitable, because the spinning executor may take the message instead. A latched message arrives only once.
     """
 
     def __init__(self, node: Node, settings: RobotSettings) -> None:
@@ -81,9 +80,9 @@ class RobotDescription:
             self._topic = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
 
     def urdf(self) -> str:
-        """Return the URDF text, which may be empty if it comes from the parameter.
+        """Return the URDF text. The text of the parameter may be empty.
 
-        Raise `ConfigurationError` if the topic is used and no text arrives in time, or when `close` is called.
+        `ConfigurationError` is raised if the topic is used and no text arrives in time, or if `close` is called.
         """
         if not self._topic:
             return self._settings.robot_description

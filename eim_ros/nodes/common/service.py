@@ -1,12 +1,12 @@
-"""Services that respond from worker threads, so that the executor's thread is always free for the next request.
+"""Services that respond from worker threads, to keep the executor's thread free for the next request.
 
     pool = RequestPool(serve, give_up, n_threads=2, size=100)
     create_async_service(node, SampleIK, "~/sample_ik", lambda pending: pool.offer(pending, budget=1.0))
 
-rclpy sends the return value of a handler immediately and has no supported way to respond later. `respond_later`
-therefore replaces the method `send_response` of a single service object, as `respond_without_waiting` does for services
-with ordinary handlers. No other code of this package overrides rclpy. The responses are sent by
-`eim_ros.nodes.common.delivery`.
+rclpy sends the return value of a handler immediately, and does not support later responses. Therefore, `respond_later`
+replaces the method `send_response` of a single service object. `respond_without_waiting` does the same for services
+with ordinary handlers. No other code of this package overrides rclpy. `eim_ros.nodes.common.delivery` sends the
+responses.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from eim_ros.nodes.common.qos import SERVICE_QOS
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
 _MOST_MODELS = 3  # maximum number of models that wait to be loaded
-_PATIENT, _NICENESS = 8.0, 10  # requests with a larger budget [s] run with this niceness, so that others start at once
+_PATIENT, _NICENESS = 8.0, 10  # requests with a larger budget [s] run with this niceness, to let others start at once
 Job = TypeVar("Job")
 
 
 def reason_of(error: Exception) -> str:
     """Return a one-line description of an error.
 
-    The message of an `EimError` already names the cause and the remedy. Any other error is unexpected, so it is
-    described as an internal error together with its type.
+    The message of an `EimError` names the cause and the remedy. Any other error is unexpected. It is described as an
+    internal error, with its type.
     """
     is_known = isinstance(error, EimError) and str(error)
     reason = str(error) if is_known else f"internal error: {type(error).__name__}: {error}"
@@ -55,7 +55,7 @@ class PendingResponse:
     request: Any
     response: Any
     arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
-    # sends a response to the client, or drops it if the client has left; may be called from any thread
+    # sends a response to the client, or drops it if the client has left; any thread may call it
     respond: Callable[[Any], None] = lambda response: None
     # returns whether the client still waits for the response
     is_awaited: Callable[[], bool] = lambda: True
@@ -72,17 +72,17 @@ class PendingResponse:
 def create_async_service(
     node: Node, service_type: Any, name: str, receive: Callable[[PendingResponse], None]
 ) -> Service:
-    """Create a service of the node with `SERVICE_QOS` whose responses are sent by `respond_later`."""
+    """Create a service of the node with `SERVICE_QOS`. `respond_later` defines its responses."""
     service = node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS)
     respond_later(node, service, receive)
     return service
 
 
 def respond_later(node: Node, service: Service, receive: Callable[[PendingResponse], None]) -> None:
-    """Let a service call `receive` with each request on the executor's thread, instead of its handler.
+    """Make a service call `receive` instead of its handler with each request, on the executor's thread.
 
-    `receive` must not raise. It fills and sends the response, or passes the pending response to code that does.
-    Several threads may send at the same time, as in rclcpp.
+    `receive` must not raise an exception. It fills and sends the response, or passes the pending response to other code
+    that does. Several threads may send at the same time, as in rclcpp.
     """
     mail = Mail(node, service)
 
@@ -96,15 +96,15 @@ def respond_later(node: Node, service: Service, receive: Callable[[PendingRespon
 
 
 def respond_without_waiting(node: Node) -> None:
-    """Have all other services of the node send their responses on the thread of the deliveries."""
+    """Make all other services of the node send their responses on the thread of the deliveries."""
     for service in node.services:
-        if "send_response" not in vars(service):  # otherwise `respond_later` has already replaced this method
+        if "send_response" not in vars(service):  # not replaced by `respond_later`
             mail = Mail(node, service)
             service.send_response = lambda response, header, mail=mail: mail.envelope(header).send(response)
 
 
 def receive_unread(services: Iterable[Service], timeout: float) -> None:
-    """Receive the remaining requests of services of `respond_later` after the executor has stopped.
+    """Receive remaining requests of services with `respond_later` after the executor has stopped.
 
     Stop after `timeout` [s], because further requests may arrive in the meantime.
     """
@@ -123,10 +123,10 @@ class RequestPool(Generic[Job]):
 
     Requests are sorted into lanes by their time budgets. Each lane has its own threads, which start when they are first
     needed, and serves its requests in order of arrival. The operating system divides the processor among the lanes, and
-    lanes with long budgets have a lower priority. A request with a short budget therefore runs at once, even if every
-    core is busy with long requests. `serve` is called with one job on a worker thread, and `give_up` with each job that
-    is still waiting when the pool is closed. Neither may raise an exception. Each lane has `n_threads` threads and a
-    queue of `size` jobs.
+    lanes with long budgets have a lower priority. Therefore, a request with a short budget runs at once, even if every
+    core is busy with long requests. A worker thread calls `serve` with each job. When the pool is closed, `give_up` is
+    called with each waiting job. Neither may raise an exception. Each lane has `n_threads` threads and a queue of
+    `size` jobs.
     """
 
     def __init__(self, serve: Callable[[Job], None], give_up: Callable[[Job], None], n_threads: int, size: int) -> None:
@@ -143,7 +143,7 @@ class RequestPool(Generic[Job]):
             return sum(len(jobs) for _, jobs in self._lanes.values())
 
     def offer(self, job: Job, budget: float = 1.0) -> Future[None] | None:
-        """Queue a job with a time budget [s] and return its future; None if its lane is full or the pool is closed."""
+        """Queue a job with a time budget [s]. Return its future, or None if its lane is full or the pool is closed."""
         with self._lock:
             threads, jobs = self._lane(budget)
             if self._closed or len(jobs) >= self._n_threads + self._size:
@@ -154,7 +154,7 @@ class RequestPool(Generic[Job]):
         return future
 
     def close(self, timeout: float) -> bool:
-        """Give up all waiting jobs; return False if a job is still running after `timeout` [s]."""
+        """Give up all waiting jobs. Return False if a job is still running after `timeout` [s]."""
         with self._lock:
             self._closed = True
             lanes = [*self._lanes.values()]
@@ -177,10 +177,10 @@ class RequestPool(Generic[Job]):
 
 
 class ModelExchange:
-    """The service `~/load_model`, which loads models one after the other while the current one serves requests.
+    """The service `~/load_model`. It loads models one after the other while the current model serves requests.
 
-    `replace` is called with the path of a model on the loader's thread. It loads the model and makes it the current
-    one. If it raises an exception, the previous model remains in use and the response contains the error message.
+    The loader's thread calls `replace` with the path of a model. `replace` loads the model and makes it the current
+    one. If it raises an exception, the previous model remains in use, and the response contains the error message.
     """
 
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
@@ -192,11 +192,11 @@ class ModelExchange:
         create_async_service(node, LoadModel, "~/load_model", self._receive)
 
     def close(self, timeout: float) -> bool:
-        """Refuse all waiting requests; return False if a model is still being loaded after `timeout` [s]."""
+        """Refuse all waiting requests. Return False if a model is still being loaded after `timeout` [s]."""
         return self._pool.close(timeout)
 
     def _receive(self, pending: PendingResponse) -> None:
-        """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
+        """Queue a request, or refuse it if too many requests are waiting. The executor's thread calls this method."""
         if self._pool.offer(pending) is None:
             pending.response.message = "too many models are waiting to be loaded: try again later"
             pending.send()
@@ -206,7 +206,7 @@ class ModelExchange:
         pending.send()
 
     def _load(self, pending: PendingResponse) -> None:
-        """Load a model and send the response; runs on the loader's thread."""
+        """Load a model and send the response, on the loader's thread."""
         began, path = time.monotonic(), pending.request.path
         told = f"model {shortened(path)}"
         try:
@@ -220,14 +220,14 @@ class ModelExchange:
 
 
 def _yield_to_others() -> None:
-    """Lower the priority of the current thread; only Linux supports a priority per thread."""
+    """Lower the priority of the current thread. Only Linux supports a priority per thread."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _unread_time(header: Any) -> float:
-    """Return the time since the middleware received the request [s]; 0 if the middleware provides no timestamp."""
+    """Return the time since the middleware received the request [s], or 0 if the middleware provides no timestamp."""
     return max(0.0, time.time() - 1e-9 * header.received_timestamp) if header.received_timestamp else 0.0
 
 

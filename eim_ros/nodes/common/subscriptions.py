@@ -1,13 +1,13 @@
-"""Subscriptions without a callback: messages wait in the middleware until the node takes them all at once.
+"""Subscriptions without a callback. Messages wait in the middleware until the node takes all of them at once.
 
 The executor of rclpy spends about 0.1 ms on each message, even if the node does not need it. Transforms and joint
-states at 1 kHz would therefore use a quarter of a core in an idle node (`benchmarks/service_load.py topics`).
-`DrainedSubscription` belongs to a callback group that never executes, so the executor does not wake up for its
+states at 1 kHz would use a quarter of a core in an idle node (`benchmarks/service_load.py topics`).
+`DrainedSubscription` belongs to a callback group that never executes. Therefore, the executor does not wake up for its
 messages.
 
-`RawSubscription` is based on it and accepts a topic of any type. It returns serialised messages with their times of
-arrival and counts lost messages. It is reliable if all publishers are reliable. In a test with bursts of 1000 joint
-states, a best-effort subscription lost hundreds of messages.
+`RawSubscription` is based on `DrainedSubscription`, and accepts a topic of any type. It returns serialised messages
+with their times of arrival, and counts lost messages. It is reliable if all publishers are reliable. In a test with
+bursts of 1000 joint states, a best-effort subscription lost hundreds of messages.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from eim_ros.core.errors import ConfigurationError
 
 
 class DrainedSubscription:
-    """Thread-safe subscription whose messages are taken from the middleware on request.
+    """Thread-safe subscription that takes messages from the middleware on request.
 
-    The depth of the QoS is the maximum number of waiting messages. If more arrive, the oldest are lost.
+    The depth of the QoS is the maximum number of waiting messages. If more messages arrive, the oldest ones are lost.
     """
 
     def __init__(self, node: Node, message_type: Any, topic: str, qos_profile: QoSProfile) -> None:
@@ -52,7 +52,7 @@ class DrainedSubscription:
             qos_profile,
             callback_group=_NeverExecuted(),
             raw=True,
-            # event callbacks would also wake the executor for each message
+            # event callbacks would wake the executor for each message
             event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
         self._lock = threading.Lock()
@@ -72,10 +72,10 @@ class DrainedSubscription:
         return [data for data, _ in self.take_with_info(self._subscription.qos_profile.depth)]
 
     def take_with_info(self, most: int) -> list[tuple[bytes, Any]]:
-        """Take at most `most` messages, each with the middleware's information about it."""
+        """Take at most `most` messages, each with the information of the middleware."""
         subscription, taken = self._subscription, list[tuple[bytes, Any]]()
         with self._lock, subscription.handle:
-            while len(taken) < most:  # ends even if messages arrive faster than they are taken
+            while len(taken) < most:  # ends even if messages arrive faster
                 message = subscription.handle.take_message(subscription.msg_type, True)
                 if message is None:
                     break
@@ -98,9 +98,9 @@ def _unexpected(message: Any) -> None:
 
 
 def topic_of(node: Node, name: str) -> Topic | None:
-    """Return the type of a topic and the QoS of its publishers; None while the topic has no publisher.
+    """Return the type of a topic and the QoS of its publishers, or None while the topic has no publisher.
 
-    Raise `ConfigurationError` if the publishers have different types.
+    `ConfigurationError` is raised if the publishers have different types.
     """
     publishers = node.get_publishers_info_by_topic(name)
     types = {publisher.topic_type for publisher in publishers}
@@ -119,8 +119,8 @@ def topic_of(node: Node, name: str) -> Topic | None:
 class RawSubscription:
     """Subscription to a topic of any type, with a deep queue and a QoS that matches the publishers.
 
-    `topic` is a result of `topic_of`, and `depth` is the length of the queue. Raise `ConfigurationError` if the
-    message type is not installed.
+    `topic` is a result of `topic_of`, and `depth` is the length of the queue. The constructor raises
+    `ConfigurationError` if the message type is not installed.
     """
 
     def __init__(self, node: Node, topic: Topic, depth: int) -> None:
@@ -139,9 +139,10 @@ class RawSubscription:
 
     @property
     def unheard(self) -> str:
-        """Message about publishers with an incompatible QoS; empty if there are none.
+        """Message about publishers with an incompatible QoS; empty without such publishers.
 
-        Their messages do not arrive. This happens if a publisher with a weaker QoS appears after the subscription.
+        Their messages do not arrive. A publisher is incompatible if it has a weaker QoS and appears after the
+        subscription.
         """
         publishers = self._node.get_publishers_info_by_topic(self.topic.name)
         weaker = [
@@ -158,7 +159,7 @@ class RawSubscription:
         self._subscription.destroy()
 
     def _count_lost(self, info: Any) -> None:
-        """Count the messages that are missing between the sequence numbers of a publisher."""
+        """Count messages that are missing in the sequence numbers of a publisher."""
         number, publisher = info["publication_sequence_number"], info["publisher_gid"]["data"]
         if number is None:
             return
@@ -189,7 +190,7 @@ def _requested(offered: tuple[Qos, ...], depth: int) -> QoSProfile:
 
 
 def _offered(profile: QoSProfile) -> Qos:
-    """Convert a QoS profile to rosbags, which uses the same enumeration values as ROS."""
+    """Convert a QoS profile to the type of rosbags. Both use the same enumeration values."""
     return Qos(
         QosHistory(int(profile.history)),
         profile.depth,

@@ -1,8 +1,9 @@
 """`Demonstrator`: a lifecycle node that drives the planar simulator with motions of an expert or commands of a person.
 
 With the expert, a separate thread plans the motions, and the goal may move to several places. For each motion, the node
-resets the robot, sends a label to the recorder, publishes the trajectory and waits until it has ended. The latched
-topic ~/progress counts the motions, and the service ~/start starts a new series. `Person` describes the other mode.
+resets the robot, sends a label to the recorder, publishes the trajectory, and waits until the motion has ended. The
+latched topic ~/progress counts the motions, and the service ~/start starts a new series. `Person` describes the other
+mode.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 
 _PERIOD = 0.02  # [s] polling period
 _WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
-_PATIENCE = 10.0  # [s] timeout of a response, of the start of a motion, and of its end beyond its duration
+_PATIENCE = 10.0  # [s] timeout of a response, of the start of a motion, and of its end after its duration
 _LONGEST_DELIVERY = Duration(seconds=5)  # maximum time to deliver the last count of motions
-_BATCH = 50  # number of motions planned at a time, so that the first ones are shown soon
+_BATCH = 50  # number of motions planned at a time; a small number shows the first motions soon
 
 
 class Demonstrator(ManagedNode[DemonstratorSettings]):
@@ -82,7 +83,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._finish()
 
     def end(self, timeout: float) -> bool:
-        """Wait for the planner; return False if it is still running after `timeout` [s]."""
+        """Wait for the planner. Return False if it is still running after `timeout` [s]."""
         if self._planner is not None:
             self._planner.join(timeout)
         return self._planner is None or not self._planner.is_alive()
@@ -98,7 +99,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def warning(self) -> str:
         return self._failure
 
-    # `_show` is a coroutine, which yields when it has to wait and is resumed by a timer
+    # `_show` is a coroutine. It yields when it has to wait, and a timer resumes it.
 
     def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:
@@ -138,7 +139,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 answer = yield from self._answer(self._set_task, task_request(task))
                 if not answer.success:
                     raise ServiceError(f"the simulator refused the task: {answer.message}", answer.message)
-            last = settings.n_motions * number // len(self._tasks)  # number of motions until the goal moves on
+            last = settings.n_motions * number // len(self._tasks)  # number of motions until the goal moves
             while self._n_shown < last:
                 yield from self._tell_label("pause")  # the time for planning is not part of a demonstration
                 motions = yield from self._planned(task, min(_BATCH, last - self._n_shown))
@@ -149,7 +150,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def _show_one(self, motion: Trajectory) -> Generator[None, None, None]:
         yield from self._tell_label("pause")
         yield from self._answer(self._reset, Trigger.Request())
-        yield from self._pause(self.settings.pause)  # so that the recorder sees the robot at rest
+        yield from self._pause(self.settings.pause)  # the recorder must see the robot at rest
         yield from self._tell_label(self.settings.label)
         self._status, self._refused = None, ""
         self._trajectory.publish(trajectory_message(self._arm.joint_names, motion.times, motion.positions))
@@ -170,7 +171,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._progress.publish(UInt32(data=self._n_shown))
 
     def _planned(self, task: PlanarTask, n_motions: int) -> Generator[None, None, list[Trajectory]]:
-        """Draw motions on a separate thread; the coroutine returns them as a list."""
+        """Draw motions on a separate thread. The coroutine returns a list of motions."""
         outcome: list[Any] = []
         expert, start = Expert(self._arm, task), torch.from_numpy(self.settings.start_configuration())
         config = MotionConfig(speed=self.settings.speed_share)
@@ -199,7 +200,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self.get_logger().warning(shortened(f"the recorder: {answer.message}"), throttle_duration_sec=5.0)
 
     def _answer(self, client: Any, request: Any) -> Generator[None, None, Any]:
-        """Wait for a service and call it; the coroutine returns the response."""
+        """Wait for a service and call it. The coroutine returns the response."""
         if not client.service_is_ready():
             self.get_logger().info(f"waiting for {client.srv_name}")
             self._showing.stop()

@@ -1,4 +1,4 @@
-"""Teleoperation of the planar robot: velocity commands of a person become a sequence of short trajectories.
+"""Teleoperation of the planar robot by velocity commands, which are converted to short trajectories.
 
 The topic ~/twist commands the linear velocity of the tip in the plane and its angular velocity. The topic
 ~/joint_velocity commands velocities of joints by name. The robot stops if a command is not renewed in time.
@@ -29,7 +29,7 @@ _HORIZON = 0.15  # [s] duration of each trajectory
 class Person:
     """Converter of a person's velocity commands into short trajectories.
 
-    A command expires after `patience` [s]. `publish` is called with each trajectory, and with an empty one to stop the
+    A command expires after `patience` [s]. `publish` is called with each trajectory. An empty trajectory stops the
     robot.
     """
 
@@ -38,7 +38,7 @@ class Person:
         self._patience = patience
         self._publish = publish
         self._q: np.ndarray | None = None
-        # time [s] and joint velocity as a function of q [rad/s]
+        # time [s], and joint velocity [rad/s] as a function of q
         self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None
         self._node = node
         self._listening = [

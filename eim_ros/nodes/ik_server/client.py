@@ -29,7 +29,7 @@ _GRACE = 1.0  # maximum time to discover all services of a node [s]
 class IKClient(ClientNode):
     """Client in a short-lived node with its own context. Use it as a context manager.
 
-    Raise `ServiceError` if the service does not appear in time, or if its node does not become active.
+    The constructor raises `ServiceError` if the service does not appear in time, or if its node does not become active.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class IKClient(ClientNode):
     wait : float
         Maximum time to wait until the service appears and its node is active [s]; may be infinite.
     watch : callable
-        Called repeatedly during the wait, see `Watch`. An exception that it raises ends the wait.
+        Function that is called repeatedly during the wait; see `Watch`. An exception from this function ends the wait.
     """
 
     def __init__(self, service_type: Any, service: str, wait: float = 5.0, watch: Watch = ignore) -> None:
@@ -56,14 +56,14 @@ class IKClient(ClientNode):
             raise
 
     def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
-        """Return the response to a request. `timeout` is the maximum wall time to wait for it [s].
+        """Return the response to a request. `timeout` is the maximum wall time until the response [s].
 
-        Raise `ServiceError` if no response arrives in time.
+        `ServiceError` is raised if no response arrives in time.
         """
         return self._answer(self._client, request, timeout)
 
     def joint_names(self) -> list[str]:
-        """Return the joint names of the server's robot, which it publishes as a parameter."""
+        """Return the joint names of the server's robot from a parameter of the server."""
         client = self._node.create_client(GetParameters, f"{self._server}/get_parameters")
         self._wait_for(client, _ANSWERED_WITHIN)
         request = GetParameters.Request(names=["chain.joint_names"])
@@ -73,7 +73,7 @@ class IKClient(ClientNode):
         return [str(name) for name in values[0]]
 
     def _wait_until_active(self, watch: Watch) -> None:
-        """Wait until the service exists and its node is active; a node without `get_state` counts as active."""
+        """Wait until the service exists and its node is active. A node without `get_state` counts as active."""
         end = time.monotonic() + self._wait
         self._wait_for(self._client, self._wait, watch)
         with contextlib.suppress(ServiceError):
@@ -84,9 +84,9 @@ class IKClient(ClientNode):
 
 
 def solutions_of(response: Any) -> Solutions:
-    """Return the answer that a response of `SampleIK`, `SolveAllIK` or `DrawIK` contains.
+    """Return the answer in a response of `SampleIK`, `SolveAllIK` or `DrawIK`.
 
-    Raise `ServiceError` if the server refused the request.
+    `ServiceError` is raised if the server refused the request.
     """
     solutions, code = response.solutions, response.solutions.error_code
     if not len(solutions.n_per_pose):

@@ -1,4 +1,4 @@
-"""Convert constraints and obstacles between messages and the sampler, in both directions."""
+"""Conversion of constraints and obstacles from messages to the sampler, and back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from eim_ros.nodes.common.messages import (
 )
 from eim_ros.nodes.settings import IkServerSettings
 
-# fields that are empty or zero by default; the other fields of a scene have no effect without these
+# Fields that are empty or zero by default. Other fields of a scene have no effect without these fields.
 _FIELDS = (
     *("limited_joints", "lower_limits", "upper_limits", "tolerances", "clearance", "avoid_self_collision"),
     *("branch_names", "branch_labels", "allowed_links", "allowed_others"),
@@ -70,9 +70,9 @@ def check_size(scene: Any, options: CollisionOptions) -> None:
 def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: float = NEVER) -> tuple[Obstacle, ...]:
     """Return the obstacles of a `SceneObstacles`. Clouds without points are ignored.
 
-    Mesh files must be in ROS packages or in the data directory. Raise `ConstraintError`, `DataError`, `MeshError`,
-    `PathError` or `PoseError` if lists differ in length, a mesh or a cloud is invalid, a file cannot be read, or a
-    cloud is in another frame. Raise `OutOfTime` if the deadline, a time of `perf_counter` [s], passes before all
+    Mesh files must be in ROS packages or in the data directory. `ConstraintError`, `DataError`, `MeshError`,
+    `PathError` or `PoseError` is raised if lists differ in length, a mesh or a cloud is invalid, a file cannot be read,
+    or a cloud has another frame. `OutOfTime` is raised if the deadline, a time of `perf_counter` [s], passes before all
     obstacles are read.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
@@ -107,7 +107,7 @@ def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: flo
 
 
 def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirectory) -> Path:
-    """Return the path of a mesh file, which must be in a ROS package or in the data directory."""
+    """Return the path of a mesh file. The file must be in a ROS package or in the data directory."""
     try:
         path = find_mesh(name, None, package_paths, packages_only=True)
     except MeshError:
@@ -118,7 +118,7 @@ def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirecto
 
 
 def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:
-    """Return a `shape_msgs/Mesh` at a pose (4, 4) in the base frame; raise `ConstraintError` if it is invalid."""
+    """Return a `shape_msgs/Mesh` at a pose (4, 4) in the base frame. Raise `ConstraintError` if it is invalid."""
     vertices = np.array([(point.x, point.y, point.z) for point in message.vertices]).reshape(-1, 3)
     faces = np.array([triangle.vertex_indices for triangle in message.triangles], dtype=np.int64).reshape(-1, 3)
     return Mesh(transform, vertices, faces, convex, name)
@@ -127,8 +127,8 @@ def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, n
 def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     """Copy meshes and clouds into a `SceneObstacles`.
 
-    Raise `ConstraintError` if only some meshes are convex, or if clouds have different radii or resolutions, because a
-    message has one value for all of them.
+    `ConstraintError` is raised if only some meshes are convex, or if clouds have different radii or resolutions. A
+    message contains only one value for all of them.
     """
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
@@ -157,11 +157,11 @@ def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[
 
 
 def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
-    """Return the constraints of an `IKConstraints` for a robot, read until the deadline, a time of `perf_counter` [s].
+    """Return the constraints of an `IKConstraints` for a robot. The deadline is a time of `perf_counter` [s].
 
-    Meshes of obstacles may be read from the data directory of the settings. Raise `ConstraintError`, `DataError`,
-    `MeshError`, `PathError` or `PoseError` if a number is out of range, lists differ in length or name a joint twice,
-    or an obstacle is invalid. Raise `OutOfTime` if the deadline passes before all obstacles are read.
+    Meshes of obstacles may be read from the data directory of the settings. `ConstraintError`, `DataError`,
+    `MeshError`, `PathError` or `PoseError` is raised if a number is out of range, lists differ in length or name a
+    joint twice, or an obstacle is invalid. `OutOfTime` is raised if the deadline passes before all obstacles are read.
     """
     tolerances = (
         float(message.position_tolerance) or settings.default_position_tolerance,
@@ -204,7 +204,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
 
 @functools.lru_cache(maxsize=16)
 def _only_tolerances(position_only: bool, position_tolerance: float, orientation_tolerance: float) -> Constraints:
-    """Return the same object for equal arguments, so that samplers need not prepare the constraints again."""
+    """Return the same object for equal arguments. Samplers then prepare the constraints only once."""
     return Constraints(
         position_only=position_only,
         position_tolerance=position_tolerance,
@@ -232,7 +232,7 @@ def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadl
 def fill_constraints(message: Any, constraints: Constraints) -> None:
     """Copy constraints into an `IKConstraints`.
 
-    Raise `ConstraintError` for conditions on links and for capsules, which a message cannot contain.
+    `ConstraintError` is raised for conditions on links and for capsules, because a message cannot contain them.
     """
     if constraints.links:
         raise ConstraintError(
@@ -260,7 +260,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
 
 
 def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
-    """Return a primitive at a pose (4, 4) in the base frame. A `ConstraintError` contains `what` as its name."""
+    """Return a primitive at a pose (4, 4) in the base frame. `what` is its name in a `ConstraintError`."""
     sizes = list(primitive.dimensions)
     expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
     if len(sizes) != expected.get(primitive.type):

@@ -10,8 +10,8 @@
 ~/get_cartesian_path      a path along straight lines; our type with the fields of MoveIt's GetCartesianPath
 ~/compute_cartesian_path  the same with MoveIt's own type, if moveit_msgs is installed
 
-The executor's thread only receives requests. It answers BUSY if too many are waiting, so that no request is dropped
-silently. Every request is answered exactly once, even if it is waiting or being solved when the node stops.
+The executor's thread only receives requests. It answers BUSY if too many requests are waiting. Therefore, no request is
+dropped silently. Every request is answered exactly once, even if it is waiting or being solved when the node stops.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ from eim_ros.nodes.ik_server.moveit import LinesRequest, NearestRequest, parse_l
 from eim_ros.nodes.ik_server.planning_scene import SceneConditions
 from eim_ros.nodes.settings import IkServerSettings
 
-FOR_PART = 0.4  # fraction of the time that is reserved for the first part of a path that cannot be followed to its end
+FOR_PART = 0.4  # share of the time that is reserved for the longest start of a path that cannot be followed to its end
 N_CANDIDATES = 48  # number of solutions for a pose of a path
-MAX_SPACING = 0.3  # [rad] or [m], see `solve_all`
+MAX_SPACING = 0.3  # [rad] or [m]; see `solve_all`
 DENSITIES = ("uniform", "model", "posture", "proposal")
-_LONGEST_REFUSAL = 0.2  # time to refuse requests that were not read before the shutdown [s]
+_LONGEST_REFUSAL = 0.2  # time to refuse requests that are unread at the shutdown [s]
 _SHORT = 0.005  # time that the executor's thread waits for the response to a single request [s]
 _PERIOD = 0.005  # time between two searches for a transform [s]
 
@@ -74,13 +74,13 @@ class Parsed:
     """A valid request."""
 
     timeout: float  # time that the client allows [s]
-    # Function of the sampler, the planning scene if there is one, and the remaining time [s]. It fills the response.
+    # Function of the sampler, the planning scene (or None) and the remaining time [s]. It fills the response.
     solve: Callable[[Sampler, SceneConditions | None, float], None]
 
 
 @dataclass(frozen=True)
 class _Targets:
-    """Fields that all requests for several poses have."""
+    """Common fields of requests for several poses."""
 
     poses: np.ndarray
     constraints: Constraints
@@ -98,7 +98,7 @@ class _Targets:
     def answered(
         self, operation: Callable[..., Solutions], sampler: Sampler, left: float, **arguments: Any
     ) -> Solutions:
-        """Apply an operation of `Sampler` to all poses and return the answers."""
+        """Apply an operation of `Sampler` to all poses, and return the answers."""
         if len(self.poses) == 1:
             return operation(sampler, self.poses[0], seed=self.seed, timeout=left, **arguments)
         blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
@@ -111,10 +111,10 @@ class _Targets:
         wants_log_prob: bool,
         unless_indifferent: bool = False,
     ) -> Parsed:
-        """Return a parsed request. `answer` computes its answers from a sampler with all constraints and a time [s].
+        """Return a parsed request. `answer` computes its answers, given a sampler with all constraints and a time [s].
 
         With `unless_indifferent`, log densities are also computed if the model has a preference. Other models do not
-        influence such an answer, and computing their densities can take as long as solving.
+        affect such an answer, and the computation of their densities can take as long as the solution.
         """
 
         def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
@@ -309,9 +309,9 @@ def _longest(
 def _nearest(
     sampler: Sampler, wanted: NearestRequest, scene: SceneConditions | None, left: float
 ) -> tuple[np.ndarray, bool]:
-    """Return the nearest solution (dof,) of all alternatives, and whether the search was completed in time.
+    """Return the nearest solution (dof,) of all alternatives, and whether the search ended in time.
 
-    Raise `RequestError` if there is no solution.
+    `RequestError` is raised if there is no solution.
     """
     deadline, in_time = time.perf_counter() + left, True
     found, failures = [], []
@@ -336,7 +336,7 @@ def _nearest(
 
 
 def _constrained(sampler: Sampler, constraints: Constraints, scene: SceneConditions | None) -> Sampler:
-    """Return a sampler with constraints, which also avoids the obstacles of the planning scene."""
+    """Return a sampler with these constraints that also avoids the obstacles of the planning scene."""
     if scene:
         constraints = replace(
             constraints,
@@ -348,7 +348,7 @@ def _constrained(sampler: Sampler, constraints: Constraints, scene: SceneConditi
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Convert errors that a request causes to a `RequestError` with an error code."""
+    """Convert errors of a request to a `RequestError` with an error code."""
     try:
         yield
     except JointStateError as error:
@@ -376,7 +376,7 @@ if MoveItGetCartesianPath is not None:
 
 
 def budget_of(request: Any, settings: IkServerSettings) -> float:
-    """Return the timeout [s] of a request that is not parsed yet; if it is not positive, return the default."""
+    """Return the timeout [s] of a request that is not parsed yet, or the default if the timeout is not positive."""
     if hasattr(request, "ik_request"):
         timeout = seconds(request.ik_request.timeout)
     else:
@@ -395,7 +395,7 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class _FrameWait:
-    """A request that waits for a transform, and the time of `time.monotonic` at which the wait ends [s]."""
+    """A request that waits for a transform, and the end of the wait as a time of `time.monotonic` [s]."""
 
     call: _Call
     context: RequestContext
@@ -406,7 +406,7 @@ class Handlers:
     """The services that need a sampler.
 
     The callables return the current parameters, the active sampler, the context of a request for a robot, and the
-    planning scene (None if there is none). If there is no active sampler, the second one raises `RequestError`.
+    planning scene (or None). The second callable raises `RequestError` if there is no active sampler.
     """
 
     def __init__(
@@ -441,7 +441,7 @@ class Handlers:
         return {"requests open": str(n_open), "answers whose clients had left": n_dropped, **self._counters.facts()}
 
     def stop(self, timeout: float) -> bool:
-        """Answer all open requests; return False if one is still being solved after `timeout` [s]."""
+        """Answer all open requests. Return False if a request is still being solved after `timeout` [s]."""
         self._closing.set()
         self._frame_waits.close(_LONGEST_REFUSAL)
         idle = self._pool.close(timeout)
@@ -457,8 +457,8 @@ class Handlers:
     def _receive(self, parse: Parse, pending: PendingResponse) -> None:
         """Queue a request. The executor's thread calls this function.
 
-        If this is the only request, the thread waits a few milliseconds for the response. Without this wait, both
-        threads would compete for the interpreter, which makes most round trips longer.
+        If there is only one request, the thread waits a few milliseconds for the response. Without this wait, both
+        threads would compete for the interpreter, and most round trips would take longer.
         """
         future = self._offer(_Call(parse, pending, budget_of(pending.request, self._settings())))
         if future is not None and self._pool.n_open == 1:
@@ -507,7 +507,7 @@ class Handlers:
         self._answer(pending, reason)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
-        """Fill the response. If a missing transform may become known, return the wait for it instead."""
+        """Fill the response. If a missing transform may become known, return a wait for this transform instead."""
         pending, settings = call.pending, self._settings()
         sampler = self._sampler()
         if hasattr(pending.request, "constraints"):

@@ -1,6 +1,6 @@
-"""Conversion between the messages of `ik_server` and the sampler: fields of requests are parsed, and responses filled.
+"""Conversion between the messages of `ik_server` and the sampler. Requests are parsed, and responses are filled.
 
-An invalid field is refused with an error code, and with a message that names the cause and the expected value.
+An invalid field is refused with an error code and a message. The message names the cause and the expected value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def pose_of(pose: Pose, name: str) -> np.ndarray:
 
 
 def poses_of(poses: Sequence[Pose], settings: IkServerSettings, deadline: float = NEVER) -> np.ndarray:
-    """Return the transforms (n, 4, 4) of messages; raise `RequestError` if there are too many.
+    """Return the transforms (n, 4, 4) of messages. Raise `RequestError` if there are too many messages.
 
     The deadline is a time of `perf_counter` [s]. If it passes before all messages are read, the error code is
     TIMED_OUT.
@@ -87,7 +87,7 @@ def seed_of(value: int) -> int | None:
 
 
 def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
-    """Return the constraints of an `IKConstraints` after checking them for a robot and preparing their shapes.
+    """Return the constraints of an `IKConstraints`, checked for a robot, with prepared shapes.
 
     The deadline is a time of `perf_counter` [s]. If it passes before the end, the error code is TIMED_OUT.
     """
@@ -104,7 +104,7 @@ def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, dead
 
 
 def count_of(name: str, n: int, n_poses: int, maximum: int) -> int:
-    """Check that `n` configurations for each pose are at most `maximum` in total, and return `n`."""
+    """Return `n`, the number of configurations per pose. Raise `RequestError` if their total exceeds `maximum`."""
     if not 1 <= n <= maximum:
         raise invalid(f"{name} is {n}, expected 1 to {maximum} (parameter max_samples)", n)
     if n * n_poses > maximum:
@@ -149,7 +149,7 @@ def guarantee_of(message: Any) -> Guarantee:
 
 
 def order_of(request: Any) -> str | dict[str, float] | None:
-    """Return the order of a request; None for the default of the sampler."""
+    """Return the order of a request, or None for the default of the sampler."""
     names, weights = list(request.order), list(request.order_weights)
     if not names and not weights:
         return None
@@ -164,7 +164,7 @@ def order_of(request: Any) -> str | dict[str, float] | None:
 
 
 def posture_of(request: Any, robot: Robot) -> Posture | None:
-    """Return the preferred posture of a request, or None if it has none."""
+    """Return the preferred posture of a request, or None without a posture."""
     names, values, weights = list(request.posture.name), list(request.posture.position), list(request.posture_weights)
     if not names and not values and not weights:
         return None
@@ -186,9 +186,9 @@ def posture_of(request: Any, robot: Robot) -> Posture | None:
 
 
 def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]) -> np.ndarray | None:
-    """Return joint values (dof,) in the order of `joint_names`, matched by name; None for an empty state.
+    """Return joint values (dof,) in the order of `joint_names`, or None for an empty state.
 
-    Unknown joints are refused. `field` is the name of the state in error messages.
+    Joints are matched by name, and unknown joints are refused. `field` is the name of the state in error messages.
     """
     names, values = list(state.name), state.position
     if not names and not len(values):
@@ -207,27 +207,29 @@ def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]
 
 
 class FrameNotKnownYet(RequestError):
-    """A transform is not known yet, but may become known."""
+    """A transform is unknown, but may become known."""
 
 
 @dataclass(frozen=True, eq=False)
 class RequestContext:
     """Knowledge of a server at the time of a request: the robot, frames and joint positions."""
 
-    robot: Robot  # poses are solved in the frame of its base link
+    robot: Robot  # poses are in the frame of its base link
     transforms: Transforms | None = None  # listener to tf; without it, only frames fixed to the base link are known
     frame_prefix: str = ""  # prefix of the robot's links in tf
     # current positions of joints [rad] or [m]; None without a topic of joint states
     joints: Mapping[str, float] | None = None
-    # arrival of the request, when its timeout starts, as a time of `time.monotonic` [s]; default: now
+    # Arrival of the request as a time of `time.monotonic` [s]. The timeout starts at this time. By default, it is the
+    # current time.
     arrival: float | None = None
     _needed: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     def in_base(self, header: Any, what: str) -> np.ndarray:
         """Return the pose (4, 4) of a header's frame in the base link at the header's stamp (0: the latest time).
 
-        An empty frame is the base link. `what` is the name of the header's owner in error messages. Raise
-        `RequestError` with FRAME_TRANSFORM_FAILURE, or `FrameNotKnownYet` if the frame may become known.
+        An empty frame is the base link. `what` is the name of the header's owner in error messages. If the frame is
+        unknown, `RequestError` with FRAME_TRANSFORM_FAILURE is raised, or `FrameNotKnownYet` if the frame may become
+        known.
         """
         wanted = str(header.frame_id), nanoseconds(header.stamp)
         if not self.frames.is_fixed(wanted[0]):
@@ -248,8 +250,8 @@ class RequestContext:
     def near(self, state: JointState) -> np.ndarray | None:
         """Return the joint values (dof,) of a request's state.
 
-        If the state is empty, the result is the robot's current joint values, or None if they are unknown. Raise
-        `RequestError` with INVALID_ROBOT_STATE if joints are missing, or the state is malformed.
+        For an empty state, the result is the robot's current joint values, or None if they are unknown. `RequestError`
+        with INVALID_ROBOT_STATE is raised if joints are missing, or if the state is malformed.
         """
         given = configuration_of("near", state, self.robot.joint_names)
         if given is not None or self.joints is None:
@@ -265,7 +267,7 @@ class RequestContext:
 
     @property
     def unknown_joints(self) -> str:
-        """Phrase that lists the joints of the chain without a known position; empty if all are known."""
+        """Phrase that lists joints of the chain without a known position; empty if all positions are known."""
         if self.joints is None:
             return ""
         missing = [name for name in self.robot.joint_names if name not in self.joints]
@@ -285,7 +287,7 @@ class RequestContext:
 def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
     """Return the sampler for the `tip_link` and the `tool` of an `IKConstraints`.
 
-    Raise `RequestError` with INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
+    An invalid field raises `RequestError` with INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
     """
     if not constraints.tip_link and _is_identity(constraints.tool):
         return sampler
@@ -294,9 +296,9 @@ def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
 
 
 def link_on_tip(field: str, link: str, robot: Robot, default: str = "") -> np.ndarray:
-    """Return the pose (4, 4) of a link in the frame of the tip of the chain, to which it must be fixed.
+    """Return the pose (4, 4) of a link in the frame of the tip of the chain. The link must be fixed to the tip.
 
-    If `link` is empty, `default` is used; it may be the tip. `field` is the name of the link in error messages.
+    If `link` is empty, `default` is used, which may be the tip. `field` is the name of the link in error messages.
     """
     wanted, fixed = link or default or robot.tip_link, fixed_links(robot, robot.tip_link)
     if wanted not in fixed:
@@ -310,16 +312,16 @@ def link_on_tip(field: str, link: str, robot: Robot, default: str = "") -> np.nd
 
 
 def _is_identity(pose: Pose) -> bool:
-    """Return whether a message has default values. This test takes a tenth of the time of computing a matrix."""
+    """Return whether a message has default values. This test takes a tenth of the time of a conversion to a matrix."""
     p, r = pose.position, pose.orientation
     return p.x == p.y == p.z == r.x == r.y == r.z == 0.0 and r.w == 1.0
 
 
 def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
-    """Copy an answer into an `IKSolutions`; arrays are copied as bytes, which is faster than lists.
+    """Copy an answer into an `IKSolutions`. Arrays are copied as bytes, because lists are slower.
 
-    Log densities are omitted if they are neither requested nor known, or if computing them would exceed the deadline, a
-    time of `perf_counter` [s].
+    Log densities are omitted if they are neither requested nor known. They are also omitted if their computation would
+    exceed the deadline, a time of `perf_counter` [s].
     """
     wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
     fields = solutions.to_message(wants_log_prob)
@@ -345,7 +347,7 @@ def fill_path(response: Any, path: JointPath) -> None:
 
 
 def stamps_of(rows: np.ndarray, near: np.ndarray | None, velocities: np.ndarray) -> Sequence[float]:
-    """Return increasing times (n,) at which configurations (n, dof) are reached with velocity limits (dof,) [s].
+    """Return increasing times (n,) [s] of configurations (n, dof) under velocity limits (dof,).
 
     Time 0 is at `near`, or at the first row. All times are 0 if a joint has no velocity limit.
     """
@@ -379,10 +381,10 @@ def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
 
 
 def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
-    """Fill a response with a state in which the joints of the chain and their mimic joints are at a solution (dof,).
+    """Fill a response with a state: joints of the chain and their mimic joints are at a solution (dof,).
 
-    The other parts of the request's state are copied unchanged. The response is ours or MoveIt's, and `remark` becomes
-    its message.
+    Other fields of the request's state are copied unchanged. The response is ours or MoveIt's. `remark` becomes its
+    message.
     """
     solved = dict(zip(robot.joint_names, q.tolist(), strict=True))
     followers = following_joints(robot)

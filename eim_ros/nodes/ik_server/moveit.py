@@ -1,14 +1,14 @@
-"""Parse requests with MoveIt's fields, in our types or MoveIt's.
+"""Parsing of requests with MoveIt's fields, in our types or MoveIt's types.
 
-A `PositionIKRequest` asks for the solution of a pose that is nearest to a state. A `GetCartesianPath` request asks for
-a path along straight lines that starts at a state.
+A `PositionIKRequest` requests the solution of a pose that is nearest to a state. A `GetCartesianPath` request requests
+a path along straight lines from a state.
 
-All functions are pure. Each field is either used, or refused with MoveIt's error code and a message with its name. If
-the comments of the messages are ambiguous, a field has the same meaning as in MoveIt's service. Fields that exist only
-in MoveIt's messages are read if they exist.
+All functions are pure. Each field is either used, or refused with MoveIt's error code and a message with the name of
+the field. If the comments of the messages are ambiguous, a field has the same meaning as in MoveIt's service. Fields
+that only MoveIt's messages contain are read if they exist.
 
-If the range of a continuous joint contains pi or -pi, it is split into two ranges of values. Each combination of such
-ranges is one alternative, and a solution satisfies one of them.
+If the range of a continuous joint contains pi or -pi, it is split into two ranges of values. Each combination of ranges
+is one alternative. A solution satisfies one of the alternatives.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Understood = TypeVar("Understood")
 
 MOST_ALTERNATIVES = 1024
 TURN_PER_METRE = 3.5  # [rad/m] maximum rotation between two poses on a line, per metre of max_step, as in MoveIt
-ROUNDING = 1e-9  # [rad] or [m] tolerance for the range of a joint outside the chain
+ROUNDING = 1e-9  # [rad] or [m] tolerance of the range of a joint outside the chain
 
 
 def goal_constraints(
@@ -64,11 +64,11 @@ def goal_constraints(
     frame: Frame,
     self_collision: bool,
 ) -> tuple[Constraints, ...]:
-    """Return alternative constraints; a solution satisfies one of them.
+    """Return alternative constraints. A solution satisfies one of the alternatives.
 
-    `state` has the joint values of the request [rad] or [m]. `followers` are joints that mimic a joint of the chain.
-    Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot. The message
-    names the field.
+    `state` contains the joint values of the request [rad] or [m]. `followers` are joints that mimic a joint of the
+    chain. `RequestError` is raised if a field is malformed or not supported, or if the robot cannot satisfy the field.
+    The message names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise invalid("visibility_constraints are not supported; leave them empty", message.visibility_constraints)
@@ -113,7 +113,7 @@ def goal_constraints(
 def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range]:
     """Return the constrained joint and its range [rad] or [m].
 
-    If the joint mimics another joint, the result is that joint and its corresponding range.
+    For a joint that mimics another joint, the result is the other joint with the corresponding range.
     """
     name, value = str(constraint.joint_name), float(constraint.position)
     below, above = float(constraint.tolerance_below), float(constraint.tolerance_above)
@@ -163,7 +163,7 @@ def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Ran
 
 
 def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
-    """Check that a joint outside the chain is in its range; it keeps the value in the state."""
+    """Check that a joint outside the chain is in its range. The joint keeps its value in the state."""
     if name not in state:
         raise invalid(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
@@ -233,11 +233,11 @@ def _understood(read: Callable[[], Understood], what: str) -> Understood:
 class NearestRequest:
     """A parsed request for the nearest solution."""
 
-    pose: FloatArray  # (4, 4) array: pose of the chain's tip in the base frame
+    pose: FloatArray  # (4, 4) array: pose of the tip of the chain in the base frame
     alternatives: tuple[Constraints, ...]  # a solution satisfies one of them
-    near: Mapping[str, float]  # values of the chain's joints in the state [rad] or [m]
+    near: Mapping[str, float]  # values of the joints of the chain in the state [rad] or [m]
     timeout: float  # time for all alternatives [s]
-    remark: str  # text for the response about a part of the request that could not be satisfied; usually empty
+    remark: str  # text for the response about an unsatisfied field of the request; usually empty
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """Return the squared distance of a solution (dof,) from the state, over the joints in `near`."""
@@ -247,8 +247,8 @@ class NearestRequest:
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """Return the pose, constraints and reference of a request.
 
-    The comments of the message explain units and defaults. If the request is invalid, raise `RequestError` with the
-    error code of the response.
+    The comments of the message explain units and defaults. If the request is invalid, `RequestError` with the error
+    code of the response is raised.
     """
     robot = context.robot
     stamped, link = _goal(request)
@@ -268,14 +268,14 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
 class LinesRequest:
     """A parsed request for a path along straight lines."""
 
-    poses: FloatArray  # (n, 4, 4): poses of the chain's tip in the base frame, without the start
+    poses: FloatArray  # (n, 4, 4): poses of the tip of the chain in the base frame, without the start
     start: FloatArray  # (dof,): configuration before the first pose [rad] or [m]
     state: Mapping[str, float]  # all known joint values at the start [rad] or [m]
     alternatives: tuple[Constraints, ...]  # the path satisfies one of them
     max_steps: FloatArray  # (dof,): largest motion of each joint between two poses [rad] or [m]
     jump_threshold: float  # maximum joint motion between two poses as a multiple of the mean; 0: no limit
     velocities: FloatArray  # (dof,): largest velocities; infinite if a joint has no limit [rad/s] or [m/s]
-    remark: str  # text about a part of the request that could not be satisfied; usually empty
+    remark: str  # text about an unsatisfied field of the request; usually empty
 
     def n_before_jump(self, rows: FloatArray) -> int:
         """Return the number of configurations (n, dof) before the first motion that exceeds `jump_threshold`."""
@@ -287,7 +287,7 @@ class LinesRequest:
 def parse_lines(request: Any, context: RequestContext, settings: IkServerSettings) -> LinesRequest:
     """Return the poses and conditions of a `GetCartesianPath` request.
 
-    The comments of the message explain units and defaults. Raise `RequestError` if the request is invalid.
+    The comments of the message explain units and defaults. `RequestError` is raised if the request is invalid.
     """
     robot = context.robot
     if getattr(request, "max_cartesian_speed", 0.0) > 0.0:
@@ -338,7 +338,8 @@ def _alternatives(
     context: RequestContext,
     settings: IkServerSettings,
 ) -> tuple[tuple[Constraints, ...], str]:
-    """Return alternative constraints with the default tolerances, and why collisions cannot be checked (or "").
+    """Return alternative constraints with the default tolerances, and the reason why collisions cannot be checked (or
+    "").
 
     `given` is the state of the request.
     """
@@ -364,7 +365,7 @@ def _alternatives(
 
 
 def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
-    """Return the names of the planning groups that are served; raise `RobotError` if a setting is wrong."""
+    """Return the names of the served planning groups. Raise `RobotError` if a setting is wrong."""
     return tuple(_groups(robot, settings.groups))
 
 
@@ -375,7 +376,7 @@ def _groups(robot: Robot, listed: str) -> Mapping[str, str]:
 
 
 def _goal(request: Any) -> tuple[Any, str]:
-    """Return the stamped pose and the name of the link that must reach it, which may be empty."""
+    """Return the stamped pose, and the name of the link that must reach this pose. The name may be empty."""
     poses, links = list(request.pose_stamped_vector), list(request.ik_link_names)
     if len(poses) > 1 or len(links) > 1:
         raise RequestError(
@@ -405,12 +406,12 @@ def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
 
 
 def _is_now(message: Any) -> bool:
-    """Return whether missing joints of a state have their current values."""
+    """Return whether current values complete a state with missing joints."""
     return not len(message.joint_state.name) or bool(message.is_diff)
 
 
 def _state(message: Any, field: str, context: RequestContext) -> dict[str, float]:
-    """Return the values of all joints in a state [rad] or [m]; current values complete the state if it allows this."""
+    """Return the values of all joints in a state [rad] or [m], completed by current values if the state allows it."""
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""
     if len(names) != len(values):
@@ -435,7 +436,7 @@ def _state(message: Any, field: str, context: RequestContext) -> dict[str, float
 
 
 def _why_unchecked(robot: Robot) -> str:
-    """Return why the robot has no shapes for collision checks; empty if it has such shapes."""
+    """Return why the robot has no shapes for collision checks, or an empty text if it has shapes."""
     try:
         none = "no link of the robot's description has a <collision> with a box, cylinder, sphere, capsule or mesh"
         return "" if collision_model(robot).n_shapes else none

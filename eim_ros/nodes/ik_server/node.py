@@ -1,8 +1,8 @@
 """`IkServer`: a lifecycle node that answers requests for verified joint configurations.
 
 `configure` loads the model, or only the robot. `activate` starts serving. In all other states, services answer that the
-node is not active. Requests, transitions and the loading of another model run on separate threads, so that the
-executor's thread is always free. While the model is being replaced, each request uses either the old or the new model.
+node is not active. Requests, transitions and the loading of another model run on separate threads, to keep the
+executor's thread free. During a replacement of the model, each request uses either the old or the new model.
 
 Model file, robot, base link and tip link must match. Without a model, all solutions of the robot have equal weight.
 """
@@ -33,11 +33,12 @@ NO_MODEL = "none"  # value of the parameter `model`
 
 
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
-    """Load the model and check that it matches the given robot; without a model, load only the robot.
+    """Load the model, and check that it matches the given robot. Without a model, load only the robot.
 
-    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, or else
-    the robot stored in the model. Raise `EimError` if the model file is missing, truncated, of another schema or
-    format, or for another robot. Raise it too if the robot cannot be read, or if there is neither a model nor a robot.
+    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used. If that is
+    empty too, the robot in the model file is used. `EimError` is raised if the model file is missing, truncated, of
+    another schema or format, or for another robot. It is also raised if the robot cannot be read, or if there is
+    neither a model nor a robot.
     """
     source = settings.robot or description
     model = settings.model or ("" if source else DEFAULT_MODEL)
@@ -63,10 +64,10 @@ def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
 
 
 def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
-    """Load another model of the same robot, and return its sampler and name.
+    """Load another model of the same robot. Return its sampler and its name.
 
-    `path` is the name of an included model, or a file in the data directory. Raise `EimError` as `load_sampler` does. A
-    model of another robot is refused, because clients know the joints and frames of this robot.
+    `path` is the name of an included model, or a file in the data directory. `EimError` is raised as in `load_sampler`.
+    A model of another robot is refused, because clients know the joints and frames of this robot.
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
@@ -77,7 +78,7 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
 
 
 class IkServer(ManagedNode[IkServerSettings]):
-    """The node `ik_server`, as the docstring of the module describes."""
+    """The node `ik_server`; see the docstring of the module."""
 
     def __init__(self) -> None:
         super().__init__("ik_server", IkServerSettings, "sample_ik", takes_long=True)
@@ -120,7 +121,7 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._serving = self._loaded
 
     def deactivate(self) -> None:
-        """Stop serving. A request that is being solved is still answered."""
+        """Stop serving. A request that is being solved will be answered."""
         with self._exchange:
             self._serving = None
 
@@ -152,7 +153,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
 
     def _scene_conditions(self) -> SceneConditions | None:
-        """Return the obstacles and allowed collisions of the planning scene, if the node listens to one."""
+        """Return the obstacles and allowed collisions of the planning scene, or None without a planning scene."""
         return None if self._scene is None else self._scene.objects.conditions
 
     def _active_sampler(self) -> Sampler:
@@ -166,7 +167,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         return RequestContext(robot, self._transforms, self.settings.frame_prefix, joints)
 
     def _replace(self, path: str) -> None:
-        """Load another model and replace the current one by it. The loader's thread calls this function."""
+        """Load another model as the current model. The loader's thread calls this function."""
         present = self._loaded
         if present is None:
             raise ConfigurationError(self.inactivity)

@@ -1,10 +1,10 @@
 """MoveIt's planning scene as obstacles and allowed collisions.
 
-The obstacles are the collision objects of the scene's world, updated by full scenes and by differences. Planes, octrees
+The obstacles are the collision objects of the scene's world. Full scenes and differences update them. Planes, octrees
 and objects in frames that are not fixed to the base cannot be checked for collisions. While the scene contains such an
-object, requests with collision checks are refused. Pairs that the allowed collision matrix allows are not checked.
+object, requests with collision checks are refused. Pairs in the allowed collision matrix are not checked.
 
-The full scene is requested from move_group once, because the topic may carry only differences.
+The node requests the full scene from move_group once, because the topic may contain only differences.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
 from eim_ros.nodes.ik_server.messages import RequestError
 
 ADD, REMOVE, APPEND, MOVE = range(4)
-_DEPTH = 100  # maximum number of waiting differences, as in move_group
+_DEPTH = 100  # maximum number of waiting messages, as in move_group
 _PERIOD = 1.0  # [s] time between two searches for move_group
 WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP, ALLOWED_COLLISIONS = 8, 16, 32, 128  # values of PlanningSceneComponents
 
 
 @dataclass(frozen=True, eq=False)
 class _Object:
-    """A collision object: its pose (4, 4) in the base frame, and its parts with poses in the object's frame."""
+    """A collision object: its pose (4, 4) in the base frame, and its shapes with poses in the frame of the object."""
 
     pose: np.ndarray
     parts: tuple[Obstacle, ...] = ()
@@ -56,8 +56,8 @@ class SceneConditions:
 class PlanningSceneObjects:
     """Obstacles and allowed collisions of a planning scene. One thread may update them while other threads read them.
 
-    `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame. `links` has the
-    names of the robot's links.
+    `frames` contains the poses (4, 4) of the base and of links that are fixed to the base, in the base frame. `links`
+    contains the names of the robot's links.
     """
 
     def __init__(self, frames: Mapping[str, np.ndarray], links: Iterable[str]) -> None:
@@ -69,7 +69,7 @@ class PlanningSceneObjects:
         self._state: tuple[SceneConditions, str] | None = None
 
     def update(self, scene: Any) -> None:
-        """Update the obstacles by a `moveit_msgs/PlanningScene`, which is a full scene or a difference."""
+        """Update the obstacles from a `moveit_msgs/PlanningScene`, which is a full scene or a difference."""
         if not scene.is_diff:
             self._objects, self._octree = {}, ""
         matrix = scene.allowed_collision_matrix
@@ -89,7 +89,7 @@ class PlanningSceneObjects:
     def conditions(self) -> SceneConditions:
         """Obstacles in the base frame, and allowed collisions.
 
-        Raise `RequestError` if no scene has arrived yet, or if a part of it cannot be checked.
+        `RequestError` is raised if no scene has arrived yet, or if an object in the scene cannot be checked.
         """
         if self._state is None:
             raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived on planning_scene_topic yet")
@@ -169,7 +169,7 @@ class _AllowedCollisions:
         return cls(entries, dict(zip(message.default_entry_names, message.default_entry_values, strict=True)))
 
     def pairs(self, links: frozenset[str], objects: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Return the pairs that may collide, each of a link and another link or an object."""
+        """Return the pairs that may collide. Each pair consists of a link and another link or an object."""
         allowed = {pair for pair, is_allowed in self.entries.items() if is_allowed and len(pair) == 2}
         names = (*links, *objects)
         for name in (name for name, is_allowed in self.defaults.items() if is_allowed):
@@ -188,8 +188,8 @@ def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
 class PlanningSceneTopic:
     """Subscription to a planning scene, with its obstacles.
 
-    The service `get_planning_scene` next to the topic returns the full scene. Obstacles are in the robot's base frame.
-    Raise `ConfigurationError` if moveit_msgs is not installed.
+    The service `get_planning_scene` in the namespace of the topic returns the full scene. Obstacles are in the robot's
+    base frame. The constructor raises `ConfigurationError` if moveit_msgs is not installed.
     """
 
     def __init__(self, node: Node, topic: str, robot: Robot) -> None:

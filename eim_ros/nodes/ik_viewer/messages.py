@@ -22,14 +22,14 @@ from eim_ros.nodes.common.messages import pose_message
 from eim_ros.view.live import Solutions, component_colour
 from eim_ros.view.style import rgb
 
-GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines as a fraction of the arm's reach
+GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, relative to the reach of the arm
 FADED = 0.6  # opacity of ghosts
 
 
 def solutions_message(
     robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any, prefix: str = ""
 ) -> MarkerArray:
-    """Return markers that show the solutions of a target and replace all earlier markers.
+    """Return markers that show the solutions of a target. They replace all earlier markers.
 
     Without shapes of the robot, the chosen solution is drawn as a line. `prefix` precedes the base link's name in tf.
     """
@@ -58,10 +58,10 @@ def solutions_message(
 
 
 def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]:
-    """Return the collision shapes of the robot, with paths of meshes replaced by file URIs.
+    """Return the collision shapes of the robot, with file URIs as paths of meshes.
 
-    With `packages_only`, mesh files must lie in packages, see `find_mesh`. Raise `RobotError` if a shape is malformed,
-    and `MeshError` if a mesh file does not exist.
+    With `packages_only`, mesh files must be in packages; see `find_mesh`. `RobotError` is raised if a shape is
+    malformed, and `MeshError` if a mesh file does not exist.
     """
     shown = []
     for placed in body_shapes(robot, link_shapes(robot.urdf)):
@@ -105,7 +105,7 @@ def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str) -> l
 
 
 def _parts(shape: Any) -> list[tuple[int, float, tuple[float, float, float]]]:
-    """Return the parts of a shape as marker type, offset along the shape's z axis [m], and scale.
+    """Return the markers of a shape: marker type, offset along the z axis of the shape [m], and scale.
 
     The scale is a size [m], or a factor without unit for a mesh.
     """

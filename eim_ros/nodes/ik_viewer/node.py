@@ -1,7 +1,7 @@
 """`IkViewer`: a lifecycle node that shows all solutions of a target as markers in RViz.
 
-The user drags the interactive marker ~/target, or a program publishes a PoseStamped on ~/set_target, in any frame of
-tf. The node solves for the newest target, at most `rate` times per second. It publishes all solutions on ~/solutions
+The user drags the interactive marker ~/target, or a program publishes a PoseStamped in any frame of tf on ~/set_target.
+The node solves for the newest target, at most `rate` times per second. It publishes all solutions on ~/solutions
 (MarkerArray) and one of them on ~/chosen (JointState).
 """
 
@@ -45,7 +45,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._solving = PeriodicWork(self, {self._solve: 1.0 / self.settings.rate})
 
     def configure(self) -> None:
-        """Load the robot, and the model if there is one."""
+        """Load the robot and, if given, the model."""
         settings = self.settings
         sampler = load_sampler(settings.model, settings, self._description.urdf())
         robot = sampler.robot
@@ -64,7 +64,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._solving.start()
 
     def deactivate(self) -> None:
-        """Hide the target; the solutions remain visible."""
+        """Hide the target. The solutions remain visible."""
         self._solving.stop()
         self._marker.hide()
 
@@ -86,7 +86,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
     # Targets
 
     def _drag(self, message: InteractiveMarkerFeedback) -> None:
-        self._take(message, 0)  # ignore the stamp: the clocks of RViz and tf may differ
+        self._take(message, 0)  # ignore the stamp, because the clocks of RViz and tf may differ
 
     def _set_target(self, message: PoseStamped) -> None:
         self._take(message, nanoseconds(message.header.stamp))

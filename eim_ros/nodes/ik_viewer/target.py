@@ -1,11 +1,11 @@
 """The target of `ik_viewer`, and its interactive marker in RViz.
 
-`FollowedTarget` stores the newest target pose. The pose is either evaluated at a fixed time or moves with its frame.
+`FollowedTarget` stores the newest target pose. The pose is evaluated at a fixed time, or moves with its frame.
 
 `TargetMarker` shows the target as arrows and rings that the user drags. It implements the server side of interactive
-markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the marker
-together with the number of the last update. It then receives numbered updates, and requests the marker again if a
-number is missing.
+markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the marker and
+the number of the last update. It then receives numbered updates. If a number is missing, the client requests the marker
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eim_ros.nodes.common.node import guarded
 
 MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base frame changes by more
 TARGET = "target"  # name of the marker
-# for each axis of the marker, the axis of the quarter turn that moves the control's x axis there
+# for each axis of the marker, the axis of a quarter turn that moves the x axis of the control to it
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
 _UPDATES = QoSProfile(depth=100)
 
@@ -39,13 +39,13 @@ class Target:
 
     pose: np.ndarray  # (4, 4): pose in `frame`
     frame: str = ""  # name of the frame; empty means the base frame
-    stamp: int = 0  # time at which the frame is evaluated [ns]; 0: the target moves with the frame
+    stamp: int = 0  # time of the frame [ns]; 0 means that the target moves with the frame
 
 
 class FollowedTarget:
     """Pose of the newest target in the base frame.
 
-    The pose at the start is `first` (4, 4). A target waits at most `timeout` [s] until the pose of its frame is known.
+    The pose at the start is `first` (4, 4). A target waits at most `timeout` [s] for the pose of its frame.
     """
 
     def __init__(self, frames: BaseFrames, first: np.ndarray, timeout: float) -> None:
@@ -55,17 +55,17 @@ class FollowedTarget:
         self.pose = first
 
     def take(self, target: Target, now: float) -> bool:
-        """Set a new target at the time `now` [s]; return whether the pose has changed.
+        """Set a new target at the time `now` [s]. Return whether the pose has changed.
 
-        Raise `PoseError` if the pose of the target's frame is not known, and cannot become known.
+        `PoseError` is raised if the pose of the target's frame is unknown and cannot become known.
         """
         self._waiting = target, now + self._timeout
         return self.look(now)
 
     def look(self, now: float) -> bool:
-        """Update the pose at the time `now` [s]; return whether it has changed.
+        """Update the pose at the time `now` [s]. Return whether it has changed.
 
-        Raise `PoseError` if the pose of the target's frame is not known in time. The error is raised once per target.
+        `PoseError` is raised once per target if the pose of its frame does not become known in time.
         """
         if self._waiting is not None:
             target, until = self._waiting
@@ -80,7 +80,7 @@ class FollowedTarget:
         elif self._target is not None:
             try:
                 found = self._in_base(self._target)
-            except FrameError:  # if the frame is no longer known, the last pose is kept
+            except FrameError:  # keep the last pose while the frame is unknown
                 return False
         else:
             return False
@@ -96,7 +96,7 @@ class FollowedTarget:
 
 
 class TargetMarker:
-    """Server of the target's interactive marker, which is hidden until `show` is called.
+    """Server of the target's interactive marker. The marker is hidden until `show` is called.
 
     The arrows have the length `size` [m]. `moved` is called with each feedback message that moves the target.
     """
@@ -112,7 +112,7 @@ class TargetMarker:
         node.create_service(GetInteractiveMarkers, f"{namespace}/get_interactive_markers", self._tell)
 
     def show(self, pose: np.ndarray, frame: str, position_only: bool) -> None:
-        """Show the marker at a pose (4, 4) in a frame; without rings if `position_only` is true."""
+        """Show the marker at a pose (4, 4) in a frame. With `position_only`, it has no rings."""
         marker = msg.InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
         marker.header.frame_id = frame
         marker.controls = [
@@ -161,7 +161,7 @@ class TargetMarker:
 def _orientation(turn: tuple[float, float, float]) -> Any:
     """Return the orientation of a control as a quarter turn about an axis.
 
-    A turn about the x axis does not change the control's direction.
+    A turn about the x axis does not change the direction of the control.
     """
     x, y, z = np.array(turn) / np.sqrt(2.0)
     quaternion = pose_message(np.eye(4)).orientation

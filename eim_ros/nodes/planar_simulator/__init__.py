@@ -1,1 +1,1 @@
-"""The node `planar_simulator`, a kinematic simulator of a planar robot that executes trajectories."""
+"""The node `planar_simulator`: a kinematic simulator of a planar robot that executes trajectories."""

@@ -35,13 +35,13 @@ def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
 def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray) -> JointTrajectory:
     """Return a trajectory message that starts on arrival.
 
-    The times (n_points,) [s] are since the start, and the positions are (n_points, n_joints) [rad].
+    The times (n_points,) [s] begin at the start. The positions have the shape (n_points, n_joints) [rad].
     """
     return JointTrajectory(joint_names=list(joint_names), points=trajectory_points(times.tolist(), positions))
 
 
 def task_of(request: SetTask.Request, default_tolerance: float) -> PlanarTask:
-    """Return the task of a request; raise `ConfigurationError` if the request is invalid."""
+    """Return the task of a request. Raise `ConfigurationError` if the request is invalid."""
     tolerance = request.tolerance if request.tolerance != 0.0 else default_tolerance
     start, end = ((point.x, point.y) for point in (request.goal_start, request.goal_end))
     if request.goal == SetTask.Request.LINE:
@@ -72,7 +72,7 @@ def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: n
 
 
 def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
-    """Return the pose message of the tip from its position (2,) [m] and the direction of the last link [rad]."""
+    """Return the pose message of the tip, given its position (2,) [m] and the direction of the last link [rad]."""
     message = PoseStamped(header=_header(stamp))
     message.pose.position.x, message.pose.position.y = map(float, tip)
     message.pose.orientation.z, message.pose.orientation.w = math.sin(0.5 * angle), math.cos(0.5 * angle)
@@ -93,7 +93,7 @@ def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
 
 
 def markers_message(points: np.ndarray, outcome: Outcome, task: PlanarTask, stamp: Any) -> MarkerArray:
-    """Return markers of robot, goal and obstacles, which replace all earlier markers."""
+    """Return markers of robot, goal and obstacles. They replace all earlier markers."""
     robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7))
     robot.scale.x = LINK_WIDTH
     robot.points = [_point(*place) for place in points.tolist()]

@@ -1,13 +1,13 @@
-"""`PlanarSimulatorNode`: a kinematic simulator of a planar robot, which executes trajectories and reports its status.
+"""`PlanarSimulatorNode`: a kinematic simulator of a planar robot that executes trajectories and reports its status.
 
-The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status,
-~/goal (the ends of the goal line), ~/markers, ~/refused (why a trajectory was refused), robot_description and, if
-requested, /clock. It provides the services ~/reset and ~/set_task. While the node is inactive, simulated time stands
-still.
+The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status, ~/goal
+(the ends of the goal line), ~/markers, ~/refused (why a trajectory was refused), robot_description and, if requested,
+/clock. It provides the services ~/reset and ~/set_task. While the node is inactive, simulated time stops.
 
-The stamp of tick n is the start time plus n / rate. The timer only determines how many ticks are due. If the computer
-was late, several ticks are executed at once, and none is skipped. While the robot stands still, ticks are executed in
-batches of 50 ms. This reduces the load of an idle node, because most of it comes from rclpy's wake-ups.
+The stamp of tick n is the start time plus n / rate. The timer determines only the number of ticks that are due. If the
+computer is late, several ticks are executed at once, and none is skipped. While the robot stands still, ticks are
+executed in batches of 50 ms. Batches reduce the load of an idle node, because wake-ups of rclpy cause most of this
+load.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
 from eim_ros.planar.arm import planar_urdf
 
-_MOST_AT_ONCE = 1.0  # [s] maximum delay that the simulator makes up for; the excess of a longer delay is skipped
+_MOST_AT_ONCE = 1.0  # [s] maximum delay that is made up for; the excess of a longer delay is skipped
 _NANOSECONDS = 1_000_000_000
 _IDLE_PERIOD = 0.05  # [s] simulated time between two wake-ups while the robot stands still
 _AWAKE = 1.0  # [s] time after a motion or a command before the robot counts as idle
@@ -54,7 +54,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         torch.set_num_threads(1)  # the tensors are too small for several threads
         self._simulator = self._at_start()
         self._epoch = 0  # [ns] stamp of tick 0
-        self._began = self._awake_until = 0.0  # [s] monotonic clock: time of tick 0, and when idling begins
+        self._began = self._awake_until = 0.0  # [s] monotonic times of tick 0, and of the start of idling
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
         self._last = JointState(), PoseStamped()  # last messages
@@ -133,7 +133,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._timer.reset()
 
     def _wake(self) -> None:
-        """Execute the ticks that are due before a command, and wake up for each tick from now on."""
+        """Execute ticks that are due before a command. Wake up for each tick from now on."""
         self._awake_until = time.monotonic() + _AWAKE
         self._tick()
 
@@ -161,7 +161,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._status.publish(messages.status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
-            if self._markers.get_subscription_count():  # markers are only needed for display
+            if self._markers.get_subscription_count():  # markers are needed only for display
                 self._markers.publish(messages.markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:
@@ -178,7 +178,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     # Topics and services
 
     def _receive(self, message: JointTrajectory) -> None:
-        """Execute a trajectory, or publish why it is refused."""
+        """Execute a trajectory, or publish the reason why it is refused."""
         try:
             self.check_active()
             self._wake()

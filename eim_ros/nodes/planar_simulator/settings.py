@@ -1,4 +1,4 @@
-"""Parameters of the planar nodes: `planar_simulator`, and `demonstrator`, which has the same robot and task."""
+"""Parameters of the planar nodes `planar_simulator` and `demonstrator`, which have the same robot and task."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PlanarSettings(Settings):
         return folded(self.arm()) if self.start == "folded" else np.zeros(self.n_links)
 
     def task(self) -> PlanarTask:
-        """Return the task; raise `ConfigurationError` if the parameters do not describe a valid one."""
+        """Return the task. Raise `ConfigurationError` if the parameters do not describe a valid task."""
         if len(self.obstacles) % 3:
             raise ConfigurationError(
                 f"obstacles must be x, y, radius for each disc, got {self.obstacles}", self.obstacles

@@ -1,1 +1,1 @@
-"""The node `trainer`, whose action trains models."""
+"""The node `trainer`. Its action trains models."""

@@ -1,6 +1,6 @@
 """`Trainer`: a lifecycle node whose action `~/train` trains a model on a data set, as `eim train` does.
 
-Each training runs in a separate process, see `training_process`. The node accepts a goal if it is active and no other
+Each training runs in a separate process; see `training_process`. The node accepts a goal if it is active and no other
 training is running. If a goal is invalid, its result contains the error. A training continues if the client exits.
 """
 
@@ -28,7 +28,7 @@ from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
 
-_PATIENCE = 0.05  # [s] polling period of a training, which is also the maximum delay of a cancellation
+_PATIENCE = 0.05  # [s] polling period of a training, and maximum delay of a cancellation
 _LARGEST_SEED = 2**31
 _LARGEST_COUNT = 2**32 - 1  # maximum of a uint32 field of the message
 _KINDS = {  # kinds of files that a training may replace, in the words of `described_file`
@@ -49,7 +49,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up = threading.Event()
         self._n_trained = self._n_failed = 0
         self._phase = ""
-        self._server = ActionServer(  # needs a multi-threaded executor, because a goal occupies one thread
+        self._server = ActionServer(  # needs a multi-threaded executor; a goal occupies one thread
             self,
             Train,
             "~/train",
@@ -63,11 +63,11 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up.clear()
 
     def cleanup(self) -> None:
-        """End the current training, which continues if the node is only deactivated."""
+        """End the current training. It would continue if the node were only deactivated."""
         self._giving_up.set()
 
     def end(self, timeout: float) -> bool:
-        """End the current training; return False if it is still running after `timeout` [s]."""
+        """End the current training. Return False if it is still running after `timeout` [s]."""
         self._giving_up.set()
         idle = self._idle.wait(timeout)
         if idle:
@@ -120,7 +120,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         data, robot = files.readable(goal.data), self._robot_file(goal.robot)
         output = files.resolve(goal.output) if goal.output else self._fresh_path(task, goal.algorithm or "eim")
         files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
-        check_outputs({"output": output})  # checked here, because the process would need seconds to report an error
+        check_outputs({"output": output})  # the process would need seconds to report an error
         command = training_command(
             task=task,
             data=str(data),
@@ -151,7 +151,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         return _result(outcome)
 
     def _watched(self, process: TrainingProcess, goal_handle: ServerGoalHandle, began: float) -> Outcome:
-        """Publish feedback until the training has ended; end it if the goal is cancelled or the node shuts down."""
+        """Publish feedback until the training ends. End it if the goal is cancelled or the node shuts down."""
         told = -1.0
         while not process.wait(_PATIENCE):
             self._phase = process.progress.phase
@@ -170,7 +170,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         return outcome
 
     def _robot_file(self, robot: str) -> Path | None:
-        """Return the path of the URDF of a robot, given by name or path; None if `robot` is empty."""
+        """Return the path of the URDF of a robot, given by name or path, or None if `robot` is empty."""
         if not robot:
             return None
         if robot in SHIPPED_ROBOTS:

@@ -1,8 +1,8 @@
-"""A separate process that runs `eim train`, reports progress through its output, and can be ended at any time.
+"""A separate process that runs `eim train`. It reports progress through its output, and can be ended at any time.
 
-Some phases of a fit, such as the search for a starting point or a large matrix product, cannot be interrupted, but a
-process can always be ended. Models are written atomically, so a process that is ended leaves either a complete model or
-no model. Its temporary files are removed.
+Some phases of a fit, such as the search for a start or a large matrix product, cannot be interrupted. A process can
+always be ended. It leaves either a complete model or no model, because models are written atomically. Its temporary
+files are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Any
 from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ConfigurationError
 
-MOST_COMPLAINTS = 50  # maximum number of stderr lines that are kept
+MOST_COMPLAINTS = 50  # maximum number of stored lines of stderr
 GRACE = 1.0  # [s] time between SIGTERM and SIGKILL
 
 
@@ -44,7 +44,7 @@ class Outcome:
 
     success: bool
     message: str = ""  # cause of a failure, or explanation of the status, for example that EIM changed nothing
-    model: str = ""  # path of the model that was written; empty if there is none
+    model: str = ""  # path of the written model; empty without a model
     status: str = ""  # status of the learner
     metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
 
@@ -52,9 +52,9 @@ class Outcome:
 def training_command(settings: Sequence[str], device: str = "cpu", **flags: str | int) -> list[str]:
     """Return the command line that runs `eim train`.
 
-    Flag and value are one word, so that a value cannot be mistaken for a flag. The flags are task, data, algorithm,
+    Flag and value form one word. Otherwise, a value could be mistaken for a flag. The flags are task, data, algorithm,
     robot, output, seed and threads. An empty robot is omitted. Each setting of the algorithm has the form NAME=VALUE.
-    Raise `ConfigurationError` for settings of the run, because they contain files and devices.
+    `ConfigurationError` is raised for settings of the run, because they contain files and devices.
     """
     for setting in settings:
         if setting.partition("=")[0].strip().partition(".")[0] == "run":
@@ -68,8 +68,8 @@ def training_command(settings: Sequence[str], device: str = "cpu", **flags: str 
 class TrainingProcess:
     """Process of a running training.
 
-    The thread that creates this object must not end before the process, see `tied`. `command` comes from
-    `training_command`, and `output` is the path of the model that the process writes.
+    The thread that creates this object must not end before the process; see `tied`. `command` comes from
+    `training_command`. `output` is the path of the model that the process writes.
     """
 
     def __init__(self, command: Sequence[str], output: str) -> None:
@@ -100,7 +100,7 @@ class TrainingProcess:
         return self._progress
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the process; return whether it ends within `timeout` [s]."""
+        """Wait for the process. Return whether it ends within `timeout` [s]."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
