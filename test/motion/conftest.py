@@ -1,4 +1,4 @@
-"""Motion priors that are fitted once to demonstrations of two ways."""
+"""Motion priors that are fitted once per session to demonstrations of two ways."""
 
 from __future__ import annotations
 

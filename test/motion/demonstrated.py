@@ -1,4 +1,4 @@
-"""Demonstrations of two ways: three joints move to a goal, on one side or the other."""
+"""Demonstrations of two ways: three joints move to a goal along an arc on one of two sides."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from eim_ros.core.data_set import DataSet
 
 JOINTS = ("shoulder", "elbow", "wrist")
 N_POINTS = 40
-SIDE = 1.0  # [rad] height of the arc on either side
-SPREAD = 0.05  # [rad] standard deviation of the start and of the height of the arc
+SIDE = 1.0  # height of the arc on each side [rad]
+SPREAD = 0.05  # standard deviation of the start [rad], and relative deviation of the height of the arc
 
 
 def two_ways(n: int, seed: int, *, context: bool = True) -> DataSet:
@@ -50,5 +50,5 @@ def scattered_ends(n: int, joint_names: tuple[str, ...]) -> DataSet:
 
 
 def positions_of(data_set: DataSet) -> np.ndarray:
-    """Return the positions of the motions, (n, n_points, n_joints)."""
+    """Return the positions (n, n_points, n_joints) of all motions."""
     return data_set.sample.reshape(len(data_set), N_POINTS, len(JOINTS))

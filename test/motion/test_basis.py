@@ -1,4 +1,4 @@
-"""Basis functions of the phase."""
+"""Basis functions of the phase have the documented properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Motion priors combined with inverse kinematics."""
+"""Motion priors can be combined with the densities of tasks and with inverse kinematics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_product_with_a_gaussian_task_is_learnt_and_equals_conditioning_on_a_via
     target = ProductTarget([marginal, task])
     model = EIM(config, target=target).fit(start=marginal, generator=torch.Generator().manual_seed(0)).model
     exact = prior.condition([1.0], [ViaPoint(0.5, ("shoulder",), (1.4,), (0.02,))]).marginal(0.5)
-    torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # deviations are 0.02 to 0.05
+    torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # standard deviations: 0.02 to 0.05
     torch.testing.assert_close(model.covariance, exact.covariance, atol=2e-4, rtol=0.0)
 
 
@@ -67,7 +67,7 @@ def test_importance_weights_correct_for_the_sampler(prior: MotionPrior) -> None:
     drawn = broad.sample(20000, torch.Generator().manual_seed(0))
     weights = np.exp(weigh(given, 0.0, JOINTS, drawn.numpy(), broad.log_prob(drawn).numpy()).log_weights)
     covariance = np.cov(drawn.numpy().T, aweights=weights)
-    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # the variances are about 0.0025
+    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # variances: about 0.0025
 
 
 @pytest.mark.parametrize(

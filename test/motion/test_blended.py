@@ -1,4 +1,4 @@
-"""Motions that change from one distribution to another."""
+"""Blended motions change smoothly from one distribution to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPRESENTATION = Representation(Basis("gaussian", 12), ("a", "b"), 50)
 
 
 def distribution(*levels: float, representation: Representation = REPRESENTATION) -> MotionDistribution:
-    """Return a mixture of motions at rest at these positions of all joints [rad]."""
+    """Return a mixture of motions at rest. In each motion, all joints are at one of these positions [rad]."""
     means = torch.tensor(levels, dtype=torch.float64)[:, None].expand(-1, representation.n_weights)
     factors = 0.01 * torch.eye(representation.n_weights, dtype=torch.float64).expand(len(levels), -1, -1)
     n_joints, log_weights = representation.n_joints, torch.zeros(len(levels), dtype=torch.float64)
@@ -27,14 +27,14 @@ def test_blend_is_the_first_before_and_the_second_after(prior: MotionPrior) -> N
     blend = blended(first, second, (0.3, 0.7))
     assert blend.n_components == first.n_components * second.n_components
     for phase, expected in ((0.05, first), (0.95, second)):
-        # error of the basis
+        # the tolerance allows for the error of the basis
         torch.testing.assert_close(moments(blend, phase), moments(expected, phase), atol=1e-2, rtol=0.0)
 
 
 def test_change_is_monotonic_and_complete() -> None:
     mean = blended(distribution(0.0), distribution(1.0)).component_motions()[1][0, :, 0]
     assert np.diff(mean).min() > -2e-3  # the basis represents the change with an error of 1e-3
-    np.testing.assert_allclose(mean[[0, 24, -1]], [0.0, 0.46, 1.0], atol=5e-3)  # point 24 is just before the middle
+    np.testing.assert_allclose(mean[[0, 24, -1]], [0.0, 0.46, 1.0], atol=5e-3)  # point 24 is before the middle
 
 
 def moments(distribution: MotionDistribution, phase: float) -> torch.Tensor:

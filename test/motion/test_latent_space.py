@@ -1,4 +1,4 @@
-"""Probabilistic principal components of the weights."""
+"""The latent space consists of probabilistic principal components of the weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N_WEIGHTS = 6
 
 @pytest.fixture
 def weights() -> torch.Tensor:
-    """Return weights that lie nearly in a plane."""
+    """Return weights that are nearly in a plane."""
     generator = torch.Generator().manual_seed(0)
     plane = torch.randn(300, 2, generator=generator, dtype=torch.float64) * torch.tensor([2.0, 1.0])
     frame = torch.linalg.qr(torch.randn(N_WEIGHTS, N_WEIGHTS, generator=generator, dtype=torch.float64)).Q
@@ -35,7 +35,7 @@ def test_coordinates_are_as_many_as_explain_the_share_and_white(weights: torch.T
     torch.testing.assert_close(coordinates.mean(0), torch.zeros(N_WEIGHTS, dtype=torch.float64), atol=1e-9, rtol=0.0)
     covariance = coordinates[:, :2].mT @ coordinates[:, :2] / len(weights)
     torch.testing.assert_close(covariance, torch.eye(2, dtype=torch.float64), atol=1e-9, rtol=0.0)
-    # 300 samples estimate the noise of 0.01 to 4 %, and the axes are sorted by these estimates
+    # estimates of the noise of 0.01 from 300 samples have errors of 4 %, and the axes are sorted by estimates
     assert torch.allclose(latent.scales[2:], torch.tensor(0.01, dtype=torch.float64), rtol=0.2)
 
 
@@ -62,5 +62,5 @@ def test_fewer_motions_than_weights_leave_a_floor(weights: torch.Tensor) -> None
 def test_noise_of_the_other_axes_is_unbiased_for_few_motions(weights: torch.Tensor) -> None:
     few = (weights[first : first + 12] for first in range(0, 300, 12))
     rest = torch.stack([LatentSpace.from_weights(each, 0.99, most=2, floor=1e-6).scales[2:] for each in few])
-    # 25 means of 9 x 4 squares have a standard error of 5 %; without a correction, they would be 25 % too small
+    # the mean of 25 x 9 x 4 squares has a standard error of 5 %; without the correction, it would be 25 % too small
     assert float(rest.square().mean()) == pytest.approx(1e-4, rel=0.15)

@@ -1,4 +1,4 @@
-"""Export of motions as a LeRobot data set. If LeRobot is installed, the data are read back by its library."""
+"""Motions are exported as a LeRobot data set. If LeRobot is installed, its library reads the data."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def at_rest(lower: float, upper: float, *tasks: TaskPoint) -> MotionDistribution:
-    """Return motions of one joint that stands still; its position is normal with a deviation of 0.2 rad."""
+    """Return motions of one joint at rest. Its position has a normal distribution with a deviation of 0.2 rad."""
     representation = Representation(Basis(n_functions=1), ("elbow",), n_points=5)
     mixture = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), 0.2 * torch.ones(1, 1, 1)).to(dtype=torch.float64)
     limits = (np.array([lower]), np.array([upper]))
@@ -38,12 +38,12 @@ def at_rest(lower: float, upper: float, *tasks: TaskPoint) -> MotionDistribution
 @pytest.mark.parametrize("n_points", [2, 7, 40])
 def test_all_points_of_all_motions_are_within_the_limits(prior: MotionPrior, n_points: int) -> None:
     tight = dataclasses.replace(prior, upper=np.array([np.inf, 0.7, np.inf])).condition([1.0])
-    assert tight.acceptance_rate < 0.7  # otherwise the limits would not matter
+    assert tight.acceptance_rate < 0.7  # the limits exclude some motions
     samples = tight.sample(200, generator(), n_points)
     assert samples.positions[:, :, 1].max() <= 0.7
     weights, _ = tight._drawn(200, generator(), np.linspace(0.0, 1.0, n_points))
     between = tight.representation.positions(weights.numpy(), FINE)
-    # between the checked phases, a motion may exceed a limit by less than the rounding in messages and files
+    # between checked phases, a motion may exceed a limit by less than the rounding in messages and files
     assert between[:, :, 1].max() <= 0.7 + 1e-6
 
 
@@ -51,7 +51,7 @@ def test_density_is_that_of_the_truncated_normal_distribution() -> None:
     given = at_rest(-0.1, 0.3)
     samples = given.sample(300, generator())
     expected = truncnorm(-0.5, 1.5, scale=0.2).logpdf(samples.positions[:, 0, 0])
-    # the share of motions within the limits, 0.62, is estimated from 2000 motions, to 2 % (one standard error)
+    # the share of motions within the limits, 0.62, is estimated from 2000 motions with a standard error of 2 %
     np.testing.assert_allclose(samples.log_prob, expected, atol=0.08)
     outside = torch.tensor([[-0.11], [0.31]], dtype=torch.float64)
     assert (given.log_prob(outside) == -torch.inf).all()
@@ -63,10 +63,10 @@ def test_draw_without_a_motion_within_the_limits_is_refused() -> None:
 
 
 def test_number_of_proposals_is_bounded() -> None:
-    rare = at_rest(0.7, 9.0)  # the limit is 3.5 standard deviations away, so 233 in a million motions respect it
+    rare = at_rest(0.7, 9.0)  # 3.5 standard deviations away: 233 of a million motions are within
     assert len(rare.sample(50, generator())) == 50
     with pytest.raises(DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000: request fewer"):
-        rare.sample(10_000, generator())  # it would need 40 million proposals
+        rare.sample(10_000, generator())  # about 40 million proposals
 
 
 def test_limits_far_away_change_nothing() -> None:
@@ -86,10 +86,10 @@ def test_range_of_the_recording_limits_motions_if_the_robot_is_unknown(tmp_path:
     prior, recorded = MotionPrior.load(tmp_path / "prior"), positions_of(data_set)
     assert prior.limits_source == "recording"
     samples = prior.condition([1.0]).sample(200, generator())
-    margin = 0.005 + 1e-12  # the margin is five times the noise floor
+    margin = 0.005 + 1e-12  # five times the noise floor
     assert (samples.positions >= recorded.min(axis=(0, 1)) - margin).all()
     assert (samples.positions <= recorded.max(axis=(0, 1)) + margin).all()
-    # the robot may be able to leave the recorded range
+    # motions outside of the recorded range are not refused, because the robot may be able to reach them
     assert np.isfinite(prior.score(recorded + 0.5, [1.0]).log_prob).all()
     beyond = prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (recorded[:, :, 2].max() + 0.02,))])
     assert len(beyond.sample(20, generator())) == 20
@@ -102,11 +102,11 @@ def test_simulator_executes_all_motions_of_a_prior() -> None:
     shown = [reaching_motion(arm, start, goal) for goal in goals]
     prior = MotionTraining(learner=EMConfig(n_components=2)).run(motion_data_set(arm, shown, {})).model
     given = prior.condition()
-    assert given.acceptance_rate < 0.9  # otherwise the limits would not matter
+    assert given.acceptance_rate < 0.9  # the limits exclude some motions
     samples = given.sample(100, generator(), 50)
     simulator = PlanarSimulator(arm, point_task((1.0, 0.0)), rate=50, start=start.numpy())
     times = np.linspace(0.0, 2.0 * prior.mean_duration, 50)
-    for motion in samples.positions:  # `execute` raises if the simulator refuses a motion
+    for motion in samples.positions:  # `execute` raises an error if the simulator refuses
         execute(simulator, Trajectory(times, motion))
         np.testing.assert_allclose(simulator.q, motion[-1], atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Motion priors are trained on the device that the caller names; `learning.elsewhere` simulates a GPU."""
+"""Motion priors are trained on the requested device. `learning.elsewhere` simulates a GPU."""
 
 from __future__ import annotations
 

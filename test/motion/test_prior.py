@@ -1,4 +1,4 @@
-"""The prior of two ways: modes are kept apart, via points are met, scores are calibrated, files are checked."""
+"""A prior of two ways separates its modes, meets via points, has calibrated scores, and checks its files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def either(request: pytest.FixtureRequest) -> MotionPrior:
 
 def test_samples_take_one_way_or_the_other_and_never_the_middle(either: MotionPrior) -> None:
     samples = either.condition([1.0]).sample(500, generator())
-    middle = samples.positions[:, N_POINTS // 2, 2]  # the third joint moves only along its arc
-    # arcs have a height of 1 with a deviation of 0.05, so the middle is 20 deviations away from both ways
+    middle = samples.positions[:, N_POINTS // 2, 2]  # joint 3 moves only along its arc
+    # arcs have a height of 1 with a deviation of 0.05, so the middle is 20 deviations from both ways
     assert (np.abs(np.abs(middle) - 1.0) < 0.4).all()
     assert 0.2 < (middle > 0.0).mean() < 0.8
 
@@ -54,7 +54,7 @@ def test_evidence_of_via_points_does_not_depend_on_their_order_or_number_of_call
 
 
 def test_via_point_is_met_by_default_even_where_the_context_fixes_the_position(prior: MotionPrior) -> None:
-    given = prior.condition([1.0], [ViaPoint(1.0, ("shoulder",), (1.02,))])  # all demonstrations end at the context
+    given = prior.condition([1.0], [ViaPoint(1.0, ("shoulder",), (1.02,))])  # the shoulder ends at the context
     ends = given.sample(50, generator()).positions[:, -1, 0]
     np.testing.assert_allclose(ends, 1.02, atol=2e-3)
 
@@ -62,7 +62,7 @@ def test_via_point_is_met_by_default_even_where_the_context_fixes_the_position(p
 def test_log_density_of_samples_is_that_of_their_score(prior: MotionPrior) -> None:
     samples = prior.condition([1.0]).sample(50, generator())
     scores = prior.score(samples.positions, [1.0])
-    # weights are fitted to the positions again, with a small ridge penalty
+    # scoring fits weights to the positions, with a small ridge penalty
     np.testing.assert_allclose(scores.log_prob, samples.log_prob, atol=1e-3)
     assert (scores.residual < 1e-6).all()
 
@@ -73,7 +73,7 @@ def test_samples_of_a_component_have_its_mean_and_deviation(prior: MotionPrior) 
     log_weights, means, deviations = given.component_motions()
     best = int(np.argmax(log_weights))
     drawn = samples.positions[samples.component == best]
-    # four standard errors, which are below 0.002 and 1.2 % for 4000 draws
+    # four standard errors; for 4000 draws, one is below 0.002 and 1.2 %
     np.testing.assert_allclose(drawn.mean(axis=0), means[best], atol=0.008)
     np.testing.assert_allclose(drawn.std(axis=0), deviations[best], rtol=0.05, atol=1e-3)
 
@@ -81,7 +81,7 @@ def test_samples_of_a_component_have_its_mean_and_deviation(prior: MotionPrior) 
 def test_quantiles_of_new_demonstrations_are_uniform(either: MotionPrior) -> None:
     fresh = two_ways(400, 7)
     quantile = either.score(positions_of(fresh), fresh.context).quantile
-    # with 40 held-out and 400 new demonstrations, the share below a quantile has a standard error of 0.08
+    # for 40 held-out and 400 new demonstrations, the standard error of a share is 0.08
     for share in (0.25, 0.5, 0.75):
         assert abs((quantile <= share).mean() - share) < 0.25
 

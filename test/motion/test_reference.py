@@ -1,4 +1,4 @@
-"""The start and the known density of motions find the two ways, although whitened coordinates hide them."""
+"""The start and the known density of motions find both ways, although whitened coordinates hide the ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eim_ros.motion.training import ReferenceInputs, start_of_ways
 
 
 def coordinates(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return contexts, weights, latent coordinates and the side (n,) of motions of two ways."""
+    """Return contexts, weights, latent coordinates and sides (n,) of motions of two ways."""
     motions = Demonstrations.from_data_set(two_ways(n, 0))
     representation = Representation(Basis(), motions.joint_names, motions.positions.shape[1])
     weights = torch.from_numpy(representation.weights(motions.positions))

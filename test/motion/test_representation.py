@@ -1,4 +1,4 @@
-"""Motions as weights of basis functions."""
+"""Motions are represented by weights of basis functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def representation(request: pytest.FixtureRequest) -> Representation:
 def test_weights_of_what_the_basis_can_represent_are_found_again(representation: Representation) -> None:
     weights = RNG.standard_normal((5, 12))
     positions = representation.positions(weights, representation.grid)
-    # the ridge penalty of 1e-10 changes weights by about 1e-10 times the squared condition number of the basis, 30
+    # the ridge of 1e-10 changes weights by about 1e-10 times the squared condition number of the basis, which is 30
     np.testing.assert_allclose(representation.weights(positions), weights, atol=1e-6)
     np.testing.assert_allclose(representation.residual(positions), 0.0, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""For ways that have nothing in common, the model describes all weights, with shrunk covariances."""
+"""If the ways have nothing in common, the model describes all weights and shrinks their covariances."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from eim_ros.motion import MotionConfig, MotionPrior, MotionTraining
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
 N_WAYS, N_POINTS, N_JOINTS = 6, 40, 2
-SPREAD = 0.05  # [rad] standard deviation of each coefficient of a motion around its way; between ways it is 1 rad
+SPREAD = 0.05  # standard deviation of coefficients within a way [rad]; between ways, it is 1 rad
 
 
 def ways(n_each: int, seed: int) -> np.ndarray:
-    """Return sums of sines with coefficients near those of a way, (N_WAYS * n_each, N_POINTS, N_JOINTS) [rad]."""
+    """Return sums of sines near N_WAYS ways, (N_WAYS * n_each, N_POINTS, N_JOINTS) [rad]."""
     sines = np.sin(np.pi * np.outer(np.arange(1, 5), np.linspace(0.0, 1.0, N_POINTS)))
     centers = np.random.default_rng(0).standard_normal((N_WAYS, 1, 4, N_JOINTS))
     noise = SPREAD * np.random.default_rng(seed).standard_normal((N_WAYS, n_each, 4, N_JOINTS))
@@ -45,7 +45,7 @@ def test_ways_stay_apart_by_default(learner: EMConfig | EIMConfig) -> None:
     prior = trained(learner)
     drawn = prior.condition().sample(200, torch.Generator().manual_seed(0)).positions
     distance = np.sqrt(np.square(drawn[:, None] - ways(7, 1)).sum(-1)).mean(-1).min(1)
-    assert distance.mean() < 3.0 * SPREAD  # another motion of the way is about 2.5 SPREAD away
+    assert distance.mean() < 3.0 * SPREAD  # motions of one way are about 2.5 SPREAD apart
 
 
 @pytest.mark.parametrize("learner", [EM, EIM], ids=["em", "eim"])
@@ -57,15 +57,15 @@ def test_all_motions_are_fitted_and_calibrate(learner: EMConfig | EIMConfig) -> 
 
 @pytest.mark.parametrize(("n_each", "loss"), [(7, 4.0), (50, 0.5)])
 def test_default_is_as_likely_as_the_true_density(n_each: int, loss: float) -> None:
-    """The motions have 8 coefficients of known spread; the other 12 weights are constant up to the noise floor."""
+    """The motions have 8 coefficients of known spread. The other 12 weights only have noise at the floor."""
     new = ways(7, 2)
     prior = trained(EM, n_each=n_each)
     known = float(true_density(prior).log_prob(torch.from_numpy(prior.representation.weights(new))).mean())
-    assert known - loss < prior.score(new).log_prob.mean() < known + 0.1  # 42 motions favour a fitted density by chance
+    assert known - loss < prior.score(new).log_prob.mean() < known + 0.1  # 0.1: chance of 42 motions
 
 
 def true_density(prior: MotionPrior) -> GaussianMixture:
-    """Return the density of the weights that motions come from, with the noise floor."""
+    """Return the true density of the weights of motions, with the noise floor."""
     sines = np.sin(np.pi * np.outer(np.arange(1, 5), np.linspace(0.0, 1.0, N_POINTS)))
     basis = np.einsum("sp,jk->sjpk", sines, np.eye(N_JOINTS)).reshape(-1, N_POINTS, N_JOINTS)
     directions = torch.from_numpy(prior.representation.weights(basis))
@@ -77,7 +77,7 @@ def true_density(prior: MotionPrior) -> GaussianMixture:
 
 
 def separate(variances: list[float]) -> tuple[MixtureOfExperts, torch.Tensor]:
-    """Return a model with two distant experts in one coordinate, and four motions of each in two coordinates."""
+    """Return a model with two distant experts in one coordinate, and four motions of each expert in two coordinates."""
     means = torch.tensor([[-50.0], [50.0]], dtype=torch.float64)
     factors = torch.ones(2, 1, 1, dtype=torch.float64)
     model = MixtureOfExperts.from_mixture(
@@ -93,11 +93,11 @@ def separate(variances: list[float]) -> tuple[MixtureOfExperts, torch.Tensor]:
 
 def test_covariances_move_towards_their_mean() -> None:
     model, coordinates = separate([1.0, 3.0])
-    scales = torch.tensor([1.0, 2.0], dtype=torch.float64)  # [rad] per coordinate
+    scales = torch.tensor([1.0, 2.0], dtype=torch.float64)  # scale of each coordinate [rad]
     regressions = Regressions.from_model(model, coordinates[:, :0], coordinates, scales)
     full = regressions.shrunk(to_mean=2.0, to_identity=3.0, noise_floor=0.1)
     mean = np.diag([4.0 * 1.0 + 4.0 * 3.0, 4.0 * (4.0 * 1.0 + 4.0 * 3.0)]) / (3 + 3)
-    isotropy = 3.0 / (3.0 + 6.0)  # 3.0 is to_identity times half the number of weights
+    isotropy = 3.0 / (3.0 + 6.0)  # 3.0: to_identity times half the number of weights
     prior = (1.0 - isotropy) * mean + isotropy * np.trace(mean) / 2.0 * np.eye(2)
     for k, variance in enumerate((1.0, 3.0)):
         scatter = 4.0 * variance * np.diag([1.0, 4.0])
@@ -123,7 +123,7 @@ def test_marginal_is_replaced_and_the_rest_follows() -> None:
 
 
 def full_step(full: MixtureOfExperts, step: float, coordinates: torch.Tensor) -> torch.Tensor:
-    """Return how motions of each expert move if the mean of their first coordinate moves by a step."""
+    """Return the displacement of each expert's motions if the mean of their first coordinate moves by a step."""
     factors = full.experts.scale_trils
     gain = factors[:, 1, 0] / factors[:, 0, 0]
     expert = (coordinates[:, 0] > 0.0).long()

@@ -1,4 +1,4 @@
-"""Motions drawn from a prior reach the goals of the tip that belong to it."""
+"""Motions drawn from a prior reach the goals of the tip that the prior contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eim_ros.learning import EMConfig
 from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionTraining, TipGoal, ViaPoint, blended
 from eim_ros.motion.prior import MOTION_KIND, MOTION_SCHEMA, stored_prior
 
-NAMES = ("joint_3", "joint_1", "joint_2")  # joints of the motions, in a different order from the robot's
+NAMES = ("joint_3", "joint_1", "joint_2")  # joints of the motions, in another order than the robot's
 ROBOT = Robot("planar3")
 LINE = TipGoal("x", 2.4, tolerance=0.02)
 
@@ -27,7 +27,7 @@ def free() -> MotionPrior:
 
 
 def tips(given: MotionDistribution, row: int = -1) -> np.ndarray:
-    """Return the positions (100, 3) of the tip at one point of 100 drawn motions."""
+    """Draw 100 motions, and return the positions (100, 3) of the tip at one point of each motion."""
     drawn = given.sample(100, torch.Generator().manual_seed(0)).positions[:, row]
     return np.asarray(ROBOT.fk(drawn[:, [NAMES.index(name) for name in ROBOT.joint_names]])[:, :3, 3])
 
@@ -71,7 +71,7 @@ def test_configuration_at_the_end_replaces_a_goal_there(free: MotionPrior) -> No
 def test_blend_keeps_the_goals_of_the_prior_that_is_active(free: MotionPrior) -> None:
     first = free.condition([1.0]).reaching(*free.with_goals(ROBOT, LINE).condition([1.0]).tasks)
     start = free.with_goals(ROBOT, TipGoal("y", 0.0, 0.4, phase=0.0)).condition([1.0])
-    assert len(blended(first, free.condition([0.7])).tasks) == 0  # the second prior decides where the motion ends
+    assert len(blended(first, free.condition([0.7])).tasks) == 0  # the second prior determines the end
     assert len(blended(start, first).tasks) == 2
 
 

@@ -1,4 +1,4 @@
-"""Training of motion priors from data sets."""
+"""Motion priors are trained from data sets."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_record_says_how_the_prior_was_made() -> None:
     assert MotionConfig.from_mapping(record["motion"]) == MotionConfig()
     assert math.isfinite(record["held_out_log_prob"])
     assert run.status is Status.CONVERGED
-    assert len(run.model.calibration) == 50  # each demonstration was held out once
+    assert len(run.model.calibration) == 50  # each demonstration is held out once
     assert run.model.mean_duration == pytest.approx(2.0, abs=0.1)
 
 
 def test_eim_that_returns_its_start_says_so() -> None:
-    # with few motions, the known density has as many experts as the model, and no network corrects it
+    # with few motions, the known density has as many experts as the model, and no network corrects this density
     run = MotionTraining(learner=EIMConfig(n_components=6).replace(**{"ratio.estimator": "plug-in"})).run(
         two_ways(60, 0)
     )
@@ -52,7 +52,7 @@ def test_eim_that_returns_its_start_says_so() -> None:
 def test_single_expert_averages_over_two_ways_by_em_and_follows_one_by_eim(kind: type, follows_one_way: bool) -> None:
     prior = MotionTraining(learner=kind(n_components=1)).run(two_ways(200, 0)).model
     drawn = prior.condition([1.0]).sample(200, torch.Generator().manual_seed(0)).positions
-    height = drawn[:, drawn.shape[1] // 2].mean(axis=1) - 0.25  # height of the arc, which is 1 or -1 on the ways
+    height = drawn[:, drawn.shape[1] // 2].mean(axis=1) - 0.25  # height of the arc: 1 or -1 on a way
     assert ((np.abs(np.abs(height) - 1.0) < 0.3).mean() > 0.95) == follows_one_way
     assert (np.ptp(np.sign(height)) == 0.0) == follows_one_way
 
@@ -69,7 +69,7 @@ def test_networks_are_calibrated_by_held_out_demonstrations(tmp_path: Path) -> N
     learner = EMConfig(n_components=2, expert_kind="neural", n_iterations=3)
     prior = MotionTraining(learner=learner).run(two_ways(60, 0)).model
     assert (prior.training["n_samples"], prior.training["n_held_out"], len(prior.calibration)) == (48, 12, 12)
-    prior.save(tmp_path / "prior")  # this prior describes fewer coordinates than weights
+    prior.save(tmp_path / "prior")  # a prior with fewer coordinates than weights
     positions, context = positions_of(two_ways(5, 1)), two_ways(5, 1).context
     loaded = MotionPrior.load(tmp_path / "prior").score(positions, context)
     np.testing.assert_array_equal(loaded.log_prob, prior.score(positions, context).log_prob)
@@ -78,13 +78,13 @@ def test_networks_are_calibrated_by_held_out_demonstrations(tmp_path: Path) -> N
 @pytest.mark.parametrize("basis", ["gaussian", "via-points"])
 def test_both_bases_represent_the_motions(basis: str) -> None:
     record = MotionTraining(MotionConfig(basis=basis), EM).run(two_ways(50, 0)).model.training
-    assert record["held_out_residual"] < 2e-3  # the arcs have a height of 1
+    assert record["held_out_residual"] < 2e-3  # the height of an arc is 1
 
 
 def test_two_demonstrations_are_enough_and_one_is_not() -> None:
     training = MotionTraining(learner=EMConfig(n_components=1, n_starts=1))
     prior = training.run(two_ways(2, 0)).model
-    assert len(prior.calibration) == 2  # each of them was held out once
+    assert len(prior.calibration) == 2  # each demonstration is held out once
     with pytest.raises(DataError, match="at least 2 demonstrations, got 1"):
         training.run(two_ways(1, 0))
 
@@ -101,7 +101,7 @@ def test_equal_demonstrations_give_a_narrow_prior() -> None:
     prior = MotionTraining(learner=EMConfig(n_components=1, n_starts=1)).run(same).model
     samples = prior.condition(same.context[0]).sample(50, torch.Generator().manual_seed(0))
     difference = samples.positions - data_set.sample.reshape(samples.positions.shape[1:])
-    assert np.abs(difference).max() < 0.01  # ten times the noise floor
+    assert np.abs(difference).max() < 0.01  # 10 times the noise floor
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ def test_checkpoint_continues_to_the_same_prior(tmp_path: Path) -> None:
     resumed = whole.run(data_set, run=RunOptions(checkpoint=path, resume=True)).model
     straight = whole.run(data_set).model
     for name, value in straight.mixture.tensors().items():
-        # tensors from a file have another memory layout, so sums differ by rounding
+        # tensors from a file have another memory layout, so rounding differs
         torch.testing.assert_close(value, resumed.mixture.tensors()[name], rtol=1e-9, atol=1e-9)

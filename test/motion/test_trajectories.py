@@ -1,4 +1,4 @@
-"""Motions with time stamps."""
+"""Motions get time stamps and become trajectories."""
 
 from __future__ import annotations
 

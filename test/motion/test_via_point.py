@@ -25,7 +25,7 @@ def mixture() -> GaussianMixture:
 
 
 def test_posterior_and_evidence_are_those_of_the_textbook(mixture: GaussianMixture) -> None:
-    """Condition with the Kalman gain K = S A' (A S A' + R)^-1, computed with full matrices."""
+    """The reference conditions with the Kalman gain K = S A' (A S A' + R)^-1 of full matrices."""
     points = [ViaPoint(0.2, ("b",), (0.7,), (0.1,)), ViaPoint(1.0, ("b", "a"), (0.1, -0.4), (0.2, 0.05))]
     given, log_evidence = condition_on(points, mixture, REPRESENTATION)
     design = np.concatenate([REPRESENTATION.design(0.2, [1]), REPRESENTATION.design(1.0, [1, 0])])
@@ -56,7 +56,7 @@ def test_all_at_once_is_one_after_the_other(mixture: GaussianMixture) -> None:
 
 
 def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
-    """Both wishes have the same deviation, so the motion passes through the middle, and the evidence is low."""
+    """Two contradictory via points have equal deviations, so motions pass through the middle. The evidence is low."""
     points = [ViaPoint(0.5, ("a",), (x,), (0.01,)) for x in (0.0, 1.0)]
     given, log_evidence = condition_on(points, mixture, REPRESENTATION)
     at_phase = REPRESENTATION.positions(given.means.numpy(), np.array([0.5]))[:, 0, 0]
@@ -65,7 +65,7 @@ def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
 
 
 def test_wish_far_from_all_ways_leaves_those_that_are_about_as_near() -> None:
-    """The ways pass 10 and 10.1 m from the first wish, with a deviation of 0.01 m. One way meets the second wish."""
+    """The ways are 10 and 10.1 m away from the first via point, with a deviation of 0.01 m. One way meets the second."""
     means = torch.tensor([[10.0] * 5 + [0.0] * 5, [-10.1] * 5 + [0.0] * 5], dtype=torch.float64)
     factors = 0.01 * torch.eye(10, dtype=torch.float64).expand(2, -1, -1)
     ways = GaussianMixture(torch.zeros(2, dtype=torch.float64), means, factors)

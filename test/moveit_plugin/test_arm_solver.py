@@ -1,4 +1,4 @@
-"""The solver of the MoveIt plugin finds what `Sampler` finds. It is compiled here without ROS and MoveIt."""
+"""The solver of the MoveIt plugin finds the solutions of `Sampler`. The tests compile it without ROS and MoveIt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found_by(program: Path, sampler: Sampler, poses: np.ndarray, states: np.ndarray) -> list[list[float]]:
     robot = sampler.robot
     limits = np.stack([robot.lower, robot.upper, robot.continuous], axis=1)
-    time_for_all = ENOUGH if robot.dof == 6 else 0.02  # seven joints have always more solutions
+    time_for_all = ENOUGH if robot.dof == 6 else 0.02  # seven joints always have more solutions
     numbers = [len(robot.links), robot.dof, len(poses), ENOUGH, time_for_all, *robot.links.ravel(), *limits.ravel()]
     for pose, state in zip(poses, states, strict=True):
         numbers += [*pose[:3].ravel(), *state]
@@ -52,12 +52,12 @@ def test_plugin_finds_the_nearest_solution_as_the_sampler_does(program: Path, na
         ours = sampler.solve(pose, near=state, timeout=ENOUGH)[0]
         n_same += np.abs(ours - q).max() < 1e-3
         assert n_all >= (1 if name != "ur5e" else len(sampler.sample(pose, 300)))
-    assert n_same >= 0.95 * N_POSES  # curves without a closed form are traced with other random numbers
+    assert n_same >= 0.95 * N_POSES  # random numbers of traced curves differ
 
 
 @pytest.mark.parametrize("away", [0.05, 5.0])
 def test_plugin_ends_if_it_is_proven_that_there_is_no_solution(program: Path, away: float) -> None:
-    """By its closed form, or because the arm is too short; otherwise it would search until the timeout."""
+    """The proof is the closed form or the length of the arm. Without a proof, the search would last until the timeout."""
     sampler = Sampler("ur5e")
     pose = sampler.robot.fk([0.1, -0.2, 0.02, 0.3, 0.7, 0.4])  # nearly stretched
     pose[:3, 3] *= 1.0 + away
@@ -82,7 +82,7 @@ SINGULAR = {
 
 
 def ur5e_with_two_turns() -> Sampler:
-    """Return the arm with the limits of its manufacturer, which MoveIt takes."""
+    """Return the arm with the limits of its manufacturer, which MoveIt uses."""
     robot, limit = Robot("ur5e"), 2.0 * np.pi
     urdf = re.sub('(lower|upper)="(-?)[0-9.]+"', rf'\1="\g<2>{limit!r}"', robot.urdf)
     return Sampler(Robot(urdf, robot.tip_link, base=robot.base_link))
@@ -90,7 +90,7 @@ def ur5e_with_two_turns() -> Sampler:
 
 @pytest.mark.parametrize("q", SINGULAR.values(), ids=SINGULAR)
 def test_answer_is_near_the_state_where_the_arm_is_singular(program: Path, q: list[float]) -> None:
-    """The closed form gives a few of infinitely many solutions there, and they are far from most states."""
+    """At a singular pose, the closed form gives a few of infinitely many solutions, which are far from most states."""
     sampler, rng = ur5e_with_two_turns(), np.random.default_rng(5)
     robot = sampler.robot
     states = np.clip(q + rng.uniform(-0.05, 0.05, (20, 6)), robot.lower, robot.upper)
@@ -101,7 +101,7 @@ def test_answer_is_near_the_state_where_the_arm_is_singular(program: Path, q: li
 
 
 def test_all_revolutions_are_offered(program: Path) -> None:
-    """MoveIt may refuse any of them, and no time is left for a search if it must wait for the timeout."""
+    """MoveIt may refuse any solution, and after a timeout no time is left for another search."""
     sampler, rng = ur5e_with_two_turns(), np.random.default_rng(3)
     poses, states = sampler.robot.fk(sampler.robot.random(5, rng)), sampler.robot.random(5, rng)
     for (_, n_all, *_), pose in zip(found_by(program, sampler, poses, states), poses, strict=True):

@@ -1,4 +1,4 @@
-"""The build of the MoveIt plugin: it fits the targets of each release, and is skipped if something is missing."""
+"""The build of the MoveIt plugin uses the targets of each release, and is skipped if a package is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from catkin_pkg.package import parse_package
 
 ROOT = Path(__file__).resolve().parents[2]
-# exported by moveit_core 2.12.4 (Jazzy) and 2.14.3 (Kilted), in their CMakeLists.txt
+# targets in the CMakeLists.txt of moveit_core 2.12.4 (Jazzy) and 2.14.3 (Kilted)
 JAZZY = KILTED = [
     "moveit_collision_detection",
     "moveit_collision_detection_bullet",
@@ -37,7 +37,7 @@ JAZZY = KILTED = [
     "moveit_transforms",
     "moveit_utils",
 ]
-# MoveIt 2.15, in rolling, also exports one target that combines all others
+# MoveIt 2.15 in rolling also exports one target that combines all other targets
 RELEASES = {"jazzy": JAZZY, "kilted": KILTED, "rolling": [*KILTED, "moveit_core"]}
 OTHERS = {
     "geometry_msgs": ["geometry_msgs__rosidl_generator_cpp"],
@@ -60,7 +60,7 @@ message(STATUS "the package is configured to its end")
 
 
 def stand_in(prefix: Path, package: str, targets: list[str]) -> None:
-    """Install the CMake files of a package that exports these targets, as ament does."""
+    """Install CMake files like those that ament creates for a package with these targets."""
     folder = prefix / "share" / package / "cmake"
     folder.mkdir(parents=True)
     names = [f"{package}::{target}" for target in targets]
@@ -73,7 +73,7 @@ def stand_in(prefix: Path, package: str, targets: list[str]) -> None:
 
 
 def configure(folder: Path, packages: dict[str, list[str]], *options: str) -> str:
-    """What cmake says while it configures a package that is nothing but the plugin."""
+    """Return the output of cmake for the configuration of a package that contains only the plugin."""
     for package, targets in packages.items():
         stand_in(folder / "prefix", package, targets)
     project = folder / "project"
@@ -96,7 +96,7 @@ def plugin_lines(output: str) -> list[str]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_plugin_is_configured_with_the_targets_of_each_release(tmp_path, release):
-    """CMake itself refuses to generate a link to a target that is not there."""
+    """The configuration fails if a target is missing, because CMake refuses to link to a missing target."""
     output = configure(tmp_path, {"moveit_core": RELEASES[release], **OTHERS})
     assert plugin_lines(output) == ["-- MoveIt plugin: built for MoveIt 2.99.0"]
     assert "the plugin is a target" in output
@@ -130,7 +130,7 @@ def test_plugin_can_be_left_out_where_moveit_is(tmp_path):
 
 @pytest.mark.parametrize("ending", ["h", "hpp"])
 def test_headers_of_moveit_are_found_with_either_ending(tmp_path, ending):
-    """Jazzy's first release has .h alone; later ones have .hpp, and warn about .h."""
+    """The first release for Jazzy has only .h files. Later releases have .hpp files, and warn about .h files."""
     header = ROOT / "moveit_plugin/moveit_headers.hpp"
     wanted = re.findall(r"#include <(moveit/.*)\.hpp>", header.read_text(encoding="utf-8"))
     assert len(wanted) > 5
@@ -155,9 +155,9 @@ def test_headers_of_moveit_are_included_in_one_file_only():
     assert including == {"moveit_headers.hpp"}
 
 
-@pytest.mark.filterwarnings("ignore:.*deprecated.* use:DeprecationWarning")  # called by catkin_pkg
+@pytest.mark.filterwarnings("ignore:.*deprecated.* use:DeprecationWarning")  # from catkin_pkg
 def test_rosdep_installs_moveit_only_if_it_is_asked_for():
-    """bloom evaluates conditions with the variables of a distribution alone, so it leaves MoveIt out, too."""
+    """bloom evaluates conditions only with the variables of a distribution, so it also leaves out MoveIt."""
     script = (ROOT / "cmake/moveit_plugin.cmake").read_text(encoding="utf-8")
     found = re.search(r"foreach\(dependency (.*)\)", script)
     assert found

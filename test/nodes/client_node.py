@@ -30,10 +30,10 @@ CONSTRAINT_FIELDS = frozenset(IKConstraints.get_fields_and_field_types())
 
 
 class ClientNode:
-    """Client node that creates one client per service."""
+    """Node that creates one client per service."""
 
     def __init__(self, name: str) -> None:
-        self.waits_for_start = True  # if False, servers with autostart may be called before they are active
+        self.waits_for_start = True  # if False, servers with autostart are called even before they are active
         self.node = rclpy.create_node(name)
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
@@ -52,17 +52,17 @@ class ClientNode:
             self._clients[name] = self.node.create_client(service_type, name, **qos)
         client = self._clients[name]
         end = time.monotonic() + PATIENCE
-        while not client.service_is_ready():  # rclpy's own wait polls only four times per second
+        while not client.service_is_ready():  # rclpy's wait polls only four times per second
             assert server.is_running, f"the server ended:\n{server.log}"
             assert time.monotonic() < end, f"{name} did not appear; log of the server:\n{server.log}"
             time.sleep(0.005)
         return client
 
     def call(self, server: ServerProcess, service_type: Any, name: str, request: Any, timeout: float = 30.0) -> Any:
-        """Return the response. A service with the default QoS of rclpy is asked again if it does not answer.
+        """Return the response. A request to a service with the default QoS of rclpy is repeated without an answer.
 
         With this QoS, rclpy lost 7 of 19,784 responses of a plain node (part `default_qos` of
-        `benchmarks.service_load`), so a run of all tests would sometimes fail.
+        `benchmarks.service_load`). Without a second request, a run of all tests would sometimes fail.
         """
         client = self.client(server, service_type, name)
         attempts = 1 if service_type in IK_SERVICES else 2
@@ -75,7 +75,7 @@ class ClientNode:
         return future.result()
 
     def results(self, futures: list[Future], timeout: float = 60.0) -> list[Any]:
-        """Return the responses to running calls; all must arrive within `timeout` [s]."""
+        """Return the responses to running calls. All responses must arrive within `timeout` [s]."""
         end = time.monotonic() + timeout
         for future in futures:
             self.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
@@ -85,7 +85,7 @@ class ClientNode:
     def hear(
         self, server: LoggedProcess, condition: Callable[[], object], what: str, timeout: float = PATIENCE
     ) -> None:
-        """Spin without pause until the condition is true, because hundreds of messages may arrive per second."""
+        """Spin until the condition is true, without a pause because hundreds of messages may arrive per second."""
         end = time.monotonic() + timeout
         while not condition():
             assert server.is_running, f"the node ended:\n{server.log}"
@@ -125,7 +125,7 @@ class ClientNode:
         return [parameter_value_to_python(value) for value in answer.values]
 
     def set_parameters(self, server: ServerProcess, node: str, **values: Any) -> dict[str, str]:
-        """Set parameters, and return the reason for each that is rejected, by name."""
+        """Set parameters. Return the reason for each rejected parameter, by name."""
         parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
         request = SetParameters.Request(parameters=parameters)
         results = self.call(server, SetParameters, f"{node}/set_parameters", request).results
@@ -144,7 +144,7 @@ class ClientNode:
 
 
 def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type: Any = SampleIK, **fields: Any) -> Any:
-    """Return a valid request for one position; `fields` replace its fields, or those of its constraints."""
+    """Return a valid request for one position. `fields` replace fields of the request or of its constraints."""
     result = service_type.Request(seed=0)
     if hasattr(result, "n_samples"):
         result.n_samples = 10

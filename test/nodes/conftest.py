@@ -1,4 +1,4 @@
-"""Fixtures of the ROS tests: a separate domain, small real models, a server process, and a client in this process."""
+"""Fixtures of the ROS tests: a separate domain, a small model, processes of nodes, and a client in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server
 
 @pytest.fixture(scope="session", autouse=True)
 def ros_environment() -> Iterator[None]:
-    """Use only this machine, an unused domain and rclpy's field checks; the servers inherit these settings."""
+    """Use only this machine, an unused domain, and rclpy's field checks. The servers inherit these settings."""
     with own_domain(TEST_DOMAINS) as domain, pytest.MonkeyPatch.context() as patch:
         values = {
             "ROS_DOMAIN_ID": str(domain),
@@ -33,7 +33,7 @@ def ros_environment() -> Iterator[None]:
         }
         for name, value in values.items():
             patch.setenv(name, value)
-        with warnings.catch_warnings():  # rosidl imports an old lark, which imports a deprecated module
+        with warnings.catch_warnings():  # lark, which rosidl imports, imports a deprecated module
             warnings.simplefilter("ignore", DeprecationWarning)
             importlib.import_module("rosidl_generator_py")
         rclpy.init()
@@ -49,16 +49,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Iterator[Callable[..., ServerProcess]]:
-    """Start nodes with parameters, by default `ik_server` with the small model.
+    """Return a function that starts a node with parameters, by default `ik_server` with the small model.
 
-    Nodes that are still running after the tests of a file are interrupted, and must exit with code 0.
+    After the tests of a file, nodes that are still running are interrupted. They must exit with code 0.
     """
     folder = tmp_path_factory.mktemp("logs")
     servers: list[ServerProcess] = []
 
     def start(*arguments: str, node: str = "ik_server", **parameters: Any) -> ServerProcess:
         given = {"model": model, **parameters} if node == "ik_server" else parameters
-        if node in WITH_FILES:  # allow files in temporary folders
+        if node in WITH_FILES:  # allow paths in temporary folders
             given = {"data_directory": tmp_path_factory.getbasetemp(), **given}
         server = ServerProcess(folder / f"{len(servers)}.log", given, arguments, node)
         servers.append(server)
@@ -85,6 +85,6 @@ def client_of_file(ros_environment: None) -> Iterator[ClientNode]:
 
 @pytest.fixture
 def client(client_of_file: ClientNode) -> ClientNode:
-    """Return a client of /ik_server in this process, which a file shares because its discovery takes time."""
+    """Return a client of /ik_server in this process. The tests of a file share it, because discovery takes time."""
     client_of_file.waits_for_start = True
     return client_of_file

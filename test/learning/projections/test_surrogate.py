@@ -39,7 +39,7 @@ def test_quadratic_is_returned_exactly(fit, n_dims, n_context):
 
 @FITS
 def test_weighted_contexts_stand_for_repeated_ones(fit):
-    """In the fit and in the moment, a sample of weight 3 counts three times, one of weight 0 not at all."""
+    """For fit and moment, a sample of weight 3 counts three times, and a sample of weight 0 does not count."""
     _, _, residual, context, value, gradient = quadratic(1, 2, 2, 1)
     phi = gradient if fit is fit_to_gradients else value
     phi = phi + normal(generator_of(2), *phi.shape)  # with noise, phi is not quadratic, so weights matter

@@ -100,9 +100,7 @@ def test_first_pairs_are_for_training_and_reports_are_of_the_rest(name):
         losses.append(ratio.fit(Pairs(data.context, sample), MODEL, 0, generator_of(6)).loss)
         gradients.append([value for key, value in ratio.tensors().items() if key.endswith("exp_avg")])
     assert losses[0] != losses[1]
-    if len(gradients[0]) == len(
-        gradients[1]
-    ):  # unequal if one fit was worse on held-out data and went back to the start
+    if len(gradients[0]) == len(gradients[1]):  # otherwise, a bad fit went back to the start
         assert all(torch.equal(first, second) for first, second in zip(*gradients, strict=True))
 
 

@@ -106,7 +106,7 @@ def test_ratio_beyond_the_range_of_the_sigmoid_keeps_its_gradient():
 
 @pytest.mark.parametrize("objective", ["lsif", "kliep"])
 def test_what_is_not_finite_reaches_neither_weights_nor_moments(objective):
-    """In single precision, r = exp(phi) overflows at phi = 88 and r^2 at 44. Such a batch must have no effect."""
+    """In single precision, r = exp(phi) overflows at phi = 88, and r^2 at 44. Such a batch must have no effect."""
     data = samples(600)
     ratio = network(data, objective=objective, initial_epochs=3)
     ratio.fit(data, MODEL, 0, generator_of(4))
@@ -158,7 +158,7 @@ def test_ratio_is_taken_from_the_best_weights_while_the_learner_goes_on():
 
 
 def test_learner_goes_back_to_the_best_weights_and_moments_when_its_patience_is_at_its_end():
-    """Epochs without a gain are counted across iterations: two in the first fit, two in the second, one in the last."""
+    """Epochs without a gain are counted across fits: two in the first, two in the second, one in the third."""
     data = samples(1000)
     ratio = network(data, initial_epochs=20, n_epochs=2, patience=5)
     ratio.training.stale = 0

@@ -1,4 +1,4 @@
-"""In EIM with neural experts, a single expert starts on one branch and stays there. Several keep all branches."""
+"""In EIM with neural experts, one expert starts on one branch and stays there. Several experts keep all branches."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Calls always end: they are answered or fail, and are repeated if a response is lost or the server is busy."""
+"""Calls always end with an answer or an error. They are repeated if a response is lost or the server is busy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Receive = Callable[[PendingResponse], None]
 
 
 class Bench:
-    """A service with a behaviour that the test defines, and its client, on one executor."""
+    """Service whose behaviour the test defines, and its client, on one executor."""
 
     def __init__(self) -> None:
         self.nodes = [rclpy.create_node(name) for name in ("retrying_server", "retrying_client")]
@@ -70,7 +70,7 @@ def request(number: int) -> SampleIK.Request:
 
 
 def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCCESS) -> Receive:
-    """Lose the first answers or give them one error code, and give later answers another code."""
+    """Drop the first answers or send them with one error code. Send later answers with another code."""
     taken: list[PendingResponse] = []
 
     def receive(exchange: PendingResponse) -> None:
@@ -144,7 +144,7 @@ def active(request: GetState.Request, response: GetState.Response) -> GetState.R
 
 @pytest.fixture
 def nodes(ros_environment: None) -> Iterator[list[Node]]:
-    """Create a node that waits for another one, and a node that is active."""
+    """Create a node that waits for another node, and the other node, which is active."""
     made = [rclpy.create_node(name) for name in ("waiting_node", "active_node")]
     made[1].create_service(GetState, "~/get_state", active)
     yield made

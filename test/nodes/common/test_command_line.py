@@ -1,4 +1,4 @@
-"""Flags of a node: conversion to ROS parameters, the help text, and misspelt names."""
+"""Flags of a node become ROS parameters, and are tested with the help text and misspelt names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def converted(*words: str) -> list[str]:
     ("words", "expected"),
     [
         (["--model", "panda_pose"], ['model:="panda_pose"']),
-        (["--model=5"], ['model:="5"']),  # a text that looks like a number
+        (["--model=5"], ['model:="5"']),  # a text parameter
         (["--max-timeout", "5"], ["max_timeout:=5.0"]),
         (["--use-tf=false", "--autostart"], ["use_tf:=false", "autostart:=true"]),
         (["--tool", "0 0 0.1", "--threads", "2"], ['tool:="0 0 0.1"', "threads:=2"]),

@@ -1,4 +1,4 @@
-"""Tests of the rules for paths that come over ROS: which paths are accepted, opened and replaced."""
+"""Rules for paths that come over ROS determine which paths are accepted, opened and replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA_SET = "a data set (.npz)"
 
 @pytest.fixture
 def data(tmp_path: Path) -> DataDirectory:
-    """Make a directory below a link, with links inward and outward, and a neighbour whose name has the same start."""
+    """Create a data directory below a link. It contains inward and outward links; a neighbour's name starts like its name."""
     (tmp_path / "real/data/sub").mkdir(parents=True)
     (tmp_path / "real/data_of_others").mkdir()
     (tmp_path / "here").symlink_to("real")
@@ -54,7 +54,7 @@ def test_path_inside_is_resolved_without_links(data: DataDirectory, name: str, m
     [
         "../data_of_others/{}",
         "sub/../../data_of_others/{}",
-        "../data/{}",  # leads back into the directory, but would reveal the names of the folders above it
+        "../data/{}",  # leads back into the directory, but would reveal names of folders above it
         "outward/{}",
         "{{root}}/../data_of_others/{}",
         "{{root}}_of_others/{}",
@@ -107,7 +107,7 @@ def test_no_combination_of_parts_leads_out(data: DataDirectory) -> None:
     ],
 )
 def test_only_regular_files_within_the_limit_are_read(data: DataDirectory, name: str, reason: str) -> None:
-    os.mkfifo(data.path / "pipe")  # an ordinary open would wait for this
+    os.mkfifo(data.path / "pipe")  # an ordinary open would block
     (data.path / "large").write_bytes(b"123456789")
     with pytest.raises(PathError, match=f"(?s)cannot read .*{reason}"):
         data.readable(name)

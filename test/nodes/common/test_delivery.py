@@ -1,4 +1,4 @@
-"""Responses reach existing clients, and no thread waits for clients that have left."""
+"""Responses reach existing clients. No thread waits for clients that have left."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CLIENT = bytes(15) + bytes([0x04])
 
 
 class Bench:
-    """A node with a service, and a node with clients, each with a separate executor."""
+    """Node with a service and node with clients, each on its executor."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.senders: list[int] = []  # threads on which rclpy's method for sending was called
+        self.senders: list[int] = []  # threads that called rclpy's method for sending
         self.headers: list[Any] = []
         send = Service.send_response
 
@@ -88,7 +88,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_thread_of_the_executor_sends_nothing(bench: Bench, is_async: bool) -> None:
-    """This applies to the return value of an ordinary handler, and to a response sent while the request is received."""
+    """Two cases: an ordinary handler returns a response, and a response is sent while the request is received."""
     if is_async:
         respond_later(bench.server, bench.service, lambda pending: pending.send())
     respond_without_waiting(bench.server)
@@ -120,7 +120,7 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
     bench.caller.destroy_client(left)
     wait_until(lambda: not bench.endpoints())
     before = DELIVERIES.n_dropped
-    for request, header in taken:  # the executor does the same
+    for request, header in taken:  # like the executor
         bench.service.send_response(bench.service.callback(request, Trigger.Response()), header)
     wait_until(lambda: DELIVERIES.n_dropped == before + 5)
     assert bench.senders == []
@@ -128,7 +128,7 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
 
 
 class Endpoints:
-    """Stand-in for a node that knows some clients. It counts the look-ups."""
+    """Imitation of a node that knows some clients, and counts how often it is asked."""
 
     def __init__(self, *clients: bytes) -> None:
         self.clients, self.n_asked = clients, 0
@@ -143,7 +143,7 @@ class Endpoints:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Replace the clock of the module under test by a time that tests set."""
+    """Replace the clock of the module under test with a time that tests set."""
     told = SimpleNamespace(now=100.0)
     monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: told.now))
     return told

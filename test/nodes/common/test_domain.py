@@ -1,4 +1,4 @@
-"""`own_domain` reserves each domain for one program, until that program ends."""
+"""`own_domain` reserves a domain for one program until the program ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.domain import own_domain
 
-SOME = range(200, 202)  # no node uses them
+SOME = range(200, 202)  # domains that no node uses
 HOLDER = f"""
 import time
 from eim_ros.nodes.common.domain import own_domain

@@ -17,7 +17,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "ik_server": {"model": "none", "robot": "planar3"},
     "ik_viewer": {"robot": "planar3"},
 }
-TRIGGERS = {  # a service per node that succeeds as soon as the node is active; other tests cover the other services
+TRIGGERS = {  # one service per node, which succeeds as soon as the node is active
     "demonstrator": "start",
     "fk_collector": "start",
     "planar_simulator": "reset",
@@ -50,7 +50,7 @@ def test_node_goes_through_its_states_and_tells_them(
     told = client.diagnosis(server, "unconfigured")
     assert (told.level, told.name.partition(":")[0]) == (DiagnosticStatus.WARN, node)
     assert not client.change_state(server, "activate", node)
-    for _ in range(2):  # the second time after a cleanup
+    for _ in range(2):  # the second round follows a cleanup
         assert client.change_state(server, "configure", node), server.log
         check_refused("inactive")
         assert client.change_state(server, "activate", node), server.log

@@ -36,7 +36,7 @@ def test_message_without_a_rotation_is_refused() -> None:
 
 
 def cloud_of_camera(big: bool = False) -> PointCloud2:
-    """Return a cloud with two padded rows of float32, colours in between, and an invalid point."""
+    """Return a cloud of two padded rows with float32 coordinates, interleaved colours, and one invalid point."""
     order = ">" if big else "<"
     layout = np.dtype({"names": ["z", "rgb", "x", "y"], "formats": [order + "f4"] * 4, "offsets": [0, 4, 8, 16],
                        "itemsize": 24})  # fmt: skip

@@ -44,17 +44,17 @@ print(*[path.read_text().strip() for path in Path("/proc/self/task").glob("*/com
 
 
 def threads_of_a_listener(topic: str, profiles: str) -> list[str]:
-    """Return the names of the process's threads after it has discovered a talker."""
+    """Start a listener, and return the names of its threads after it has discovered the talker."""
     words = [sys.executable, "-c", LISTENER, topic, profiles]
     told = subprocess.run(words, env=own_environment(), capture_output=True, text=True, check=True)
-    assert "XMLPARSER" not in told.stdout + told.stderr  # Fast DDS begins its complaints about profiles with this
+    assert "XMLPARSER" not in told.stdout + told.stderr  # start of Fast DDS's errors about profiles
     return told.stdout.split()
 
 
 def own_environment() -> dict[str, str]:
     """Return the environment of the tests, without profiles."""
     own = {name: value for name, value in os.environ.items() if name not in (*PROFILES_VARIABLES, TRANSPORTS_VARIABLE)}
-    return {**own, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}  # LOCALHOST would use shared memory
+    return {**own, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}  # LOCALHOST uses shared memory
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are told by Linux alone")

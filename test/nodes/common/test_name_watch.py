@@ -14,7 +14,7 @@ from eim_ros.nodes.common.name_watch import NameWatch
 
 
 def heard(condition: Callable[[], bool], *watches: NameWatch) -> bool:
-    """Return whether a condition becomes true within a few seconds, while all nodes announce themselves."""
+    """Return whether a condition becomes true within 10 s, while all nodes announce themselves."""
     end = time.monotonic() + 10.0
     while not condition() and time.monotonic() < end:
         for watch in watches:
@@ -28,11 +28,11 @@ def test_the_node_that_became_active_later_ends(client: ClientNode, monkeypatch:
     try:
         first, second = (NameWatch(node) for node in nodes)
         first.announce("active")
-        second.announce("active")  # this also happens if `check` has not discovered the first node
+        second.announce("active")  # as if `check` had not discovered the first node
         assert heard(lambda: bool(first.conflict()) and bool(second.conflict()), first, second)
         assert second.must_end()
         assert not first.must_end()
-        monkeypatch.setattr(name_watch, "_NEW", 0.0)  # after a longer time, both nodes keep running
+        monkeypatch.setattr(name_watch, "_NEW", 0.0)  # later, both nodes keep running
         assert not second.must_end()
     finally:
         for node in nodes:

@@ -1,4 +1,4 @@
-"""ROS parameters of a settings dataclass, on a node in this process."""
+"""A settings dataclass defines ROS parameters, tested with a node in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MakeNode = Callable[..., Node]
 
 @pytest.fixture
 def make_node() -> Iterator[MakeNode]:
-    """Return a function that makes a node with parameter overrides, like those of a command line or parameter file."""
+    """Return a function that creates a node with overrides like those from a command line or a parameter file."""
     nodes: list[Node] = []
 
     def make(**overrides: object) -> Node:
@@ -42,7 +42,7 @@ def test_defaults_and_overrides_become_settings(make_node: MakeNode) -> None:
         ({"max_samples": -1}, "max_samples"),
         ({"max_samples": 2**40}, "max_samples"),
         ({"max_samples": "many"}, "max_samples"),
-        ({"default_timeout": 1}, "default_timeout"),  # ROS distinguishes 1 and 1.0
+        ({"default_timeout": 1}, "default_timeout"),  # for ROS, 1 is not a double
         ({"default_timeout": float("nan")}, "default_timeout"),
         ({"default_timeout": float("inf")}, "default_timeout"),
         ({"default_timeout": 20.0, "max_timeout": 10.0}, "default_timeout"),

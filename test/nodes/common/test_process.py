@@ -1,4 +1,4 @@
-"""The process of a node exits with code 0 on SIGINT and SIGTERM, and with 1 and a reason if it cannot start."""
+"""A node exits with code 0 on SIGINT and SIGTERM. If it cannot start, it exits with code 1 and a reason."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def has_traceback(server: ServerProcess) -> bool:
 
 
 def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode) -> None:
-    """Other nodes are notified of the end immediately. Otherwise they notice it after 20 s (the lease of Fast DDS).
+    """A server that ends notifies other nodes. Without notification, they would notice the end only after 20 s.
 
-    On a busy machine, an earlier announcement may arrive after the notification. The server then seems to exist for 20
-    s. Therefore only one of three ends must be noticed.
+    The 20 s are the lease of Fast DDS. On a busy machine, an earlier announcement may arrive after the notification, and
+    the server seems to exist for 20 s. Therefore only one of three ends must be noticed.
     """
     for _ in range(3):
         server = start_server()
@@ -70,7 +70,7 @@ def test_signal_ends_a_starting_server_cleanly(start_server: Start, number: sign
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words, and wait until it ends."""
+    """Run Python with these arguments, and wait until it ends."""
     command, own = [sys.executable, *words], {**os.environ, **environment}
     return subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -105,7 +105,7 @@ def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path
     assert "set ROS_LOG_DIR to a writable folder" in ended.stderr
 
 
-# If an executor is left, the thread in which rclpy handles signals accesses freed memory: 3 of 400 nodes crashed.
+# If an executor remains at the end, rclpy's thread for signals accesses freed memory: 3 of 400 nodes crashed.
 _COUNTS_EXECUTORS_AT_ITS_END = """
 import gc, os, signal, threading
 from rclpy.executors import Executor
@@ -123,7 +123,7 @@ class Counter(Node):
 
 run_node("counter", lambda: Counter("counter"))
 """
-# On a busy computer, rclpy may shut down the context before Python runs its handler.
+# On a busy machine, rclpy may shut down the context before Python runs the signal handler.
 _IS_SIGNALLED_AFTER_ITS_SHUTDOWN = """
 import os, signal, rclpy
 from rclpy.node import Node
@@ -141,7 +141,7 @@ class Late(Node):
 
 run_node("late", lambda: Late("late"))
 """
-# Fast DDS was seen to wait for its own lock for ever while a publisher was destroyed.
+# While a publisher was destroyed, Fast DDS has waited forever for its own lock.
 _MIDDLEWARE_HANGS = """
 import os, signal, threading
 from eim_ros.nodes.__main__ import main
@@ -205,7 +205,7 @@ def test_unreadable_parameter_file_ends_the_start(start_server: Start, tmp_path:
 
 
 class Unpickled:
-    """Object that leaves a trace if it is unpickled."""
+    """Object that creates a file if it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace

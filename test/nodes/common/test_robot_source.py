@@ -1,4 +1,4 @@
-"""A node's robot comes from exactly one source, which must be readable."""
+"""A node gets its robot from exactly one source, which must be readable."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ def test_log_names_the_default_tip_and_the_other_ends() -> None:
     told = chain_of(robot, is_default=True)
     assert "to 'tool0' (chosen automatically; branches end in 'tool0', 'camera'" in told
     assert "tip_link" in told
-    assert chain_of(PANDA, is_default=True) == chain_of(PANDA, is_default=False)  # the panda has a single leaf link
+    assert chain_of(PANDA, is_default=True) == chain_of(PANDA, is_default=False)  # the panda has one leaf link

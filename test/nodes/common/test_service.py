@@ -1,4 +1,4 @@
-"""Tests of the pool of workers and of the description of errors, without ROS."""
+"""Tests of the pool of workers and of error descriptions, without ROS."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_each_job_is_served_or_given_up_once_when_the_pool_is_closed_meanwhile()
 
 
 def test_long_requests_do_not_delay_short_ones() -> None:
-    """There are more long requests than threads, and the queue of long requests is full."""
+    """There are more long requests than threads, and the queue for long requests is full."""
     gate, done = threading.Event(), threading.Event()
     pool: RequestPool[str] = RequestPool(lambda job: wait(gate) if job == "long" else done.set(), [].append, 2, 3)
     assert [pool.offer("long", budget=30.0) is not None for _ in range(6)] == [True] * 5 + [False]

@@ -1,4 +1,4 @@
-"""Given the same messages, our buffer of transforms answers like the buffer of tf2."""
+"""For the same messages, our buffer of transforms gives the answers of tf2's buffer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def message(parent: str, child: str, stamp: int, numbers: np.ndarray) -> Transfo
 
 
 def fill(put: Callable[[bytes, bool], None], seed: int) -> None:
-    """Put a tree of frames, some of them static, with irregular stamps in random order."""
+    """Put a tree of frames with irregular stamps in random order; some frames are static."""
     rng = np.random.default_rng(seed)
     for i, child in enumerate(NAMES[1:], start=1):
         parent, is_static = NAMES[rng.integers(i)], bool(rng.random() < 0.3)
@@ -66,7 +66,7 @@ def test_names_may_begin_with_a_slash_as_those_of_old_and_bad_ones_are_told() ->
 
 @pytest.mark.parametrize("names", [("world", "a"), ("w", ""), ("", "link_12"), ("wörld", "stück"), ("abc", "abcd")])
 def test_what_is_read_of_serialised_messages_is_what_rclpy_reads(names: tuple[str, str]) -> None:
-    """Names of different lengths shift the fields after them."""
+    """The length of a name determines where the next fields begin."""
     rng = np.random.default_rng(0)
     transforms = [message(*names, NOW - 3 + i, rng.normal(size=7)) for i in range(3)]
     for i in range(4):
@@ -98,7 +98,7 @@ def test_what_is_serialised_otherwise_is_left_to_rclpy() -> None:
 
 
 class Tf2:
-    """Buffer of tf2_ros with the interface of ours."""
+    """Buffer of tf2_ros with the interface of our buffer."""
 
     def __init__(self, tf2_ros: Any) -> None:
         self._tf2, self._buffer = tf2_ros, tf2_ros.Buffer(Duration(seconds=HISTORY))
@@ -139,5 +139,5 @@ def test_both_know_the_same_and_tell_it_alike(seed: int) -> None:
             assert waits == they_wait, (target, source, stamp)
         else:
             n_known += 1
-            np.testing.assert_allclose(one, other, atol=1e-9)  # rounding of seven numbers along a chain of frames
+            np.testing.assert_allclose(one, other, atol=1e-9)  # rounding along a chain of frames
     assert n_known > 50

@@ -1,4 +1,4 @@
-"""The node `demonstrator` with a real simulator: motions of the expert succeed, and a person can drive the robot."""
+"""With the node `demonstrator` and a real simulator, motions of the expert succeed, and a person can drive the robot."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from eim_ros.nodes.planar_simulator.settings import DemonstratorSettings, Planar
 
 Start = Callable[..., ServerProcess]
 SPACE, RATE = "/shown", 50  # [Hz]
-SMALL = {  # four links of 1 m that reach a short line; test/planar tests the slow search for ways around obstacles
+SMALL = {  # four links of 1 m reach a short line without obstacles, because test/planar tests obstacles
     "n_links": 4,
     "goal_start": "[2.8, -1.5]",
     "goal_end": "[2.8, 1.5]",
-    "obstacles": "[0.0, 9.0, 0.0]",  # a disc with radius 0 is ignored
-    "velocity_limit": 12.0,  # [rad/s] four times the limit of a real robot, so that motions are short
+    "obstacles": "[0.0, 9.0, 0.0]",  # radius 0: no obstacle
+    "velocity_limit": 12.0,  # [rad/s], four times the limit of a real robot, to make motions short
 }
 START = PlanarSettings(n_links=4).start_configuration()
 
 
 @pytest.fixture(scope="module")
 def simulator(start_server: Start) -> ServerProcess:
-    """Start one simulator for the file, with a low rate because each joint state costs time in this process."""
+    """Start one simulator for this file. Its rate is low, because each joint state costs time in this process."""
     return start_server("-r", f"__ns:={SPACE}", node="planar_simulator", n_links=4, velocity_limit=12.0, rate=RATE)
 
 
@@ -54,7 +54,7 @@ def start(start_server: Start) -> Callable[..., ServerProcess]:
 def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_when_asked_to(
     start: Start, robot: PlanarRobot, client: ClientNode
 ) -> None:
-    places = {"n_places": 2, "last_shift": "[0.2, 0.0]"}  # the goal moves after the first motion
+    places = {"n_places": 2, "last_shift": "[0.2, 0.0]"}  # another goal for the second motion
     once = {"n_motions": 2, "show_at_start": False, "pause": 0.05, "speed_share": 0.9, "exit_when_done": True}
     goals: list[list[float]] = []
     demonstrator = start(**SMALL, **places, **once)
@@ -84,7 +84,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
             if before.moving != after.moving
         ]
 
-    # Messages of different topics may arrive in any order, so wait for the statuses, and then for the joint states.
+    # Messages of different topics may arrive in any order. Therefore wait first for statuses, then for joint states.
     robot.hear(lambda: len(changes()) >= 4, "two begins and two ends")
     last_end = seconds(changes()[3].header.stamp)
     robot.hear(lambda: seconds(robot.states[-1].header.stamp) >= last_end, "joint states of all motions")
@@ -95,7 +95,7 @@ def test_motions_of_the_expert_succeed_one_after_the_other_and_the_process_ends_
         for before, after in zip(robot.states, robot.states[1:], strict=False)
         if np.array_equal(after.position, START) and not np.array_equal(before.position, START)
     ]
-    assert len(ends) == 1  # one return to the start, between the motions
+    assert len(ends) == 1  # the robot returns to the start once, between the motions
     assert np.array(goals[-2:]) == pytest.approx(np.array([[x, -1.5, x, 1.5] for x in (2.8, 3.0)]))
     client.node.destroy_subscription(subscription)
     client.node.destroy_subscription(of_goal)

@@ -1,4 +1,4 @@
-"""Answer requests without DDS, with the functions that the services of `ik_server` call."""
+"""Answers to requests without DDS, from the functions that the services of `ik_server` call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def served(
     scene: Any = None,
     left: float = ENOUGH,
 ) -> Any:
-    """Return the response of a service that has `left` seconds; the default is the iiwa with a model."""
+    """Return the response of a service that has `left` seconds, by default for the iiwa with a model."""
     used = sampler or sampler_of("iiwa14", "position")
     if hasattr(message, "constraints"):
         used = with_tip_and_tool(used, message.constraints)
@@ -41,14 +41,14 @@ def served(
 
 
 def refused(service: str, message: Any, *given: Any, **options: Any) -> RequestError:
-    """Return the reason why a request is refused."""
+    """Assert that a request is refused, and return the error."""
     with pytest.raises(RequestError) as caught:
         served(service, message, *given, **options)
     return caught.value
 
 
 def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
-    """Return a request for complete poses (n, 4, 4); `fields` replace its fields, or those of its constraints."""
+    """Return a request for complete poses (n, 4, 4). `fields` replace fields of the request or of its constraints."""
     poses = [pose_message(pose) for pose in targets]
     return request(service_type=service_type, **{"poses": poses, "timeout": 20.0, "position_only": False, **fields})
 

@@ -1,4 +1,4 @@
-"""Straight lines are followed to the end or to an obstruction, and bad requests are refused with a reason; no DDS."""
+"""Straight lines are followed to their end or to an obstacle. Bad requests are refused. The tests need no DDS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITH_GROUP = replace(SETTINGS, groups="arm")
 
 
 def corners(*moves: tuple[float, float, float]) -> np.ndarray:
-    """Return poses of the tip that are displaced step by step [m] from the pose at Q; the last one is also rotated."""
+    """Return poses of the tip after successive displacements [m] from the pose at Q. The last pose is also rotated."""
     poses = np.tile(ROBOT.fk(Q), (len(moves), 1, 1))
     poses[:, :3, 3] += np.cumsum(moves, axis=0)
     poses[-1, :3, :3] = poses[-1, :3, :3] @ [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]

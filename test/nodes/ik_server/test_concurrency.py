@@ -1,4 +1,4 @@
-"""If many requests arrive at once, each is answered (possibly BUSY), and the node stays responsive."""
+"""If many requests arrive at once, each request is answered, possibly with BUSY, and the node stays responsive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_none_of_200_concurrent_requests_is_lost(
     assert set(codes) <= {ErrorCode.SUCCESS, ErrorCode.BUSY}, (codes, server.log)
     assert codes[ErrorCode.SUCCESS] >= queue_size or codes[ErrorCode.SUCCESS] == N
     served = [answer for answer in answers[5:] if answer.error_code.val == ErrorCode.SUCCESS]
-    assert all(answer.positions == served[0].positions for answer in served)  # threads do not interfere
+    assert all(answer.positions == served[0].positions for answer in served)  # equal requests get equal answers
     for answer in answers:
         if answer.error_code.val == ErrorCode.BUSY:
             assert "queue_size" in answer.error_code.message
@@ -49,7 +49,7 @@ def test_none_of_200_concurrent_requests_is_lost(
 def test_requests_that_wait_when_the_node_ends_are_answered(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """This includes the running request, even if it takes longer than the node has until it must end."""
+    """The running request is also answered, even if it would take longer than the node may take to end."""
     server = start_server(max_samples=1_000_000)
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(request(n_samples=1_000_000, timeout=25.0)) for _ in range(20)]
@@ -67,7 +67,7 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
 def test_more_long_requests_than_cores_do_not_delay_short_ones(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
-    """Short requests are answered while all long requests are open, because these take much longer."""
+    """Short requests are answered while all long requests are still running."""
     server = start_server(model="panda_pose", max_timeout=3600.0)
     unlikely = {"guarantee": IKGuarantee(kind=IKGuarantee.BOUND, missed_share=1e-9), "timeout": 3600.0}
     service = client.client(server, SolveAllIK, "/ik_server/solve_all_ik")
@@ -75,9 +75,9 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
         service.call_async(reachable_by_panda(SolveAllIK, position_only=False, **unlikely))
         for _ in range(usable_cores() + 1)
     ]
-    assert client.state(server) == "active"  # other services respond too
+    assert client.state(server) == "active"  # other services also respond
     answers = [client.sample(server, reachable_by_panda(timeout=5.0)).error_code.val for _ in range(10)]
-    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # on a busy machine, some time out
+    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # busy machine: timeouts
     assert ErrorCode.SUCCESS in answers
     assert not any(future.done() for future in long), server.log
     assert server.stop() == 0, server.log
@@ -97,7 +97,7 @@ def test_a_client_that_reads_nothing_does_not_hold_back_the_answers_to_others(
     server = start_server()
     client.client(server, SampleIK, "/ik_server/sample_ik")
     deaf = ClientNode("deaf_client")
-    for _ in range(200):  # more than the server can answer at once
+    for _ in range(200):  # more requests than the server can answer at once
         deaf.client(server, SampleIK, "/ik_server/sample_ik").call_async(request(n_samples=1, timeout=30.0))
     answers = [client.sample(server, request(n_samples=1)).error_code.val for _ in range(50)]
     deaf.destroy()
@@ -114,7 +114,7 @@ def test_a_second_server_of_one_name_is_refused_until_the_first_is_dead(
     second = start_server()
     assert second.wait() == 1
     assert "another running node is also named /ik_server" in second.log
-    first.kill()  # killed without notice, so the middleware lists it for a few more seconds
+    first.kill()  # without notice, so the middleware lists the server for a few more seconds
     third = start_server()
     third.wait_for_log("serving")
     assert third.stop() == 0, third.log

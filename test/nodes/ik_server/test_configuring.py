@@ -1,4 +1,4 @@
-"""Responses of `ik_server` while it configures. In these tests, it waits for the robot's description."""
+"""Responses of `ik_server` while it configures. In these tests, the node waits for the description of the robot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.srv import LoadModel, SampleIK
 
 Start = Callable[..., ServerProcess]
-LONG = 600.0  # [s]; longer than any test waits
+LONG = 600.0  # [s], longer than any test
 COMMAND = (
     sys.executable,
     "-m",
@@ -49,7 +49,7 @@ def caller(client: ClientNode) -> ClientNode:
 
 @pytest.fixture
 def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
-    """Publish the robot when called, which ends the configuration. The publisher is destroyed before later tests."""
+    """Return a function that publishes the robot, which ends the configuration. Later tests have no such publisher."""
     publisher = client.node.create_publisher(String, "/robot_description", LATCHED_QOS)
     yield lambda: publisher.publish(String(data=Robot("iiwa14").urdf))
     client.node.destroy_publisher(publisher)
@@ -57,7 +57,7 @@ def describe(client: ClientNode) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture(scope="module")
 def waiting(start_server: Start) -> ServerProcess:
-    """Start a server that configures until the last test that shares it publishes the robot."""
+    """Start a server that configures until the last of its tests publishes the robot."""
     return start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
 
 
@@ -98,10 +98,10 @@ def test_client_whose_wait_is_over_says_in_which_state_the_node_is(caller: Clien
 def test_clients_wait_until_the_node_is_active(
     caller: ClientNode, waiting: ServerProcess, describe: Callable[[], None]
 ) -> None:
-    """Both the Python client and the command line wait."""
+    """The Python client and the command line both wait."""
     until_it_configures(caller, waiting)
     seen = []
-    before = caller.node.count_clients(f"{NODE}/sample_ik")  # an earlier test may have left a client of the caller
+    before = caller.node.count_clients(f"{NODE}/sample_ik")  # earlier tests may have left a client
 
     def watch(state: str, elapsed: float) -> None:
         seen.append(state)
@@ -139,7 +139,7 @@ def test_managed_node_answers_during_the_transition(
 def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
     start_server: Start, caller: ClientNode, describe: Callable[[], None]
 ) -> None:
-    """A node with autostart that is asked to deactivate and clean up while it configures first becomes active."""
+    """A node with autostart is asked to deactivate and clean up while it configures. It becomes active first."""
     server = start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
     until_it_configures(caller, server)
     futures = asked(caller, server, "deactivate", "cleanup")
@@ -151,7 +151,7 @@ def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
 
 
 def asked(caller: ClientNode, server: ServerProcess, *labels: str) -> list[Any]:
-    """Request transitions, and return their futures."""
+    """Request transitions and return the futures."""
     requests = [ChangeState.Request() for _ in labels]
     for message, label in zip(requests, labels, strict=True):
         message.transition.label = label

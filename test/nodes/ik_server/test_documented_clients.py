@@ -33,7 +33,7 @@ def test_documented_client_is_answered(start_server: Callable[..., ServerProcess
     program = "\n".join(blocks("docs/how_to/call_the_service.md"))
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0, check=False)
     assert result.returncode == 0, result.stderr + server.log
-    assert re.findall(r"\b100\b", result.stdout.splitlines()[-1]) == ["100"], result.stdout  # number of solutions
+    assert re.findall(r"\b100\b", result.stdout.splitlines()[-1]) == ["100"], result.stdout  # solutions
     assert server.stop() == 0, server.log
 
 
@@ -46,7 +46,7 @@ def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Ca
     assert found
     q = np.array([float(value) for value in found[1].split(",")])
     errors = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
-    assert max(error[0] for error in errors) < 2e-3  # printed to a thousandth of a radian
+    assert max(error[0] for error in errors) < 2e-3  # printed with three decimals
     assert server.stop() == 0, server.log
 
 
@@ -60,7 +60,7 @@ def test_without_a_server_the_example_ends_with_one_line() -> None:
 def is_installed(package: str) -> bool:
     try:
         get_package_prefix(package)
-    except (PackageNotFoundError, OSError):  # OSError without AMENT_PREFIX_PATH
+    except (PackageNotFoundError, OSError):  # OSError: no AMENT_PREFIX_PATH
         return False
     return shutil.which("cmake") is not None
 
@@ -83,5 +83,5 @@ def test_client_in_cpp_compiles_and_gets_solutions_of_its_pose(
     q = np.array([line.split() for line in (nearest.partition(":")[2], *samples)], float)
     assert q.shape == (101, 7)
     position, orientation = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
-    assert max(position.max(), orientation.max()) < 5e-4  # printed to a ten-thousandth of a radian
+    assert max(position.max(), orientation.max()) < 5e-4  # printed with four decimals
     assert server.stop() == 0, server.log

@@ -1,6 +1,6 @@
-"""Verbs with --service print the answers of a running node, and exit with the right code.
+"""Verbs with --service print the answers of a running node and exit with the right code.
 
-test/cli/test_service.py tests what each verb sends, and test/cli/mistakes.txt lists what they refuse.
+test/cli/test_service.py tests the requests of each verb, and test/cli/mistakes.txt lists wrong commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Poses in frames of tf, over DDS: a model of the Panda serves a left arm with narrower limits and a 0.1 m tool.
+"""Poses may be in frames of tf, tested over DDS with a Panda whose limits are narrower and whose tool is 0.1 m long.
 
-The arm stands in a world in which a table turns on a conveyor; transforms are published as robots publish them.
+A table turns on a conveyor in the world of the arm. Transforms are published like those of real robots.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from eim_ros.srv import FollowIK, GetPositionIK, SampleIK
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
 ROBOT = Robot(URDF)
 TOOL = pose_from([0.0, 0.0, 0.1])
-BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # pose of the arm in the world
+BASE = pose_from([0.4, -0.3, 0.8], [0.0, 0.0, 0.6, 0.8])  # base of the arm in the world
 STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 BEGIN, PERIOD, N = 1_790_000_000 * SECOND + 7, SECOND // 50, 100  # 2 s at 50 Hz
-EXACT = 1e-8  # [m], [rad] requested tolerances, so that larger errors come from the transforms
+EXACT = 1e-8  # requested tolerances [m, rad], so larger errors come from transforms
 
 
 def table(seconds: float) -> np.ndarray:
-    """Return the pose in the world of the table, which turns and moves with its conveyor at constant velocities."""
+    """Return the pose of the table in the world. It turns and moves with its conveyor at constant velocities."""
     half = 0.35 * seconds
     return pose_from([0.3 - 0.2 * seconds, 0.1 * seconds, 0.2], [0.0, 0.0, np.sin(half), np.cos(half)])
 
@@ -63,7 +63,7 @@ def publish_table(publisher, first: int, n: int, frame: str = "table") -> None:
 
 @pytest.fixture(scope="module")
 def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess]) -> tuple:
-    """Start a server that gets its robot from a topic; return it with publishers of frames and joint states."""
+    """Start a server that gets its robot from a topic. Return the server and publishers of frames and joint states."""
     node = client_of_file.node
     description = node.create_publisher(String, "robot_description", STATIC)
     description.publish(String(data=URDF))
@@ -81,22 +81,22 @@ def room(client_of_file: ClientNode, start_server: Callable[..., ServerProcess])
     server.wait_until_ready()
     publish_table(moving, 0, N)
     middle = (0.5 * (ROBOT.lower + ROBOT.upper)).tolist()
-    for _ in range(3):  # the server uses the latest one
+    for _ in range(3):  # the server uses the latest message
         joints.publish(JointState(name=list(ROBOT.joint_names), position=middle))
     return server, moving, joints
 
 
-PATIENCE = 60.0  # [s] for which a request waits; a busy machine delivers messages within this time
+PATIENCE = 60.0  # timeout for transforms [s], long enough for a busy machine
 
 
 def tip(q: np.ndarray) -> np.ndarray:
-    """Return poses (n, 4, 4) of the tool's tip in the world, computed by pinocchio."""
+    """Return poses (n, 4, 4) of the tip of the tool in the world, computed by pinocchio."""
     oracle = Oracle(URDF, ROBOT)
     return np.array([BASE @ oracle.forward(row) @ TOOL for row in q.reshape(-1, 7)])
 
 
 def goal(seed: int, seconds: float) -> np.ndarray:
-    """Return a pose in the frame of the table that the arm can reach at that time."""
+    """Return a pose in the frame of the table that the arm can reach at this time."""
     q = ROBOT.random(1, np.random.default_rng(seed))[0]
     return np.linalg.inv(table(seconds)) @ BASE @ ROBOT.fk(q) @ TOOL
 
@@ -138,7 +138,7 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
     answer = client.sample(room[0], several)
     assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
-        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # the request allows 1e-6
+        assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # tolerance: 1e-6
     path = FollowIK.Request(seed=0, timeout=20.0, header=at, poses=several.poses[:1], max_step=[9.0])
     answer = client.call(room[0], FollowIK, f"{NODE}/follow_ik", path)
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
@@ -185,7 +185,7 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
     other = client.node.create_publisher(JointState, "joint_states", 10)
     q = 0.5 * (ROBOT.lower + ROBOT.upper) + 0.1
     end = time.monotonic() + PATIENCE
-    while True:  # until the server has discovered the second publisher
+    while True:  # repeat until the server has discovered the second publisher
         joints.publish(JointState(name=list(ROBOT.joint_names[:4]), position=q[:4].tolist()))
         other.publish(JointState(name=[*ROBOT.joint_names[4:], "gripper"], position=[*q[4:].tolist(), 0.02]))
         answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.fk(q) @ TOOL))

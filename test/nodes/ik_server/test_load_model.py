@@ -1,4 +1,4 @@
-"""`~/load_model` over DDS: no request is lost while models are exchanged, and bad files change nothing."""
+"""With `~/load_model` over DDS, no request is lost while models are exchanged, and bad files change nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eim_ros.ik import ErrorCode, IKModel
 from eim_ros.msg import IKSolutions
 from eim_ros.srv import DrawIK, LoadModel
 
-PERIOD = 0.01  # [s]: 100 requests per second
-RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # the sample of a model identifies it
+PERIOD = 0.01  # [s], for 100 requests per second
+RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # its sample identifies a model
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
-    """Write a model of the same robot with other experts."""
+    """Write a model with other experts for the same robot."""
     path = tmp_path_factory.mktemp("models") / "other.safetensors"
     small = IKModel.load(model)
     tensors = small.mixture.tensors()
@@ -49,7 +49,7 @@ def fingerprint(client: ClientNode, server: ServerProcess) -> tuple[float, ...]:
 def test_no_request_is_lost_while_models_are_exchanged(
     client: ClientNode, server: ServerProcess, model: Path, other: Path
 ) -> None:
-    """At least 300 requests at 100 per second are all answered by one of the two models, first by the old one."""
+    """Each of at least 300 requests, sent at 100 Hz, is answered by one of the two models; the old model comes first."""
     assert load(client, server, model).success
     old = fingerprint(client, server)
     service = client.client(server, DrawIK, f"{NODE}/draw_ik")
@@ -120,7 +120,7 @@ def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_o
     assert (answer.success, "unconfigured" in answer.message) == (False, True)
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
-    assert fingerprint(client, server) == exchanged  # the parameter names the model that was loaded last
+    assert fingerprint(client, server) == exchanged  # the parameter contains the last model
 
 
 def test_server_of_a_robot_has_no_densities_until_a_model_is_loaded(

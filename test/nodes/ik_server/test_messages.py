@@ -1,4 +1,4 @@
-"""Requests become arguments of operations, and answers become messages, with log densities if requested and in time."""
+"""Requests become arguments of operations. Answers become messages, with log densities if requested and in time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solutions(name: str, message: object, *given: Any) -> IKSolutions:
 
 
 def test_fields_of_a_request_are_those_of_the_operation() -> None:
-    """The service gives the same answer as the operation with the same arguments."""
+    """The service gives the answer of the operation with the same arguments."""
     near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
     posture = JointState(name=["joint_a1"], position=[0.5])
     fields = {"n_samples": 7, "seed": 4, "order": ["limits"], "diversity": 0.25, "timeout": 5.0}
@@ -122,7 +122,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
     posture = JointState(name=["joint_a1"], position=[0.5])
     message = request(service_type=DrawIK, density="posture", temperature=0.2, posture=posture)
     message.poses, message.constraints.position_only = [pose_message(POSE)], False
-    pose = transform_of(message.poses[0])  # rounded as in the message
+    pose = transform_of(message.poses[0])  # rounded like the message
     expected = Sampler(ROBOT).draw(pose, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
     answer = Solutions.from_message(solutions("draw_ik", message, Sampler(ROBOT)))
     np.testing.assert_array_equal(answer.q, expected.q)
@@ -131,7 +131,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
         with pytest.raises(RequestError) as refused:
             parse_draw(request(service_type=DrawIK, **fields), DrawIK.Response(), CONTEXT, IkServerSettings())
         assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
-    with pytest.raises(RequestError, match="temperature") as refused:  # an option of the density posture
+    with pytest.raises(RequestError, match="temperature") as refused:  # only "posture" has this option
         solutions("draw_ik", request(service_type=DrawIK, temperature=0.5))
     assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
@@ -172,7 +172,7 @@ def test_log_densities_that_are_left_out_are_nan() -> None:
         ({}, NEVER, True, True),
         ({"order": "none"}, NEVER, True, True),
         ({"order": "none"}, 0.0, True, False),
-        ({"order": "density"}, 0.0, True, True),  # available, because the order needed it
+        ({"order": "density"}, 0.0, True, True),  # the order needs densities
         ({"n": 1, "order": "none"}, NEVER, False, False),
         ({"n": 1, "order": "none"}, NEVER, True, True),
     ],

@@ -1,4 +1,4 @@
-"""The solution respects each field of a `PositionIKRequest`, or the field is refused by name with MoveIt's code."""
+"""The solution respects each field of a `PositionIKRequest`, or an error names the field and has MoveIt's code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROBOT = sampler().robot
 Q = np.array([0.4, 0.6, -0.3, 1.2, 0.5, -0.9, 0.2])
 POSE = ROBOT.fk(Q)
 WHOLE = {**dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True)), "finger": 0.02, "mirror": 0.02, "lid": 9.0}
-TOLERANCE = 2e-6  # [m] and [rad]: default tolerance, plus rounding in the tests
+TOLERANCE = 2e-6  # default tolerance plus rounding in the tests [m, rad]
 
 
 def solve(
@@ -87,7 +87,7 @@ def turned(link: str, rotation: np.ndarray, tolerances: tuple[float, ...], frame
     return result
 
 
-# Pose, link and group
+# Pose, link and group.
 
 
 def test_empty_frame_is_the_base_and_an_empty_link_the_tip() -> None:
@@ -114,7 +114,7 @@ def test_link_that_reaches_the_pose_is_the_one_named_or_the_groups_tip(group: st
 def test_one_pose_in_the_vector_is_used_instead_of_the_single_one() -> None:
     other = ROBOT.fk(Q + 0.3)
     request = request_for(other)
-    request.ik_request.ik_link_name = "nose"  # this name is ignored, too
+    request.ik_request.ik_link_name = "nose"  # also ignored
     request.ik_request.pose_stamped_vector = [
         PoseStamped(pose=pose_message(POSE @ fixed_links(ROBOT, "flange")["tool"]))
     ]
@@ -133,7 +133,7 @@ def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: i
 
 def test_pose_out_of_reach_has_no_solution_and_none_is_found_without_time() -> None:
     far, late = POSE.copy(), POSE.copy()
-    far[0, 3], late[:3, 3] = 9.0, 0.0  # only the second is so near that the solver searches
+    far[0, 3], late[:3, 3] = 9.0, 0.0  # the solver only searches for the second pose
     assert refusal(request_for(far)).code == ErrorCode.NO_IK_SOLUTION
     with pytest.raises(RequestError) as caught:
         solve(request_for(late), left=0.0)
@@ -152,10 +152,10 @@ def test_solution_is_near_to_a_whole_state_and_gives_all_its_joints_back() -> No
     assert_reached(q, POSE)
     assert np.linalg.norm(q - (Q + 0.05)) <= np.linalg.norm(np.full(7, 0.05)) + 1e-6
     assert (values["finger"], values["mirror"]) == (0.02, 0.02)
-    assert values["lid"] == -2.0 * values["j2"] + 0.1  # follows a joint of the chain
+    assert values["lid"] == -2.0 * values["j2"] + 0.1  # a mimic joint of the chain
 
 
-@pytest.mark.parametrize("seed", [690, 1110])  # two of 1200 seeds, whose collision-free parts are short
+@pytest.mark.parametrize("seed", [690, 1110])  # of 1200 seeds, these two have short collision-free curves
 def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int) -> None:
     panda, rng = Robot("panda"), np.random.default_rng(seed)
     q = panda.random(1, rng)[0]
@@ -185,7 +185,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = named(ROBOT, Q + 0.05)
     late = "timed out: there may be a nearer solution"
-    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, any solution is fine
+    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, any solution is correct
         response = solve(request_for(POSE, **given), left=0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
@@ -194,7 +194,7 @@ def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
 
 @pytest.mark.parametrize("is_diff", [False, True])
 def test_partial_state_draws_the_solution_to_the_joints_that_it_names(is_diff: bool) -> None:
-    for wanted, nearest in ((-0.2, -0.2), (0.1, 0.1), (1.0, 0.3024)):  # the last one is at the end of the reach
+    for wanted, nearest in ((-0.2, -0.2), (0.1, 0.1), (1.0, 0.3024)):  # the last value is out of reach
         request = request_for(POSE, j3=wanted, finger=0.03)
         request.ik_request.robot_state.is_diff = is_diff
         answer = solve(request).solution
@@ -224,7 +224,7 @@ def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
 
 
 def test_collisions_are_avoided_only_where_asked() -> None:
-    """In this state the wrist is inside the base, as in all other states that reach its pose."""
+    """In every state that reaches the pose, the wrist is inside the base."""
     iiwa = sampler_of("iiwa14", "pose")
     q = iiwa.robot.random(5000, np.random.default_rng(0))
     crossed = q[np.flatnonzero(collision_model(iiwa.robot).scene(True).colliding(q))[0]]
@@ -236,11 +236,11 @@ def test_collisions_are_avoided_only_where_asked() -> None:
     assert caught.value.code == ErrorCode.GOAL_IN_COLLISION
 
 
-# Fields that only MoveIt's messages have
+# Fields that exist only in MoveIt's messages.
 
 
 def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
-    """Return the same request with fields of MoveIt's messages in its state or its constraints."""
+    """Return the request with additional fields of MoveIt's messages in its state or its constraints."""
     wanted = request.ik_request
     fields = {name: getattr(wanted, name) for name in wanted.get_fields_and_field_types()}
     state = SimpleNamespace(
@@ -292,7 +292,7 @@ def test_joint_constraint_holds_as_narrow_as_it_is() -> None:
 
 @pytest.mark.parametrize("value", [3.1, -3.2, 3.1 + 4.0 * np.pi])
 def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None:
-    """The range includes pi. The solution is on the side of pi that is nearer to the state."""
+    """The range includes pi, and the solution is on the side of pi that is nearer to the state."""
     for side in (3.0, -3.08):
         q = np.array([side, *Q[1:]])
         request = request_for(ROBOT.fk(q), **named(ROBOT, q))
@@ -303,7 +303,7 @@ def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None
 
 def test_several_constraints_of_a_joint_all_hold_and_a_follower_limits_its_source() -> None:
     request = request_for(POSE, **WHOLE)
-    # lid = -2 j2 + 0.1, so j2 is from 0.55 to 0.75
+    # lid = -2 j2 + 0.1 limits j2 to 0.55 to 0.75
     request.ik_request.constraints.joint_constraints = [limited("j2", 0.5, 9.0, 0.2), limited("lid", -1.2, 0.2, 0.2)]
     q = solution(request)
     assert 0.55 <= q[1] <= 0.7
@@ -345,7 +345,7 @@ def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
     q = solution(request)
     assert_reached(q, POSE)
     turn = Rotation.from_matrix(wanted.T @ link_poses(ROBOT, "l4")(q[None])[0][:3, :3])
-    vector = in_base.T @ wanted @ turn.as_rotvec()  # components along the axes of the constraint's frame
+    vector = in_base.T @ wanted @ turn.as_rotvec()  # in the frame of the constraint
     assert (np.abs(turn.as_euler("XYZ") if kind == "XYZ_EULER_ANGLES" else vector) <= (0.2, 0.3, 0.1)).all()
 
 
@@ -365,7 +365,7 @@ def with_shapes(n: int) -> PositionConstraint:
 
 
 def put(path: str, value: object) -> Callable[[Any], None]:
-    """Return a function that sets a field of a request by its path."""
+    """Return a function that sets the field of a request at this path."""
 
     def change(request: Any) -> None:
         *owners, name = path.split(".")
@@ -389,7 +389,7 @@ def turns(constraint: OrientationConstraint) -> Callable[[Any], None]:
 
 
 def at(*values: float, **named: float) -> Callable[[Any], None]:
-    """Return a function that sets a state: all of `values` for j1, and other joints by name."""
+    """Return a function that sets a state with all `values` for j1, and values of other joints by name."""
     return put("robot_state.joint_state", state_of([*["j1"] * len(values), *named], [*values, *named.values()]))
 
 
@@ -443,7 +443,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name(change: Callable[[Any], None],
 
 
 def test_alternatives_are_looked_at_while_there_is_time() -> None:
-    """The first alternative is always searched, even without time."""
+    """Even without time, the first alternative is searched."""
     asked: list[Constraints] = []
 
     class Counting:
