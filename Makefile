@@ -1,22 +1,22 @@
-# make demo   set everything up and run the main job: train, serve, request, draw (make demo SEED=3)
-# make view   show all solutions of an arm in the browser; needs only the smallest setup (make view ROBOT=arm.urdf)
+# make demo   set everything up and run the main demo: train, serve, request, draw (make demo SEED=3)
+# make view   show all solutions of an arm in the browser, with the smallest setup (make view ROBOT=arm.urdf)
 # make demo ARGS=--planar  run the demo of a planar robot: demonstrate, record, train, sample, execute
 # make test   lint, then run all tests
-# make test-compiled  run the tests that depend on compiled code with the module for any processor (SET=avx2)
+# make test-compiled  run the tests of compiled code with the module for any processor (SET=avx2)
 # make report write docs/report from the committed result tables of python -m experiments
 # make docs   build the documentation, build/site/index.html
 # make bench  run the benchmarks (make bench BENCH=ik_peers)
-# make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
-# make cuda   compile the kernels for GPUs; needs no GPU
+# make fuzz   test malformed calls, then damaged files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
+# make cuda   compile the kernels for GPUs, without a GPU
 # make lint   check style, types, layers, spelling, prose, figures, and promises of the repository
-# make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
+# make setup  create or update a complete .venv (PYTHON=... selects the interpreter)
 
 .PHONY: demo view test test-compiled report docs bench fuzz cuda lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-# One process more than cores, because tests of nodes often wait. Each test file runs in one process, so that its servers
-# and models are created only once. test/conftest.py sets the order of the files. ARGS="-n 0" uses one process.
+# There is one more process than cores, because tests of nodes often wait. Each test file runs in one process, so its
+# servers and models are created only once. test/conftest.py sets the order of the files. ARGS="-n 0" uses one process.
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000

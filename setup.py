@@ -14,10 +14,10 @@ from setuptools import Extension, find_packages, setup
 
 NAME = "eim_ros"
 SHARED = ("config", "launch", "urdf")
-# makes the package known to `ros2 launch` and ament_index_python if the prefix is in AMENT_PREFIX_PATH
+# `ros2 launch` and ament_index_python find the package by this file if the prefix is in AMENT_PREFIX_PATH
 AMENT = [("share/ament_index/resource_index/packages", [f"resource/{NAME}"]), (f"share/{NAME}", ["package.xml"])]
 
-# sufficient to sample: eim sample
+# the requirements of `eim sample`
 REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy"]
 EXTRAS = {
     "learning": ["torch>=2"],
@@ -35,9 +35,9 @@ INSTRUCTION_SET = str(Path(NAME, "core", "instruction_set.hpp"))
 DEVICE_MODULE = f"{NAME}.ik.device._kernels"
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.learning.models.native._quadratic_forms")
 HEADERS = Path(NAME, "solver")  # includes are written relative to it
-DEVICE = Path(NAME, "ik", "device")  # kernels for GPUs, which are compiled on the user's machine, and their twin
+DEVICE = Path(NAME, "ik", "device")  # kernels for GPUs, compiled on the user's machine, and their version for CPUs
 DEVICE_HEADERS = [f"{folder}/*.hpp" for folder in ("chain", "closed_form", "numerics")]
-NUMERICS = HEADERS / "numerics"  # headers that both modules include
+NUMERICS = HEADERS / "numerics"  # headers of both modules
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS["avx2"] = ["-march=x86-64-v3", "-mno-fma"]  # see numerics/portable.hpp
@@ -46,7 +46,7 @@ OPTIONS = [
     os.environ.get("EIM_ROS_OPTIMISATION", "-O3"),
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-ffp-contract=off",  # fused products and sums are rounded once, and not every processor has them
+    "-ffp-contract=off",  # no fused products and sums: they round once, and not every processor has them
     "-Wno-psabi",
     "-Wno-ignored-attributes",
 ]

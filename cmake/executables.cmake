@@ -1,6 +1,6 @@
 # Executables in lib/eim_ros, where `ros2 run` and launch files look for them.
 
-# setup.py contains the table of executables, as lines such as "ik_server = eim_ros.nodes.__main__:main".
+# The table of executables is in setup.py, with lines such as "ik_server = eim_ros.nodes.__main__:main".
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS setup.py)
 set(entry_point "\"([a-z_]+) = (eim_ros[a-z0-9_.]*):([a-z0-9_]+)\"")
 file(STRINGS setup.py lines REGEX "${entry_point}")

@@ -1,6 +1,6 @@
-# Sets `instruction_sets`, the instruction sets for which the solver is compiled: baseline, avx2 or both.
+# Set `instruction_sets` to the instruction sets for which the solver is compiled: baseline, avx2 or both.
 
-# A package for other machines needs all sets. Environment variables indicate builds of Debian, RPM and conda packages.
+# A package for other machines needs all sets. Builds of Debian, RPM and conda packages set environment variables.
 set(default native)
 if(CMAKE_CROSSCOMPILING OR DEFINED ENV{DEB_HOST_ARCH} OR DEFINED ENV{RPM_BUILD_ROOT} OR DEFINED ENV{CONDA_BUILD})
   set(default all)

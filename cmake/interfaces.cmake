@@ -8,9 +8,9 @@ find_package(std_msgs REQUIRED)
 find_package(trajectory_msgs REQUIRED)
 find_package(rosidl_default_generators REQUIRED)
 
-# rclpy needs type supports for Python and C, both of Fast DDS and of introspection. Fast DDS uses introspection to
-# describe types to other processes, and warns about each type that lacks it. Type supports for C++ take more than half
-# of the compile time.
+# rclpy needs type supports for Python and C, for Fast DDS and for introspection. Fast DDS uses introspection to
+# describe types to other processes, and warns about each type without it. Type supports for C++ take more than half of
+# the compile time.
 if(EIM_LEAN_INTERFACES)
   list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "cpp")
 endif()
@@ -53,9 +53,9 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   DEPENDENCIES builtin_interfaces geometry_msgs sensor_msgs shape_msgs std_msgs trajectory_msgs
 )
 
-# Generated sources share most of their headers, so one compiler run for ten of them costs a fraction of ten runs. Two
-# kinds of sources must be compiled one by one. Each description of a type defines the names of the types in it, and
-# these names would clash. Sources of introspection for C++ need each type before the types that contain it.
+# Generated sources share most of their headers, so one compiler run for ten sources takes a fraction of ten runs. Two
+# kinds of sources must be compiled one by one. Descriptions of types define names for the types inside, which would
+# clash. Sources of introspection for C++ need each type before the types that contain it.
 option(EIM_UNITY_INTERFACES "Compile generated sources of interfaces ten at a time" ON)
 if(EIM_UNITY_INTERFACES)
   foreach(library
@@ -73,7 +73,7 @@ if(EIM_UNITY_INTERFACES)
 endif()
 
 # If pip installs the Python package, the generated msg/, srv/ and action/ only extend it. A generated __init__.py would
-# hide the package. With generated metadata, pip would mistake the files for an older version and remove them.
+# hide the package. With generated metadata, pip would consider the files an older version and remove them.
 if(EIM_INTERFACES_ONLY)
   install(CODE "
     file(GLOB surplus

@@ -1,5 +1,5 @@
-# `eim_ros/KinematicsPlugin` for MoveIt: the solver of eim_ros in the process of move_group. The package is built
-# without the plugin if a dependency is missing, or with -DCMAKE_DISABLE_FIND_PACKAGE_moveit_core=ON.
+# `eim_ros/KinematicsPlugin` runs the solver of eim_ros in MoveIt's process move_group. The package is built without the
+# plugin if a dependency is missing, or with -DCMAKE_DISABLE_FIND_PACKAGE_moveit_core=ON.
 
 # Link single libraries, because the target moveit_core::moveit_core exists only since MoveIt 2.15.
 set(plugin_libraries

@@ -1,8 +1,8 @@
 # ROS 2 message wheels carry the include directory of the machine that built them (/opt/python/...) in their
 # exported targets, and CMake refuses to generate: "includes non-existent path in its INTERFACE_INCLUDE_DIRECTORIES".
 #
-# This file removes these entries once the project is configured, without editing a wheel. The Python headers that are
-# used come from find_package(Python3). A ROS 2 installation does not have such entries, so nothing changes there.
+# This file removes these entries at the end of the configuration, without a change of the wheels. The Python headers
+# come from find_package(Python3). A ROS 2 installation has no such entries, so nothing changes for it.
 
 function(_eim_ros_drop_foreign_include_directories)
   get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)

@@ -1,5 +1,5 @@
-# The Python package is installed over the generated package of the interfaces, which has the same name. The __init__.py
-# of the Python package replaces the generated __init__.py.
+# The Python package is installed over the generated package of the interfaces, which has the same name. Its __init__.py
+# replaces the generated __init__.py.
 
 install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "__pycache__" EXCLUDE
@@ -10,7 +10,7 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.hpp" EXCLUDE
   PATTERN "*.cu" EXCLUDE
   REGEX "/solver/[a-z_]+$" EXCLUDE) # folders that contain only headers
-# NVIDIA's compiler compiles these on the user's machine
+# sources that NVIDIA's compiler compiles on the user's machine
 foreach(folder ik/device solver/chain solver/closed_form solver/numerics)
   install(DIRECTORY eim_ros/${folder}/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cu")

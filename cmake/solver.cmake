@@ -1,5 +1,5 @@
-# Compiled modules, with the same flags as in setup.py. Each module has one source, which is compiled once for each
-# instruction set in EIM_INSTRUCTION_SETS. At run time, eim_ros/core/native.py loads the best supported one.
+# Compiled modules, with the flags of setup.py. Each module has one source, which is compiled for each instruction set
+# in EIM_INSTRUCTION_SETS. At run time, eim_ros/core/native.py loads the best supported module.
 
 include(cmake/instruction_sets.cmake)
 set(options_baseline "")
@@ -7,7 +7,7 @@ set(options_avx2 -march=x86-64-v3 -mno-fma)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
-# Ask Python, because pip installs pybind11's CMake files in a folder that CMake does not search.
+# Get the folder from Python, because CMake does not search the folder in which pip installs pybind11's CMake files.
 execute_process(COMMAND ${Python3_EXECUTABLE} -m pybind11 --cmakedir
   OUTPUT_VARIABLE pybind11_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
@@ -31,11 +31,11 @@ foreach(module solver/_solver learning/models/native/_quadratic_forms)
   endforeach()
 endforeach()
 
-# kernels for GPUs, compiled for the processor; the folder comes first (see eim_ros/ik/device/chain/chain.hpp)
+# kernels for GPUs, compiled for the processor; their folder must come first (see eim_ros/ik/device/chain/chain.hpp)
 eim_compiled_module(ik/device _kernels -O2)
 target_include_directories(_kernels BEFORE PRIVATE eim_ros/ik/device)
 
-# module that detects the instruction sets of the processor
+# the module that detects the instruction sets of the processor
 pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
 target_compile_features(_processor PRIVATE cxx_std_20)
 install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/core)

@@ -12,7 +12,7 @@ function(eim_pytest name)
       --junit-xml=${result} --junit-prefix=${PROJECT_NAME}
     RESULT_FILE ${result}
     ENV OMP_NUM_THREADS=1 ROS_PYTHON_CHECK_FIELDS=1
-    TIMEOUT 3600) # [s]; enough for a slow or busy machine
+    TIMEOUT 3600) # [s], enough for a slow or busy machine
 endfunction()
 
 set(tests ${CMAKE_CURRENT_SOURCE_DIR}/test)

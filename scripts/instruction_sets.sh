@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print "baseline" and this processor's best instruction set. On this machine, no other sets need to be compiled.
+# Print "baseline" and the best instruction set of this processor. This machine needs no compiled code for other sets.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Create .venv: pinned requirements, ROS 2, our compiled interfaces, and eim_ros as an editable install.
+# Create .venv with pinned requirements, ROS 2, our compiled interfaces, and eim_ros as an editable install.
 #
-# The script can be repeated. Each step stores a hash of its inputs under .venv/stamps, and is skipped if they have not
+# The script can be run again. Each step stores a hash of its inputs in .venv/stamps, and is skipped if the hash has not
 # changed.
-# The argument `bench` also installs the libraries that the benchmarks compare us with, `fuzz` the fuzzer atheris, and
-# `cuda` NVIDIA's compiler for GPUs. With `view`, the script installs only what `eim view` needs: no learning, ROS or tools,
-# no modules for older processors, and modules with fewer optimisations. A later run without the argument adds the rest.
-# PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
+# Arguments add packages: `bench` adds libraries for comparisons in benchmarks, `fuzz` adds the fuzzer atheris, and
+# `cuda` adds NVIDIA's compiler for GPUs. `view` installs only the requirements of `eim view`: no learning, ROS or
+# tools, no modules for older processors, and modules with fewer optimisations. A later run without `view` adds the rest.
+# PYTHON=/path/to/python selects the interpreter. If ROS 2 is sourced, the script uses it instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,16 +18,16 @@ SUPPORTED='(3, 10) <= sys.version_info[:2] <= (3, 13)'
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-# hash FILE_OR_FOLDER... : print one hash of the names and contents of all files below them
+# hash FILE_OR_FOLDER... : print one hash of the names and contents of these files and of all files in these folders
 hash() { find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
-# Print one hash of all sources compiled into the package.
+# Print one hash of all sources that are compiled into the package.
 sources_hash() { find eim_ros -name '*.[ch]pp' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
-# is_done NAME HASH : return whether a step succeeded before with the same hash
+# is_done NAME HASH : return whether the step has succeeded with this hash
 is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
 
-# step NAME HASH COMMAND... : run the command unless it succeeded before with the same hash
+# step NAME HASH COMMAND... : run the command unless it has succeeded with this hash
 step() {
   local name=$1 inputs=$2
   shift 2
@@ -38,18 +38,18 @@ step() {
   printf '%s' "$inputs" >"$STAMPS/$name"
 }
 
-# logged LOG COMMAND... : run quietly; on failure, show the end of the log
+# logged LOG COMMAND... : run the command quietly, and show the end of the log if it fails
 logged() {
   local log=$1
   shift
   "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the complete log is $log"; }
 }
 
-# Skip byte-compilation: it takes as long as the rest of pip's work, and most modules are never imported.
+# Skip byte-compilation, because it takes half of pip's time and most modules are never imported.
 pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-compile "$@"; }
 
-# Print the interpreter for .venv. Without PYTHON=, the interpreter of the existing .venv comes first.
-# The path is resolved because a venv's python is a link to it, and .venv may be recreated.
+# Print the interpreter for .venv. Without PYTHON=, the interpreter of an existing .venv is preferred. The path is
+# resolved, because python in a venv is a link and .venv may be created again.
 find_python() {
   local candidate
   for candidate in ${PYTHON:-"$VENV/bin/python" python3 python3.13 python3.12 python3.11 python3.10}; do
@@ -66,7 +66,7 @@ check_tools() {
   "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "$1 has no venv module; install it (Debian, Ubuntu: apt install python3-venv)"
 }
 
-# Print the folders of AMENT_PREFIX_PATH except .venv if they contain a ROS 2, otherwise nothing.
+# Print the folders of AMENT_PREFIX_PATH without .venv if they contain ROS 2. Otherwise, print nothing.
 sourced_ros() {
   local prefix prefixes others=() found=
   IFS=: read -ra prefixes <<<"${AMENT_PREFIX_PATH:-}"
@@ -115,7 +115,7 @@ install_cuda_compiler() {
   pip_install -r requirements/cuda.txt
 }
 
-# Build the type of /tf, which is missing from the wheels; see cmake/tf2_msgs.
+# Build the type of /tf, which the wheels lack. See cmake/tf2_msgs.
 build_tf2_messages() {
   local build=$VENV/build/tf2_msgs
   rm -rf "$build"
@@ -134,7 +134,7 @@ build_tf2_messages() {
 
 build_interfaces() {
   local build=$VENV/build/interfaces options=()
-  # With the wheels, ignore the system's packages, because an ament package from Debian would take precedence.
+  # With the wheels, ignore packages of the system, because an ament package from Debian would take precedence.
   [[ $ros == wheels ]] && options=(-G Ninja -DEIM_LEAN_INTERFACES=ON -DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
   rm -rf "$build"
   mkdir -p "$build"
@@ -148,14 +148,14 @@ build_interfaces() {
   )
 }
 
-# build_modules INPUTS SETS : compile for the instruction sets that have changed. Each set has a separate stamp, because
-# `view` builds only the best set.
+# build_modules INPUTS SETS : compile modules for the instruction sets whose inputs have changed. Each set has a stamp,
+# because `view` builds only the best set.
 build_modules() {
   local inputs=$1 built=$2 instruction_set outdated=()
   for instruction_set in $built; do is_done "modules_$instruction_set" "$inputs" || outdated+=("$instruction_set"); done
   [[ ${#outdated[@]} != 0 ]] || return 0
   say "modules for ${outdated[*]} ..."
-  # Delete outdated modules of instruction sets that are not built now. They would be loaded if their set is requested.
+  # Delete outdated modules of instruction sets that are not built now. A request for such a set would load them.
   find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
   for instruction_set in "${outdated[@]}"; do rm -f "$STAMPS/modules_$instruction_set"; done
   EIM_ROS_INSTRUCTION_SETS=${outdated[*]} logged "$VENV/modules.log" \
@@ -163,8 +163,8 @@ build_modules() {
   for instruction_set in "${outdated[@]}"; do printf '%s' "$inputs" >"$STAMPS/modules_$instruction_set"; done
 }
 
-# The modules already exist, so no instruction set is given, and none is compiled. An editable install contains no shared files,
-# but ros2 launch looks for launch files in share/.
+# The modules already exist, so pip gets no instruction set and compiles nothing. An editable install contains no shared
+# files, but ros2 launch looks for launch files in share/.
 install_package() {
   local launch=$VENV/share/eim_ros/launch
   EIM_ROS_INSTRUCTION_SETS='' pip_install --no-deps --no-build-isolation --editable .
@@ -200,8 +200,8 @@ sources="$tools $(hash setup.py) $(sources_hash)"
 built=$instruction_sets
 export EIM_ROS_OPTIMISATION=-O3
 if [[ ${1:-} == view ]]; then
-  built=${instruction_sets##* } # the best set, which is the last
-  is_done "modules_$built" "$sources -O3" || EIM_ROS_OPTIMISATION=-O2 # takes three quarters of the compile time
+  built=${instruction_sets##* } # the best set is the last
+  is_done "modules_$built" "$sources -O3" || EIM_ROS_OPTIMISATION=-O2 # saves a quarter of the compile time
 fi
 build_modules "$sources $EIM_ROS_OPTIMISATION" "$built" & # in parallel with pip
 modules=$!

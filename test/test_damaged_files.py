@@ -1,4 +1,4 @@
-"""Saved files of every format can be read again. Damaged copies are read or refused, without any other error."""
+"""Saved files of every format can be read. Damaged copies are read or refused, and raise no other error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ edits = st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 40), st.binary(ma
 
 @functools.cache
 def seeds(name: str) -> list[bytes]:
-    """Return the contents of files of a format, as our writers make them."""
+    """Return the contents of files of this format from our own writers."""
     with tempfile.TemporaryDirectory() as folder:
         return TARGETS[name].seeds(Path(folder))
 

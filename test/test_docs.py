@@ -1,7 +1,7 @@
-"""Python of each page runs from top to bottom and prints what the page shows.
+"""Python code of each page runs from top to bottom and prints the output that the page shows.
 
-Marked commands run as well. All other commands are checked against the verbs, flags, nodes, parameters, launch files,
-services and extras that exist.
+Marked commands also run. All other commands may only use existing verbs, flags, nodes, parameters, launch files,
+services and extras.
 """
 
 import dataclasses
@@ -37,12 +37,12 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(
 BLOCK = re.compile(r"^(<!-- run -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Code with these words needs ROS. The clients run in test/nodes/ik_server/test_documented_clients.py.
 IN_ROS = ("rclpy", "eim_ros.nodes", "MoveItConfigsBuilder")
-OTHERS = ("rosdep", "colcon", "rviz2")  # commands of other programs
+OTHERS = ("rosdep", "colcon", "rviz2")  # other programs
 INLINE = re.compile(r"`(eim [a-z-]+ [^`]*)`")
 
 
 def blocks(page: str) -> list[tuple[bool, str, str]]:
-    """Return, for each block of a page, whether it is run, its language, and its text."""
+    """Return for each block of a page whether it is run, its language, and its text."""
     found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     return [(bool(run), language, text) for run, language, text in found]
 
@@ -78,7 +78,7 @@ def test_python_and_tutorials_of_the_page_run(page, tmp_path, monkeypatch, capsy
                 pytest.importorskip("sklearn")
             capsys.readouterr()
             exec(compile(text, page, "exec"), namespace)
-        elif language == "text":  # output of the block before it
+        elif language == "text":  # output of the previous block
             assert capsys.readouterr().out == text
         elif is_run:
             for line in text.splitlines():
@@ -107,7 +107,7 @@ def test_right_hand_side_of_the_tables_of_other_libraries_exists(tmp_path, monke
 
 
 def small_prior(folder: Path) -> Path:
-    """Train a prior of two joints given their start, which the page on motion priors uses."""
+    """Train the prior that the page on motion priors uses, with two joints and their start as context."""
     rows = ["time,joint_1,joint_2,label"]
     for n, phase in ((n, s / 15) for n in range(60) for s in range(16)):
         start, end = (0.3 + 0.05 * (n % 5), 0.1 * (n % 3)), (0.2 + 0.02 * (n % 7 - 3), 0.6 + 0.02 * (n % 4))
@@ -158,11 +158,11 @@ def test_generated_reference_covers_the_code():
 
 
 def fault(line: str) -> str:
-    """Return what is wrong with a command; empty if nothing is."""
+    """Return the mistake in a command, or an empty text if the command is correct."""
     words = shlex.split(re.sub(r"^source <\((.*?)\)", r"\1", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words
     program, *rest = words
-    if rest[:3] == ["-m", "experiments", "./mine.py"]:  # run with the page that contains this file
+    if rest[:3] == ["-m", "experiments", "./mine.py"]:  # the page that contains this file runs it
         return ""
     if program == "eim" or rest[:2] == ["-m", "experiments"]:
         try:
@@ -194,7 +194,7 @@ def fault(line: str) -> str:
 
 
 def check_settings(verb: Any) -> None:
-    """Read the settings of a verb; a wrong name raises an error."""
+    """Read the settings of a verb, so that a wrong name raises an error."""
     if isinstance(verb, Train):
         verb.settings()
     elif isinstance(verb, Operation):
@@ -247,6 +247,6 @@ def wrong_policy(words: list[str]) -> str:
 
 
 def flags_of(verb: str) -> set[str]:
-    """Return the flags of a verb and of the verbs below it."""
+    """Return the flags of a verb and of its subcommands."""
     kinds = verb_type(verb)
     return {name for kind in (kinds.values() if isinstance(kinds, dict) else [kinds]) for name in flags.flags_of(kind)}

@@ -16,7 +16,7 @@ MODULES = sorted(
 )
 
 
-OPTIONAL = {  # module: package that it needs, which is not always installed
+OPTIONAL = {  # package that the examples of a module need, and that may not be installed
     "eim_ros.kinematics.mjcf": "mujoco",
     "eim_ros.learning.sklearn": "sklearn",
 }
@@ -47,7 +47,7 @@ TAUGHT = (
     "eim_ros.motion",
     "eim_ros.planar",
 )
-RESULTS = {  # the examples of functions that return these classes show them
+RESULTS = {  # shown by the examples of functions that return these classes
     "Capability",
     "CategoricalUpdate",
     "Estimate",
@@ -75,7 +75,7 @@ def examples_of(text):
 
 
 def is_shown(name, value):
-    """Return whether a class or function has an example, or an example of its module uses it."""
+    """Return whether a class or function has an example, or is used in an example of its module."""
     module = inspect.getmodule(value)
     texts = [module.__doc__, *(item.__doc__ for item in vars(module).values() if inspect.getmodule(item) is module)]
     return bool(examples_of(value.__doc__) or re.search(rf"\b{name}\b", "".join(map(examples_of, texts))))

@@ -1,4 +1,4 @@
-"""The examples run with small settings and print what their docstrings promise."""
+"""The examples run with small settings and print the output that their docstrings describe."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""Lines that users of MoveIt, pinocchio and roboticstoolbox would write before they read any documentation.
+"""Lines that users of MoveIt, pinocchio and roboticstoolbox may write before they read any documentation.
 
-Each line runs, or its error names what is wrong. No name of another library is silently given a different meaning.
+Each line runs, or its error names the mistake. No name of another library silently has a different meaning here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eim_ros.core.errors import EimError
 from eim_ros.kinematics import pose_from, share_path
 
 POSE = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]  # x, y, z [m], quaternion x, y, z, w
-ENOUGH = 60.0  # [s], so that no answer depends on the speed of the machine
+ENOUGH = 60.0  # timeout that is long enough for a slow machine [s]
 SOME_JOINTS = {"panda_joint1": 0.0, "panda_joint4": -1.5}
 BOXES = [Box(pose_from((0.5, 0, 0.2)), (0.2, 0.2, 0.4))]
 
@@ -60,7 +60,7 @@ GUESSES = [
     "sampler.with_constraints(fixed={'panda_joint1': 0.0}).sample(pose, 5)",
     "sampler.with_tool([0, 0, 0.1]).solve(pose)",
     "sampler.follow([pose, pose])",
-    # fifty more, by someone who had not seen the first ones
+    # fifty guesses by a person who did not know the first fifty
     "Robot.from_urdf(robot.urdf)",
     "Sampler(robot.urdf)",
     "repr(sampler)",
@@ -92,7 +92,7 @@ GUESSES = [
     "max(sampler.sample(pose, 5), key=robot.manipulability)",
     "[robot.fk(q) for q in sampler.sample(pose, 5)]",
     "sampler.robot.fk(sampler.solve(pose)[0])",
-    # a third list, by users of ten libraries
+    # guesses by users of ten libraries
     "Robot('Panda')",
     "Robot('file://' + str(share_path('urdf/panda.urdf')))",
     "Robot(ElementTree.fromstring(robot.urdf))",
@@ -118,7 +118,7 @@ REFUSED = {
     "Robot('package://my_robot/arm.urdf')": r"'my_robot' .*AMENT_PREFIX_PATH",
     "Robot(object())": r"path or text of a URDF, got an object of type object",
     "sampler.save('sampler.bin')": r"pickle",
-    "sampler.refine(q, pose)": r"has no attribute 'refine'",  # takes a robot, and ignores constraints
+    "sampler.refine(q, pose)": r"has no attribute 'refine'",  # refine() needs a robot
     "sampler.sample(pose, 5)['q']": r"rows must be chosen by",
     "Cylinder(radius=0.1, height=0.5)": r"at=position",
     "Sphere(center=[0.5, 0.0, 0.2], radius=0.1)": r"Sphere\(size, at=position\)",
@@ -152,7 +152,7 @@ REFUSED = {
     "sampler.solve_all(pose).joint_positions": "use q",
     "eim_ros.IKSolver('panda')": "did you mean Sampler",
     "eim_ros.compute_ik(pose)": "did you mean Sampler",
-}  # guesses that cannot work, with the hint in their error
+}  # guesses that cannot work, with the hint in the error
 
 
 UNKNOWN = {
@@ -187,7 +187,7 @@ UNKNOWN = {
     "sampler.set_limits({'panda_joint1': (0, 1)})": "set_limits",
     "sampler.sample(pose, 5).is_valid": "is_valid",
     "sampler.sample(pose, 5).to_csv('solutions.csv')": "to_csv",
-}  # names of other libraries, with the word that the error names
+}  # names from other libraries, with the word that the error names
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_name_of_another_library_is_an_error_that_names_it(guess: str, names: di
 def test_parts_of_a_pose_are_that_pose(parts: dict[str, Any]) -> None:
     rotation = Rotation.from_euler("xyz", [170, 20, 30], degrees=True).as_matrix()
     reached = Robot("ur5e").fk(Sampler("ur5e").solve(parts)[0])
-    np.testing.assert_allclose(reached[:3, :3], rotation, atol=1e-5)  # the tolerance of a solution is 1e-6 rad
+    np.testing.assert_allclose(reached[:3, :3], rotation, atol=1e-5)  # solutions have a tolerance of 1e-6 rad
     np.testing.assert_allclose(reached[:3, 3], [0.4, 0.1, 0.5], atol=1e-5)
 
 
@@ -293,7 +293,7 @@ def samplers() -> list[Sampler]:
 @pytest.mark.parametrize("which", range(4), ids=["plain", "model", "tool", "model with tool and obstacles"])
 def test_a_pickled_sampler_answers_as_before(which: int) -> None:
     given = samplers()[which]
-    given.sample(POSE, 3, seed=0, timeout=ENOUGH)  # computes what is cached on first use
+    given.sample(POSE, 3, seed=0, timeout=ENOUGH)  # fills the caches
     copied = pickle.loads(pickle.dumps(given))
     before, after = (each.sample(POSE, 20, seed=1, timeout=ENOUGH) for each in (given, copied))
     np.testing.assert_array_equal(after.q, before.q)

@@ -1,4 +1,4 @@
-"""Numbers in documents are compared to the digits shown, and none is skipped. `make lint` checks the documents."""
+"""Every number in a document is compared to all digits that are shown. `make lint` checks the documents."""
 
 import pytest
 

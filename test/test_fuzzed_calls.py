@@ -1,4 +1,4 @@
-"""Malformed calls are answered or refused: the first calls of `make fuzz`, and some that once raised other errors."""
+"""The first calls of `make fuzz`, and calls that once raised foreign errors, are answered or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POSE = ROBOT.fk([0.3, 0.4, 0.5])
 def test_malformed_calls_are_answered_or_refused() -> None:
     found = fuzz_api.tally(0, range(6000))
     assert not found.foreign
-    assert found.counts["answered"] > 600  # enough values are valid that calls are also answered
+    assert found.counts["answered"] > 600  # enough values are valid to get answers
     assert found.counts["refused"] > 2000
 
 

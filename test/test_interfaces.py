@@ -1,4 +1,4 @@
-"""The messages have the columns of the schema, in its units, and the codes of MoveIt."""
+"""Messages have the columns and the units of the schema, and the error codes of MoveIt."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from eim_ros.msg import IKSolutions
 from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 from scripts.check_repository import comment_of, read
 
-# values of moveit_msgs/MoveItErrorCodes; BUSY is its PREEMPTED
+# values of moveit_msgs/MoveItErrorCodes, where BUSY is named PREEMPTED
 ERROR_CODES = {
     "SUCCESS": 1,
     "FAILURE": 99999,

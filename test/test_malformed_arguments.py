@@ -1,6 +1,6 @@
-"""A public call works with any argument, or raises an error of the package.
+"""With any argument, a public call works or raises an error of the package.
 
-The calls of `kinematics` and of samplers are those of `fuzz/fuzz_api.py`, see test_fuzzed_calls.py.
+For calls of `kinematics` and of samplers, see `fuzz/fuzz_api.py` and test_fuzzed_calls.py.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 def test_nonsense_is_refused_by_an_error_of_the_package(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # a text among the values is a valid name of a checkpoint
+    monkeypatch.chdir(tmp_path)  # some values are valid names of checkpoints
     call, good = CALLS[name]
     others: list[str] = []
     for argument in good:

@@ -1,4 +1,4 @@
-"""Each rule of the prose check finds its example and accepts plain English."""
+"""Each rule of the prose check detects its example and accepts plain English."""
 
 import subprocess
 

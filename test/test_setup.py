@@ -1,4 +1,4 @@
-"""Installed programs call existing functions, imports are fast, and `make setup` names what is missing."""
+"""Installed programs call existing functions, imports are fast, and `make setup` names missing requirements."""
 
 import ast
 import importlib.metadata
@@ -21,7 +21,7 @@ HEAVY = {
     *("coal", "joblib", "matplotlib", "mujoco", "pandas", "pinocchio", "rclpy", "scipy", "sklearn", "torch"),
     *("trimesh", "viser", "yaml", "asyncio"),
     *("numpy.f2py", "numpy.ma", "numpy.polynomial", "numpy.random", "numpy.testing"),
-}  # importing each of these takes at least 10 ms of CPU time, including the modules that it needs
+}  # the import of each module, with the modules that it needs, takes at least 10 ms of CPU time
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_ament_finds_the_launch_files(monkeypatch):
 
 
 def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(tmp_path):
-    """`colcon test` runs pytest in another folder, and then the source tree has no compiled modules."""
+    """`colcon test` runs pytest in another folder, where the source tree has no compiled modules."""
     package = tmp_path / "eim_ros"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('this is the installed one')", encoding="utf-8")
@@ -66,7 +66,7 @@ def test_pytest_in_another_folder_tests_the_installed_package_and_not_the_tree(t
 
 
 def stub_python(folder: Path, *, fails_on: str) -> Path:
-    """Write an interpreter that works like ours, but fails on commands that contain a text."""
+    """Write an interpreter that works like ours, but fails for commands that contain a text."""
     path = folder / "python-stub"
     path.write_text(
         "#!/bin/sh\n"
@@ -79,7 +79,7 @@ def stub_python(folder: Path, *, fails_on: str) -> Path:
 
 
 def run_setup(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the setup script of an otherwise empty clone."""
+    """Run the setup script in an otherwise empty clone."""
     script = tmp_path / "scripts/setup.sh"
     script.parent.mkdir()
     script.write_bytes((ROOT / "scripts/setup.sh").read_bytes())

@@ -1,4 +1,4 @@
-"""The site of the documentation builds, needs no other host, and shows its formulas and each public name."""
+"""The site of the documentation can be built, needs no other host, and shows its formulas and each public name."""
 
 import functools
 import importlib
@@ -19,8 +19,8 @@ for package in ("mkdocs", "material", "mathjax"):
 
 PYTHON = pytest.importorskip("scripts.docs_reference").PYTHON
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH = 860  # minimum width of the text on a screen of 1400 pixels
-LOADED = re.compile(  # what a browser loads automatically
+WIDTH = 860  # minimum width of text on a screen of 1400 pixels [pixel]
+LOADED = re.compile(  # files that a browser loads automatically
     r"""<(?:script|img|iframe|source)\b[^>]*?\bsrc=["']?([^"'\s>]+)|<link\b[^>]*?\bhref=["']?([^"'\s>]+)"""
     r"""|@import\s+(?:url\()?["']?([^"');\s]+)|\burl\(["']?([^"')]+)"""
 )
@@ -98,7 +98,7 @@ def test_each_public_name_has_an_entry_with_text(site, index):
 
 
 def _text_of(page, name):
-    """Return the text of an entry, without the text of nested entries."""
+    """Return the text of an entry without its nested entries."""
     contents = page.partition(f'id="{name}" class="doc doc-heading"')[2].partition('<div class="doc doc-contents')[2]
     own = re.split(r'<div class="doc doc-object|<h\d id=', contents.partition(">")[2])[0]
     return re.sub(r"<[^>]*>|\s", "", own)
@@ -136,7 +136,7 @@ def test_values_in_tables_are_not_wrapped(served, browser):
     lines = "cell => cell.getBoundingClientRect().height / parseFloat(getComputedStyle(cell).lineHeight)"
     heights = browser.value(f"[...document.querySelectorAll('td.value')].map({lines})")
     assert len(heights) > 100
-    # one line and the padding, or the height that a long name in the row needs
+    # a cell has the height of one line with padding, or of a long name in its row
     assert np.median(heights) < 2.5
 
 

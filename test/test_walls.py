@@ -1,7 +1,7 @@
-"""Each part that could become a separate package works with the packages below it, and without all others.
+"""Each subpackage that could become a separate package needs only the subpackages below it.
 
-The import contracts in `pyproject.toml` check who imports whom. Here a part is copied into an empty folder, together
-with the packages that it may import, and every module in the folder is imported.
+The import contracts in `pyproject.toml` check the imports between subpackages. These tests copy a subpackage and its
+allowed imports into an empty folder, and import every module in this folder.
 """
 
 import shutil
@@ -13,7 +13,7 @@ import pytest
 
 import eim_ros
 
-MAY_KNOW = {  # must agree with the import contracts
+MAY_KNOW = {  # allowed imports, which must agree with the import contracts
     "core": (),
     "solver": ("core",),
     "kinematics": ("solver", "core"),
@@ -26,8 +26,8 @@ MAY_KNOW = {  # must agree with the import contracts
     "bags": ("kinematics", "core"),
     "view": ("kinematics", "ik", "motion"),
 }
-TABLES = ("eim_ros/__init__.py", "eim_ros/learning/__init__.py")  # list public names, and import them on first use
-# prints imports that lead out of the folder, including imports inside of functions
+TABLES = ("eim_ros/__init__.py", "eim_ros/learning/__init__.py")  # import public names on first use
+# prints imports from outside of the folder, also if they are inside of functions
 CHILD = """
 import ast, importlib, importlib.util, sys
 from pathlib import Path
@@ -54,7 +54,7 @@ def needed(part: str) -> set[str]:
 
 
 def foreign_imports(part: str, folder: Path) -> str:
-    """Copy a part and the packages that it may import, and return the imports that lead out of the folder."""
+    """Copy a subpackage and its allowed imports to a folder, and return imports from outside of this folder."""
     source, target = Path(eim_ros.__file__).parent, folder / "eim_ros"
     parts = needed(part)
     others = {source / other for other in MAY_KNOW if other not in parts}

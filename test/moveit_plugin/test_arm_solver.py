@@ -57,7 +57,7 @@ def test_plugin_finds_the_nearest_solution_as_the_sampler_does(program: Path, na
 
 @pytest.mark.parametrize("away", [0.05, 5.0])
 def test_plugin_ends_if_it_is_proven_that_there_is_no_solution(program: Path, away: float) -> None:
-    """The proof is the closed form or the length of the arm. Without a proof, the search would last until the timeout."""
+    """The proof is the closed form or the length of the arm. Without a proof, the search would use the full timeout."""
     sampler = Sampler("ur5e")
     pose = sampler.robot.fk([0.1, -0.2, 0.02, 0.3, 0.7, 0.4])  # nearly stretched
     pose[:3, 3] *= 1.0 + away

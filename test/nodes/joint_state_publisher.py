@@ -1,4 +1,4 @@
-"""Publisher of joint states in this process, for nodes that record and collect them."""
+"""Publisher of joint states in this process, for nodes that record or collect joint states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 
 class Robot:
-    """Publishes joint states to a node."""
+    """Robot that publishes joint states to a node."""
 
     def __init__(
         self, client: ClientNode, server: ServerProcess, topic: str, names: Sequence[str], reliable: bool = True
@@ -24,7 +24,7 @@ class Robot:
             JointState,
             topic,
             QoSProfile(depth=1000, reliability=reliability),
-            # the default callback logs in a way that rclpy deprecates
+            # rclpy deprecates a call of the default callbacks
             event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
         )
 
@@ -34,7 +34,7 @@ class Robot:
         self._publisher.publish(message)
 
     def publish_while_stopped(self, n_states: int) -> None:
-        """Publish joint states, 1e-4 apart, while the process of the node does not run."""
+        """Stop the process of the node, publish joint states that are 1e-4 apart, and continue the process."""
         self._server.signal(signal.SIGSTOP)
         for i in range(n_states):
             self.publish(*[1e-4 * i] * len(self._names))
@@ -44,7 +44,7 @@ class Robot:
         wait_until(lambda: self._publisher.get_subscription_count() > 0, "subscription", self._server)
 
     def wait_for_no_listener(self) -> None:
-        """Wait until this process knows that a subscription has ended, so that it is not mistaken for the next one."""
+        """Wait until this process knows that a subscription has ended, and cannot mistake it for the next one."""
         wait_until(lambda: self._publisher.get_subscription_count() == 0, "end of the subscription", self._server)
 
     def destroy(self) -> None:

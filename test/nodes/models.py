@@ -1,4 +1,4 @@
-"""Small models that the public interface builds quickly: broad experts around random configurations."""
+"""Small models with broad experts around random configurations, which are built quickly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPREAD = 0.3  # standard deviation of each joint as a fraction of half its range
 
 
 def save_small_model(path: Path, robot_name: str, context_kind: str) -> Path:
-    """Write a mixture that ignores the context; the sampler's refinement still finds solutions."""
+    """Write a mixture that ignores the context. The refinement of the sampler still finds solutions."""
     robot = Robot(robot_name)
     n_context, half_range = CONTEXT_KINDS[context_kind], 0.5 * (robot.upper - robot.lower)
     means = robot.random(N_EXPERTS, np.random.default_rng(0))

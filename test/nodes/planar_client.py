@@ -1,4 +1,4 @@
-"""Listener to the topics of the planar robot."""
+"""Client for the topics of the planar robot."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from visualization_msgs.msg import MarkerArray
 
 from eim_ros.msg import TaskStatus
 
-DEPTH = QoSProfile(depth=20_000)  # 100 s of joint states, while this process waits for another to start
+DEPTH = QoSProfile(depth=20_000)  # 100 s of joint states, because this process may wait for another one to start
 
 
 class PlanarRobot:
-    """Listener that stores the messages of a simulator in a namespace, and sends trajectories to it."""
+    """Client that stores the messages of a simulator and sends trajectories to the simulator."""
 
     def __init__(self, client: ClientNode, server: ServerProcess, namespace: str) -> None:
         self.server, self._client = server, client
@@ -57,14 +57,14 @@ class PlanarRobot:
         self._publisher.publish(message)
 
     def hear_new(self, wanted: Callable[[TaskStatus], bool], what: str) -> TaskStatus:
-        """Return the next status that meets a condition."""
+        """Return the first new status that meets a condition."""
         self.statuses.clear()
         self.hear(lambda: any(wanted(message) for message in self.statuses), what)
         return next(message for message in self.statuses if wanted(message))
 
 
 def _all_of(node: Node, kind: type, topic: str, kept: list[Any]) -> Subscription:
-    """Keep every message. One callback takes all waiting messages, because 400 callbacks per second overload a core."""
+    """Store every message. Each callback takes all waiting messages, because 400 callbacks/s would overload a core."""
 
     def take(message: Any) -> None:
         kept.append(message)

@@ -1,4 +1,4 @@
-"""A real node in a separate process, observed through its log. Every wait has a timeout."""
+"""Real nodes in separate processes, observed through their logs. Every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 90.0  # [s], long because the machine may be busy
+PATIENCE = 90.0  # timeout [s], which is long because the machine may be busy
 
 
 class LoggedProcess:
-    """A process in a separate session, like one that a user starts in a terminal. Its log is written to a file."""
+    """Process in a separate session, as if a user had started it in a terminal. Its log is written to a file."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None) -> None:
         self._log = log
@@ -41,7 +41,7 @@ class LoggedProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Kill the processes if they are still running."""
+        """Kill all processes of the session if they are still running."""
         if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10.0)
@@ -58,7 +58,7 @@ class ServerProcess(LoggedProcess):
         super().__init__([sys.executable, "-m", "eim_ros.nodes", node, "--ros-args", *given, *arguments], log)
 
     def wait_for_log(self, text: str) -> None:
-        """Wait until the text is in the log."""
+        """Wait until the log contains the text."""
         wait_until(lambda: text in self.log or not self.is_running, f"{text!r} in the log", self)
         assert text in self.log, f"the server ended with {self._process.returncode}:\n{self.log}"
 
@@ -87,7 +87,7 @@ class ServerProcess(LoggedProcess):
 
 
 def wait_until(condition: Callable[[], object], what: str, server: ServerProcess, timeout: float = PATIENCE) -> None:
-    """Poll until the condition is true; a failure shows the server's log."""
+    """Poll until the condition is true. After a timeout, the error shows the log of the server."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
@@ -100,5 +100,5 @@ def _yaml(value: object) -> str:
 
 
 def _restore_sigint() -> None:
-    """Restore the handling of SIGINT in a new process, because a test runner in the background ignores it."""
+    """Restore the handling of SIGINT in a new process, because a test runner in the background ignores SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The node `demo_recorder` as a real process: published messages are in the bag, whatever happens to the recorder."""
+"""Whatever happens to the process of the node `demo_recorder`, published messages are in the bag."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recorder:
         return self.client.next_message(self.server, RecorderStatus, f"{self.node}/status", wanted, what)
 
     def counted(self, n: int) -> RecorderStatus:
-        """Return the status as soon as this number of messages of a topic are recorded."""
+        """Wait until this number of messages of the only topic is recorded, and return the status."""
         return self.status(lambda message: list(message.n_messages) == [n], f"{n} messages")
 
 
@@ -68,7 +68,7 @@ def robot(client: ClientNode, recorder: Recorder) -> Iterator[Robot]:
 
 
 def recorded(folder: Path) -> list[tuple[str, Any]]:
-    """Return topic and message of all messages in a bag, read by rosbags."""
+    """Return the topics and the messages of a bag, read by rosbags."""
     with AnyReader([folder]) as reader:
         return [
             (connection.topic, reader.deserialize(data, connection.msgtype))
@@ -117,7 +117,7 @@ def test_everything_that_was_published_is_in_the_bag_with_its_label(
 def test_busy_moment_loses_nothing_of_a_second_and_what_is_lost_later_is_counted(
     recorder: Recorder, robot: Robot, tmp_path: Path, n_states: int
 ) -> None:
-    """The publisher keeps the last 1000 joint states, which are those of a second at 1 kHz."""
+    """The publisher keeps the last 1000 joint states, which is 1 s at 1 kHz."""
     assert recorder.start(tmp_path / "bag").success
     robot.wait_for_listener()
     robot.publish(0.0, 0.0)
@@ -138,9 +138,9 @@ def test_topics_of_any_type_time_and_reliability_are_recorded_as_they_are(
     )
     goal = PoseStamped()
     goal.pose.position.x = 0.25
-    latched.publish(goal)  # before the recorder subscribes
+    latched.publish(goal)  # published before the recorder subscribes
     assert recorder.start(tmp_path / "bag", "/sensor", "goal", "/via").success
-    own = client.node.create_publisher(ViaPoint, "/via", 10)  # publisher created after the start
+    own = client.node.create_publisher(ViaPoint, "/via", 10)  # created after the start of the recording
     sensor.wait_for_listener()
     recorder.status(lambda message: "/goal" not in message.message, "the latched goal")
     for _ in range(200):
@@ -218,7 +218,7 @@ def test_later_publisher_with_a_weaker_quality_of_service_is_told(
 
 def test_bag_without_a_path_gets_a_name_with_the_time_in_the_folder_of_the_parameter(recorder: Recorder) -> None:
     paths = []
-    for _ in range(2):  # two in a second need different names
+    for _ in range(2):  # two bags in one second need different names
         answer = recorder.start("", "/nobody")
         assert answer.success, answer.message
         paths.append(Path(answer.path))
@@ -270,7 +270,7 @@ def test_killed_recorder_leaves_what_came_before_the_last_flush(
         robot.publish(i, 0.0)
 
     def found() -> list[tuple[str, Any]]:
-        with open_bag(tmp_path / "bag") as bag:  # the file may be truncated, as between two flushes
+        with open_bag(tmp_path / "bag") as bag:  # the file may be truncated between two flushes
             return [(name, message) for name, _, message in bag.messages(bag.topics)]
 
     wait_until(lambda: len(found()) == 1 + 500, "flush", server)

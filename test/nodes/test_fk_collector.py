@@ -1,4 +1,4 @@
-"""The node `fk_collector` as a real process: its pairs match the robot's motion, and `eim train` accepts them."""
+"""Pairs from the process of the node `fk_collector` match the motion of the robot, and `eim train` accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of nodes, their parameters, and the names that programs import from `eim_ros.nodes`."""
+"""The table of nodes, their parameters, and the public names of `eim_ros.nodes` are complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eim_ros.nodes.settings import IkServerSettings
 
 @pytest.fixture(autouse=True)
 def signal_handlers() -> Iterator[None]:
-    """Restore the signal handlers of the tests after `main` has replaced them."""
+    """Restore the signal handlers of the test process after `main` has replaced them."""
     handlers = {number: signal.getsignal(number) for number in process.SIGNALS}
     yield
     for number, handler in handlers.items():
@@ -35,7 +35,7 @@ def test_shipped_parameter_file_lists_every_parameter_with_its_default(name: str
     values = read_yaml(share_path(f"config/{name}.yaml"))["/**"]["ros__parameters"]
     defaults = processes.NODES[name].settings().to_mapping()
     assert values == defaults
-    types = {key: type(value) for key, value in values.items()}  # ROS does not accept 1 for 1.0
+    types = {key: type(value) for key, value in values.items()}  # for ROS, 1 is not a double
     assert types == {key: type(value) for key, value in defaults.items()}
 
 

@@ -1,4 +1,4 @@
-"""Services of the motion prior over DDS: answers, refusals with reasons, and the exchange of priors."""
+"""Services of the motion prior over DDS give answers or refusals with reasons, and exchange priors."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_duration_points_and_flatness_are_as_asked_for(call: Callable[..., Any])
 
 def test_via_points_are_met(call: Callable[..., Any], prior: MotionPrior) -> None:
     answer = call("sample_motion", n_samples=50, n_points=101, flat=True, via_points=[via()])
-    np.testing.assert_allclose(matrix(answer)[:, 50, 2], 0.9, atol=6e-3)  # six default deviations of 1e-3
+    np.testing.assert_allclose(matrix(answer)[:, 50, 2], 0.9, atol=6e-3)  # six times the default deviation of 1e-3
     from eim_ros.motion import ViaPoint as Wish
 
     expected = prior.condition([1.0], [Wish(0.5, ("wrist",), (0.9,))]).log_evidence
@@ -154,7 +154,7 @@ def test_tip_goals_are_reached(call: Callable[..., Any], reaching: MotionPrior) 
         answer = call("sample_motion", reaching, n_samples=50, flat=True, **fields)
         return np.asarray(Robot("planar3").fk(matrix(answer)[:, -1])[:, :3, 3])
 
-    assert np.abs(ends()[:, 0] - 2.4).max() <= 0.02  # all motions of the prior have this goal
+    assert np.abs(ends()[:, 0] - 2.4).max() <= 0.02  # the prior contains this goal
     asked = ends(tip_goals=[TipGoal(axis="y", value=0.4, tolerance=0.03)])
     assert np.abs(asked[:, 1] - 0.4).max() <= 0.03
     assert np.abs(asked[:, 0] - 2.4).max() > 0.02
@@ -197,7 +197,7 @@ def test_joints_are_matched_by_name_and_times_by_phase(call: Callable[..., Any])
     same = trajectory(motion[:, ::-1], JOINTS[::-1], duration=11.0)
     answer = call("score_motion", trajectories=[trajectory(motion), same])
     assert answer.error_code.val == SUCCESS, answer.error_code.message
-    assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # times are integer nanoseconds
+    assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # rounding to nanoseconds
 
 
 def _changed(change: Callable[[JointTrajectory], None]) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _named(*names: str) -> dict[str, Any]:
 
 
 def _point(**fields: Any) -> dict[str, Any]:
-    """Return a trajectory in which point 7 has other fields."""
+    """Return a request with a trajectory in which point 7 has other fields."""
     return _changed(lambda message: [setattr(message.points[7], name, value) for name, value in fields.items()])
 
 
@@ -296,7 +296,7 @@ def test_server_without_a_model_waits_for_one_and_tells_which_one_serves(
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
     assert client.call(server, SampleMotion, f"{node}/sample_motion", wanted).error_code.val == SUCCESS
     assert client.parameters(server, node, "model") == [str(path)]
-    end = time.monotonic() + PATIENCE  # the message may be that of another active server
+    end = time.monotonic() + PATIENCE  # the message may come from another active server
     while {item.key: item.value for item in client.diagnosis(server, "active").values}["model"] != str(path):
         assert time.monotonic() < end
     assert server.stop() == 0, server.log

@@ -1,4 +1,4 @@
-"""Limits of remote callers. docs/reference/paths.md lists every path, and config/security/ lists every name."""
+"""Remote callers have limits. docs/reference/paths.md lists every path, and config/security/ lists every name."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from eim_ros.srv import LoadModel, SaveData, StartRecording
 Nodes = dict[str, ServerProcess]
 Ask = Callable[[ClientNode, Nodes, str], tuple[bool, str]]
 
-LIMIT = 1_000_000  # [byte]
-FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 80.0}  # planar10, from the simulator
+LIMIT = 1_000_000  # max_file_size [byte]
+FROM_TOPIC = {"use_robot_description_topic": True, "robot_description_timeout": 80.0}  # the simulator's planar10
 PARAMETERS: dict[str, dict[str, Any]] = {
     "planar_simulator": {"publish_clock": True},
     "demonstrator": {"show_at_start": False, "recorder": "demo_recorder"},
@@ -39,14 +39,14 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "demo_recorder": {"min_free_space": 0},
     "motion_prior_server": {},
     "trainer": {},
-    "training_coordinator": {"autostart": False},  # if it started, it would use the other nodes
+    "training_coordinator": {"autostart": False},  # an active coordinator would use the other nodes
 }
 WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer", "training_coordinator")
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a data directory with files that must not be opened or replaced, next to files of other users."""
+    """Create a data directory with files that must not be opened or replaced, next to files of other users."""
     home = tmp_path_factory.mktemp("home")
     data, outside = home / "data", home / "outside"
     data.mkdir()
@@ -54,8 +54,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data / "folder").mkdir()
     os.mkfifo(data / "pipe")
     with (data / "large").open("wb") as file:
-        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # like a safetensors file with a header of 4 GB
-        file.truncate(20_000_000_000)  # sparse; a node that reads it runs out of memory
+        file.write(b"\xff\xff\xff\xff\0\0\0\0{")  # a safetensors file with a header of 4 GB
+        file.truncate(20_000_000_000)  # sparse, and too large for a node's memory
     for place in (data, outside):
         (place / "foreign").write_text("notes of somebody else")
         save_small_model(place / "model.safetensors", "planar10", "position")
@@ -67,7 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nodes(start_server: Callable[..., ServerProcess], home: Path, client_of_file: ClientNode) -> Nodes:
-    """Start all nodes, and let the collector collect motions of the simulator."""
+    """Start all nodes, and let the collector collect pairs from motions of the simulator."""
     files = {"data_directory": home / "data", "max_file_size": LIMIT}
     started = {
         name: start_server(node=name, **parameters, **(files if name in WITH_FILES else {}))
@@ -148,7 +148,7 @@ PATHS: dict[str, tuple[str, Ask]] = {
 
 
 def tree(folder: Path) -> dict[Path, tuple[float, ...]]:
-    """Return the mode of everything in a folder; for files also size, time of change, and inode."""
+    """Return the mode of everything in a folder, and size, time of change and inode of its files."""
     found = {path: path.lstat() for path in folder.rglob("*")}
     return {
         path: (about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns, about.st_ino)))
@@ -174,7 +174,7 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
     client: ClientNode, nodes: Nodes, home: Path, path: str
 ) -> None:
     node, ask = PATHS[path]
-    ask(client, nodes, "none/../folder")  # imports modules, so that their memory does not count
+    ask(client, nodes, "none/../folder")  # import modules first, so their memory does not count
     before, most = tree(home), memory(nodes[node])
     outside, told = home / "outside", set()
     for name in (
@@ -191,14 +191,14 @@ def test_path_that_is_no_file_of_the_data_directory_is_refused(
             success, message = ask(client, nodes, name.format(last))
             assert not success
             told.add(message.replace("file:", "").replace("//", "").replace(name.format(last).lstrip("/"), "*"))
-    assert len(told) <= 2, told  # messages of absolute and relative paths differ by a slash
+    assert len(told) <= 2, told  # messages for absolute and relative paths differ by a slash
     assert all("is refused" in message for message in told)
     for name in ("link", "endless", "pipe", "folder", "large", "foreign", f"{home}/data/pipe", f"{home}/data/large"):
         success, message = ask(client, nodes, name)
         assert not success, name
         assert message
     assert tree(home) == before
-    # libraries for bad files need some memory; reading all of a file would need 20 GB
+    # a node may import libraries for bad files, but reading a complete file would need 20 GB
     assert memory(nodes[node]) < most + 100_000
     assert nodes[node].is_running
 
@@ -225,7 +225,7 @@ def test_files_of_ours_are_replaced_on_request_alone(client: ClientNode, nodes: 
         assert load("ik_server")(client, nodes, path) == (True, "")
     success, message = obstacle(client, nodes, "cube.stl")
     assert success
-    assert "collide" in message  # the cube around the base
+    assert "collide" in message  # with the cube around the base
 
 
 @pytest.mark.parametrize("node", WITH_FILES)
@@ -245,7 +245,7 @@ def test_parameters_that_hold_paths_are_fixed_while_a_node_runs(client: ClientNo
 
 
 def allowed(node: str) -> dict[str, dict[str, str]]:
-    """Return the types of names in a policy, by permission and name. Each type is in the comment after its name."""
+    """Return the types of the names in a policy, by permission and name. A type is in the comment after its name."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.parse(share_path(f"config/security/{node}.policy.xml"), parser).getroot()
     (profile,) = root.findall("enclaves/enclave/profiles/profile")
@@ -262,7 +262,7 @@ def allowed(node: str) -> dict[str, dict[str, str]]:
 
 
 def used(client: ClientNode, node: str) -> dict[str, dict[str, str]]:
-    """Return the same from the ROS graph."""
+    """Return the types of names that a node uses, by permission and name, from the ROS graph."""
     here = client.node
     lists = {
         "publish": here.get_publisher_names_and_types_by_node(node, "/"),

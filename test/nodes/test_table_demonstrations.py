@@ -1,4 +1,4 @@
-"""The script for the included demonstrations records them with the node `demo_recorder`."""
+"""The script for the included demonstrations records motions with the node `demo_recorder`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ record(list(np.load(sys.argv[2])), Path(sys.argv[1]))
 
 
 def test_every_joint_state_of_the_demonstrator_is_in_the_bag(tmp_path: Path) -> None:
-    """Each joint state has the label of its motion, and is not rounded."""
+    """Each recorded joint state has the label of its motion and is not rounded."""
     included = load_data_set(share_path("config/demonstrations/panda_table.npz")).sample.reshape(-1, N_POINTS, 7)
     sides = ["right" if swivel(motion)[0] > 0.0 else "left" for motion in included]
     motions = included[[sides.index("left"), sides.index("right"), len(included) - 1]]

@@ -1,4 +1,4 @@
-"""The node `training_coordinator` works with real nodes: the server gets the model, and failures end the process."""
+"""With real nodes, the node `training_coordinator` gives the server a new model, and ends if something fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def server(start_server: Callable[..., ServerProcess], folder: Path) -> ServerPr
 
 @pytest.fixture
 def coordinate(start_server: Callable[..., ServerProcess], folder: Path, server: ServerProcess) -> Coordinate:
-    """Run a coordinator, and return its exit code and log."""
+    """Return a function that runs a coordinator and returns its exit code and log."""
 
     def run(**parameters: object) -> tuple[int, str]:
         given = {"data_directory": folder, **QUICK, **parameters}
@@ -51,7 +51,7 @@ def coordinate(start_server: Callable[..., ServerProcess], folder: Path, server:
 
 @pytest.fixture(scope="module")
 def recording(start_server: Callable[..., ServerProcess], client_of_file: ClientNode, folder: Path) -> str:
-    """Record a robot that swings all joints, and return the path of the bag in the data directory."""
+    """Record a robot that swings all joints, and return the path of the bag relative to the data directory."""
     client = client_of_file
     recorder = start_server(node="demo_recorder", data_directory=folder, min_free_space=1_000_000)
     start = StartRecording.Request(path="demos/swings")
@@ -76,7 +76,7 @@ def check_served(client: ClientNode, server: ServerProcess, folder: Path, data_s
     robot = Robot(ROBOT)
     position = robot.fk(np.full(robot.dof, 0.5))[:3, 3]
     wanted = request(position)
-    wanted.diversity = 0.0  # plain samples of the model, even if it has no preference
+    wanted.diversity = 0.0  # plain samples of the model
     samples = Solutions.from_message(client.sample(server, wanted))
     assert 5 < len(samples) <= 10
     assert set(samples.expert.tolist()) <= set(range(N_EXPERTS))

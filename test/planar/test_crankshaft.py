@@ -1,4 +1,4 @@
-"""Moves that close the loop reach the requested tip, and their determinant is that of the derivative."""
+"""Moves that keep the tip reach the requested position, and their determinant is that of their derivative."""
 
 import torch
 
@@ -41,7 +41,7 @@ def test_prior_step_keeps_the_prior():
     rng = generator()
     q = torch.randn(100_000, 2, generator=rng, dtype=torch.float64) @ factor.mT
     moved = prior_step(q, factor, torch.full((100_000,), 0.7).double(), rng)
-    # in units of the prior, the standard error of a mean is 1/316, and that of a variance is 1/224
+    # in units of the prior, standard errors are 1/316 for a mean and 1/224 for a variance
     white = torch.linalg.solve_triangular(factor, torch.cat([q, moved], -1).reshape(-1, 2, 2).mT, upper=False)
     before, after = white.unbind(-1)
     torch.testing.assert_close(after.mean(0), torch.zeros(2).double(), rtol=0.0, atol=0.015)

@@ -1,4 +1,4 @@
-"""The expert's draws agree with rejection sampling and quadrature of the posterior, and cover every side."""
+"""Draws of the expert agree with rejection sampling and with quadrature of the posterior, and cover every side."""
 
 import math
 
@@ -14,7 +14,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def rejection(expert: Expert, n_draws: int, seed: int) -> torch.Tensor:
-    """Return draws from the prior, each accepted with a probability equal to its likelihood."""
+    """Draw from the prior, accept each draw with a probability equal to its likelihood, and return accepted draws."""
     generator = rng(seed)
     shape = (n_draws, expert.arm.n_links)
     q = torch.randn(shape, generator=generator, dtype=torch.float64) @ expert.scale_tril.mT
@@ -41,8 +41,8 @@ def test_draws_agree_with_rejection_sampling(task, correlation_length):
     for statistic in statistics:
         a, b = statistic(exact), statistic(drawn)
         error = (a.var(0) / len(a) + b.var(0) / len(b)).sqrt()
-        # Four standard errors if the effective sample size is half the number of draws, because 4 sqrt(2) < 6. The
-        # constant is for goals that are points, where the coordinate along the goal is always 0.
+        # If the effective sample size is half the number of draws, 6 > 4 sqrt(2) means four standard errors. For
+        # goals that are points, the coordinate along the goal is always 0, so the error needs the constant.
         assert ((a.mean(0) - b.mean(0)).abs() <= 6.0 * error + 1e-12).all()
 
 
@@ -57,7 +57,7 @@ def test_two_links_agree_with_quadrature():
         values = statistic(grid)
         mean = (mass * values).sum()
         error = ((mass * (values - mean).square()).sum() / 5000) ** 0.5
-        assert abs(statistic(drawn).mean() - mean) < 6.0 * error  # four standard errors, as above
+        assert abs(statistic(drawn).mean() - mean) < 6.0 * error  # at least four standard errors
 
 
 def test_all_ways_are_drawn_in_their_proportions():
@@ -66,7 +66,7 @@ def test_all_ways_are_drawn_in_their_proportions():
     expert = Expert(PlanarArm(), task, ExpertConfig(correlation_length=0.0))
     points = expert.arm.points(expert.draw(2000, rng()))
     for side in (passing_side(points, task.obstacles[0, :2]), elbow_side(points)):
-        assert abs(float((side > 0).double().mean()) - 0.5) < 0.06  # five standard errors
+        assert abs(float((side > 0).double().mean()) - 0.5) < 0.06  # > 5 standard errors
     assert task.clearance(points).min() > 0.0
     assert task.distance(points[:, -1]).max() < 6.0 * expert.config.goal_deviation
 

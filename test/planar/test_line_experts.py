@@ -1,4 +1,4 @@
-"""Mixtures of linear experts given a line: EIM stays near lines that were not demonstrated, but EM does not."""
+"""Mixtures of linear experts get a line as context. EIM stays near new lines, but EM does not."""
 
 import pytest
 import torch

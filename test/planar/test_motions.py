@@ -1,4 +1,4 @@
-"""Motions of the expert lead from the start to its draws, avoid obstacles on both sides, and are as fast as allowed."""
+"""Motions of the expert lead from the start to its draws, pass obstacles on both sides, and are as fast as allowed."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_motions_begin_and_end_at_rest_and_are_as_fast_as_allowed(motions):
         speed = np.abs(np.diff(motion.positions, axis=0)) / np.diff(motion.times)[:, None]
         assert speed.max() <= config.speed * ARM.velocity_limit * 1.001
         assert motion.times[-1] == config.least_duration or speed.max() > 0.95 * config.speed * ARM.velocity_limit
-        assert speed[[0, -1]].max() < 0.1 * speed.max()  # mean speeds over the first and the last interval
+        assert speed[[0, -1]].max() < 0.1 * speed.max()  # mean speeds in the first and last interval
         assert motion.times[0] == 0.0
         assert len(motion.times) == config.n_points
 
@@ -55,7 +55,7 @@ def test_simulator_confirms_every_motion(motions):
 
 
 def test_way_through_an_obstacle_is_not_free():
-    """A single link must sweep through a disc that lies on its way."""
+    """On its way, the only link must sweep through a disc."""
     arm = PlanarArm(n_links=1)
     task = point_task((0.0, 1.0), (0.7, 0.7, 0.2))
     goal = torch.tensor([[0.5 * torch.pi]]).double()

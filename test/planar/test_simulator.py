@@ -1,4 +1,4 @@
-"""Tests of the simulator: exact time, first-order motion within limits, refusals without effect, success of a task."""
+"""The simulator has exact time, moves within velocity limits, ignores refused trajectories, and reports success."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_arm_catches_up_within_its_velocity_limit():
     rows = run(robot, 0.5)
     steps = np.diff(np.vstack([np.zeros(3), rows]), axis=0)[:, 0]
     assert steps.max() <= ARM.velocity_limit / 200 + 1e-12
-    assert rows[63, 0] == 1.0  # 1 rad at 3.14 rad/s takes 63.7 ticks
+    assert rows[63, 0] == 1.0  # 1 rad takes 63.7 ticks at 3.14 rad/s
     assert rows[62, 0] < 1.0
     assert not robot.outcome.moving
 
@@ -106,7 +106,7 @@ def test_delayed_trajectory_waits():
 
 def test_success_is_to_reach_the_goal_without_having_touched_anything():
     robot = simulator()
-    turn = np.arccos(2.0 / 3.0)  # the stretched arm's tip is on the line x = 2, but above its end
+    turn = np.arccos(2.0 / 3.0)  # the tip of the stretched arm is on the line x = 2, but above the end of the goal
     robot.execute(ARM.joint_names, (1.0,), ((turn, 0.0, 0.0),))
     run(robot, 1.0)
     assert not robot.outcome.reached
@@ -131,7 +131,7 @@ def test_success_is_to_reach_the_goal_without_having_touched_anything():
     assert not robot.outcome.collision
     assert not robot.outcome.success
     robot.execute(ARM.joint_names, (0.1,), (bent,))
-    assert robot.outcome.success  # earlier collisions do not count in a new trajectory
+    assert robot.outcome.success  # earlier collisions do not count for a new trajectory
 
 
 def test_reset_goes_back_to_the_start_and_keeps_the_time():

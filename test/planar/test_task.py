@@ -40,7 +40,7 @@ def test_clearance_is_the_least_gap_of_all_links_and_discs():
     dense = points[:, :-1, None] + share * (points[:, 1:, None] - points[:, :-1, None])
     gaps = (dense.flatten(1, 2).unsqueeze(2) - task.obstacles[:, :2]).norm(dim=-1) - task.obstacles[:, 2]
     expected = gaps.flatten(1).amin(1)
-    # points 0.5 mm apart miss the nearest point of a link by up to 0.25 mm, so the gap is too large by at most that
+    # points that are 0.5 mm apart miss the nearest point of a link by up to 0.25 mm, which is the largest error
     torch.testing.assert_close(task.clearance(points), expected, rtol=0.0, atol=2.5e-4)
 
 

@@ -1,4 +1,4 @@
-"""An arm that is driven by hand moves its tip as requested within all limits, and slowly where it cannot follow."""
+"""An arm that a user drives moves its tip as requested within all limits, or more slowly if it cannot follow."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_tip_moves_as_wished():
 
 def test_tip_turns_as_wished():
     velocity = joint_velocity(ARM, BENT, np.array([0.1, 0.1]), 0.4)
-    assert velocity.sum() == pytest.approx(0.4, abs=0.01)  # the damping causes a small error
+    assert velocity.sum() == pytest.approx(0.4, abs=0.01)  # damping causes a small error
     np.testing.assert_allclose(moved(BENT, velocity, 1e-6), [0.1, 0.1], atol=0.02)
 
 

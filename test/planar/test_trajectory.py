@@ -22,7 +22,7 @@ def test_positions_are_on_the_line_between_points():
 
 
 def test_velocities_make_a_cubic():
-    """A point-to-point motion is x = t^2 (3 - 2 t) / 2, and points of x = t^3 are interpolated exactly."""
+    """A point-to-point motion is x = t^2 (3 - 2 t) / 2. Points of x = t^3 are interpolated exactly."""
     rest = checked_trajectory(ARM, NAMES, (0.0, 1.0), ((0.0, 0.0), (0.5, 0.5)), ((0.0, 0.0), (0.0, 0.0)))
     assert rest.at(0.25)[0] == pytest.approx(0.0625 * 2.5 / 2.0)
     times = (0.0, 0.3, 0.7)

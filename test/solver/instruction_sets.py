@@ -1,4 +1,4 @@
-"""Run programs with each instruction set that the processor supports and the solver was compiled for."""
+"""Run programs with each instruction set that the processor supports and that the solver is compiled for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ every_instruction_set = pytest.mark.parametrize(
 
 
 def run_with(instruction_set: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a Python program with an instruction set in a separate process."""
+    """Run a Python program in a separate process that uses this instruction set."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, VARIABLE: instruction_set, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -1,4 +1,4 @@
-"""`colcon build` compiles the solver for this machine, and packages for other machines have all instruction sets."""
+"""`colcon build` compiles the solver for this machine. Packages for other machines have all instruction sets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_option_compiles_those_that_it_names(tmp_path):
 
 @pytest.mark.parametrize("variable", PACKAGING)
 def test_builds_of_packages_compile_all_without_being_asked(tmp_path, variable):
-    """bloom builds packages with debhelper or rpmbuild, and the user cannot add an option to their call of CMake."""
+    """bloom uses debhelper or rpmbuild, and a user cannot add an option to their call of CMake."""
     assert compiled_for(tmp_path, **{variable: "1"}) == ALL
 
 

@@ -1,4 +1,4 @@
-"""A deadline may end the tracing of curves at any step, and the places found so far must stay consistent."""
+"""A deadline may end the tracing of curves at any step. The points found until then must be consistent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eim_ros import Robot
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ("-O1", "-std=c++20", "-ffp-contract=off", "-Wno-psabi", "-Wno-ignored-attributes")
-N_POSES = 400  # about a fifth of them are traced until the deadline
+N_POSES = 400  # the deadline ends about a fifth of them
 
 
 def test_links_lead_back_if_the_deadline_ends_a_trace(tmp_path: Path) -> None:
-    """A link without its opposite made a walk along the curve endless, which took all memory."""
+    """Each link must have an opposite link. Otherwise a walk along the curve is endless and uses all memory."""
     program, source = tmp_path / "trace", ROOT / "test/solver/trace_curves.cpp"
     compiler = os.environ.get("CXX", "g++")
     subprocess.run([compiler, *OPTIONS, f"-I{ROOT}/eim_ros/solver", source, "-o", program], check=True)

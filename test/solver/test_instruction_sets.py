@@ -1,4 +1,4 @@
-"""pinocchio confirms the solutions of every instruction set. A set that cannot run is refused with the remedy."""
+"""Pinocchio confirms the solutions of every instruction set. A set that cannot run is refused with a remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ np.savez(sys.argv[1], **answers)
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, np.ndarray]]:
-    """Return a cache of results by instruction set, which `found_with` fills on demand."""
+    """Return a cache of results by instruction set, which `found_with` fills when needed."""
     return {}
 
 
@@ -106,13 +106,13 @@ def test_an_unknown_instruction_set_is_refused_and_the_known_ones_named() -> Non
 
 
 def processor_with(*instruction_sets: str) -> Callable[[str], bool]:
-    """Return a substitute for `runs_here`, as on a processor with these instruction sets."""
+    """Return a replacement for `runs_here` that simulates a processor with these instruction sets."""
     return lambda instruction_set: instruction_set in instruction_sets
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make an importable package without modules, and pretend that the processor has AVX2."""
+    """Create an importable package without modules, and pretend that the processor has AVX2."""
     folder = tmp_path / "arms"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -126,13 +126,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def without_avx2(package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the same package, but pretend that the processor lacks AVX2."""
+    """Pretend that the processor lacks AVX2, and return the same package."""
     monkeypatch.setattr(_processor, "runs_here", processor_with("baseline"))
     return package
 
 
 def build(package: Path, *instruction_sets: str) -> None:
-    """Write a module per instruction set; importing one that this processor lacks kills the process with SIGILL."""
+    """Write a module per instruction set. Importing a module that cannot run here kills the process with SIGILL."""
     for name in instruction_sets:
         code = "" if native._processor()(name) else "import os, signal\nos.kill(os.getpid(), signal.SIGILL)"
         (package / f"_module_{name}.py").write_text(code)
@@ -151,7 +151,7 @@ def test_a_module_that_does_not_run_here_is_not_touched(without_avx2: Path) -> N
 
 
 def test_the_one_module_of_this_machine_needs_no_baseline(package: Path) -> None:
-    """`colcon build` compiles only that one."""
+    """`colcon build` compiles only the best module of this machine."""
     build(package, "avx2")
     assert load_native("arms._module").__name__ == "arms._module_avx2"
 
@@ -171,7 +171,7 @@ def test_modules_for_other_processors_are_refused_in_one_line_with_the_cure(with
 
 
 def test_import_on_a_processor_without_what_was_compiled_ends_with_the_cure_in_one_line() -> None:
-    """No compiled module of eim_ros is loaded if the processor supports none of their instruction sets."""
+    """If the processor supports none of the compiled instruction sets, no compiled module of eim_ros is loaded."""
     program = (
         "import sys; from eim_ros.core import _processor; _processor.runs_here = lambda name: False; "
         "from eim_ros.cli.main import main; sys.exit(main(['sample', '--robot', 'planar3', '--pose', '1', '0', '0']))"
@@ -201,7 +201,7 @@ def test_one_that_was_not_built_is_refused_only_where_it_is_forced(
 
 
 def test_a_missing_build_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(native.VARIABLE, raising=False)  # forcing a set that was not built is another error
+    monkeypatch.delenv(native.VARIABLE, raising=False)  # a requested set leads to another error
     with pytest.raises(
         ImportError, match=r"json\._missing is missing.*`make setup`.*C\+\+20 compiler.*apt install g\+\+"
     ):
@@ -216,7 +216,7 @@ def test_one_of_older_sources_is_refused_with_what_it_lacks_and_the_cure(package
 
 
 def test_the_command_line_tells_of_one_of_older_sources_in_a_line() -> None:
-    """Pretend that the compiled solver lacks names that its Python code imports."""
+    """The compiled solver seems to lack names that its Python code imports."""
     program = (
         "import sys, eim_ros.core.native as native; best = native._best; "
         "native._best = lambda name: type(best(name))('eim_ros.solver._solver_avx2'); "

@@ -1,4 +1,4 @@
-"""Headers of the solver include only headers of lower folders, in the order of the folders in `binding.cpp`."""
+"""Headers of the solver include only headers of lower folders. `binding.cpp` lists the folders in order."""
 
 from __future__ import annotations
 

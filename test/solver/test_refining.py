@@ -1,6 +1,6 @@
-"""Seeds refined side by side give the results of single seeds, and starting in single precision loses none of them.
+"""Seeds refined side by side give the results of single seeds. A start in single precision loses no results.
 
-These tests use complete robots. `checks/refining.cpp` checks the same for the templates of the solver.
+These tests use complete robots. `checks/refining.cpp` checks the templates of the solver in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 from eim_ros.kinematics import Robot, refine
 from eim_ros.solver import Chain
 
-LANES = sys.modules[Chain.__module__].LANES  # up to this many seeds are refined in double precision only
+LANES = sys.modules[Chain.__module__].LANES  # number of seeds that are refined only in double precision
 
 
 @every_robot
@@ -37,8 +37,8 @@ def test_many_seeds_converge_as_often_as_one_by_one(name: str) -> None:
     for pose in robot.fk(robot.random(10, rng)):
         plain, side = one_by_one_and_side_by_side(robot, robot.random(40, rng), pose)
         counts += plain.converged.sum(), side.converged.sum()
-    # At most a tenth of the 400 seeds are so near the boundary between two basins of attraction that they converge
-    # elsewhere in single precision. Some of these succeed and others fail, so the numbers nearly agree.
+    # At most a tenth of the 400 seeds are so near the boundary of two basins of attraction that single precision
+    # changes their result. Some of these seeds succeed and others fail, so the numbers nearly agree.
     assert abs(counts[1] - counts[0]) <= 5 + 0.05 * counts[0]
 
 
@@ -51,7 +51,7 @@ def test_errors_and_limits_of_what_is_returned_are_true(name: str, n: int) -> No
     result = refine(robot, robot.random(n, rng), pose)
     errors = np.array([oracle.errors(q, pose) for q in result.positions])
     np.testing.assert_allclose(result.position_error, errors[:, 0], rtol=1e-9, atol=1e-12)
-    # near 0 and pi, the oracle's logarithm has an error of about 1e-8
+    # the oracle's logarithm has errors of about 1e-8 near 0 and pi
     np.testing.assert_allclose(result.orientation_error, errors[:, 1], rtol=1e-7, atol=1e-7)
     assert robot.within_limits(result.positions).all()
     within = (result.position_error <= 1e-6) & (result.orientation_error <= 1e-6)
@@ -108,7 +108,7 @@ def test_narrow_limits_and_seeds_outside_of_them() -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 1e-13, 1e-7, 1e-3, 0.5, 1.0, np.pi / 2, 2.0, 3.0, np.pi - 1e-7, np.pi])
 def test_angle_between_two_orientations_is_right(angle: float) -> None:
-    robot = Robot("planar3")  # rotates about z only, so the orientation error is the angle
+    robot = Robot("planar3")  # turns about z, so the orientation error is the angle
     target = robot.fk(np.array([angle, 0.0, 0.0]))
     for n in (1, 8, 40):
         _, orientation = robot.pose_errors(np.zeros((n, 3)), target)

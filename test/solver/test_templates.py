@@ -1,4 +1,4 @@
-"""Each C++ check in `checks/` passes for the baseline and for the best instruction set of this processor."""
+"""Each C++ check in `checks/` passes with the baseline and with the best instruction set of this processor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPILER = (sysconfig.get_config_var("CXX") or "g++").split()[0]
 
 @functools.cache
 def built_here() -> dict[str, Extension]:
-    """Return the solver's modules of setup.py that this processor can run, by instruction set, with the best first."""
+    """Return modules of the solver from setup.py that this processor can run, by instruction set, best first."""
     captured: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -41,8 +41,8 @@ def built_here() -> dict[str, Extension]:
 
 @pytest.fixture(scope="session")
 def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
-    """Return a function that runs the checks with an instruction set and returns the line printed for each."""
-    cache = getattr(pytestconfig, "cache", None)  # missing in the run with sanitizers
+    """Return a function that runs the checks with an instruction set and returns the line that each check prints."""
+    cache = getattr(pytestconfig, "cache", None)  # there is no cache in the run with sanitizers
     folder = cache.mkdir("solver_checks") if cache else tmp_path_factory.mktemp("solver_checks")
 
     @functools.cache
@@ -59,7 +59,7 @@ def outcomes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
 
 
 def compiled(instruction_set: str, folder: Path) -> Path:
-    """Return the program, compiled with the options of the module but -O1, or reuse that of the same sources.
+    """Compile the checks with the options of the module but -O1, or reuse the program of the same sources.
 
     All checks are one translation unit, so templates that several checks share are compiled only once.
     """
@@ -76,7 +76,7 @@ def compiled(instruction_set: str, folder: Path) -> Path:
         for old in folder.glob(f"{instruction_set}-*"):
             old.unlink()
         unfinished = folder / f"{program.name}.{os.getpid()}"
-        # the run with sanitizers preloads their library, which would double the time of the compiler
+        # sanitizers preload a library that would double the time of the compiler
         alone = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         subprocess.run([*command, "-o", str(unfinished)], input=unit, text=True, check=True, env=alone)
         unfinished.rename(program)

@@ -1,4 +1,4 @@
-"""Comparison on random mixtures: every cell has its estimator, and every method is measured on the same problem."""
+"""In the comparison on random mixtures, every cell has its estimator, and every method gets the same problem."""
 
 import dataclasses
 import math

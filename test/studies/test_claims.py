@@ -1,4 +1,4 @@
-"""Each claim is checked against small tables: one that confirms it, one that contradicts it, one without rows."""
+"""Each claim is checked with three small tables: one confirms the claim, one contradicts it, and one has no rows."""
 
 import importlib
 
@@ -26,7 +26,7 @@ def setups(module) -> tuple[Setup, ...]:
 
 
 def thesis(module) -> Setup:
-    """Return a setup with the settings of the thesis, and the other methods that share them."""
+    """Return the setup with the settings of the thesis, which other methods share."""
     (found,) = (one for one in setups(module) if one.key == THESIS.key)
     return found
 
@@ -36,7 +36,7 @@ def claims(module) -> tuple[Claim, ...]:
 
 
 def rows_of(cells, figures) -> ResultTable:
-    """Return a table with one row per cell, which contains the figures of its method."""
+    """Return a table with one row per cell. Each row contains the figures of its method."""
     return table({**cell, **figures[cell["method"]]} for cell in cells)
 
 

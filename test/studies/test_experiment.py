@@ -48,7 +48,7 @@ def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(n
     assert f"{len(table.rows)}/{len(table.rows)}" in first.err
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))  # saves half of the time
     assert main([*command, "--quiet"]) == 0
-    assert capsys.readouterr() == (first.out, "")  # reads the table, so the figures are equal
+    assert capsys.readouterr() == (first.out, "")  # the second run reads the table
 
 
 def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_table(tmp_path, capsys):

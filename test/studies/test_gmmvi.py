@@ -1,4 +1,4 @@
-"""The GMMVI experiment refuses bad words at once, and reports the paper's figures next to ours."""
+"""The GMMVI experiment refuses wrong words immediately, and reports the figures of the paper next to ours."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_a_row_is_of_the_problem_the_algorithm_and_the_seed():
 
 @pytest.fixture
 def few_reference_samples(monkeypatch):
-    """Use few reference samples of the MMD, and clear their cache so that other tests do not see them."""
+    """Use few reference samples of the MMD, and clear their cache so that other tests do not use them."""
     references = (gmmvi._breast_cancer_discrepancy, gmmvi._planar_discrepancy)
     monkeypatch.setattr(gmmvi, "N_REFERENCE", 500)
     for reference in references:
@@ -62,7 +62,7 @@ def test_regression_has_a_discrepancy_an_accuracy_and_a_falling_curve():
 def test_network_has_a_squared_error_on_rows_that_it_has_not_seen():
     config = GMMVIExperimentConfig(targets=("wine",), algorithms=("SAMTRON",), budget=0.02, n_test_samples=10)
     figures = EXPERIMENT.measure(config, EXPERIMENT.cells(config)[0], 0).figures
-    assert 0.4 < figures["mse"] < 60.0  # values are about 6, so predicting 0 has an error of about 37
+    assert 0.4 < figures["mse"] < 60.0  # values are about 6, so a prediction of 0 has an error of about 37
 
 
 def test_learning_curve_averages_the_iterations_since_the_last_point():
@@ -88,14 +88,14 @@ def test_report_has_the_papers_figure_beside_the_mean_of_the_seeds():
     )
     heading, line = EXPERIMENT.report(ResultTable(Header("gmmvi", {}, {}), rows))
     assert heading.split()[:2] == ["target", "algorithm"]
-    # three standard errors of two values that are 1 apart are 3 sqrt(0.5) / sqrt(2)
+    # for two values that differ by 1, three standard errors are 3 sqrt(0.5) / sqrt(2)
     assert " ".join(line.split()) == "planar4 ZAMTRUX 2 12.500 1.500 11.48 4.0 of 4 100.0 500 1.0"
     unknown = tuple({**row, "target": "funnel"} for row in rows[:1])
     assert "nan" not in EXPERIMENT.report(ResultTable(Header("gmmvi", {}, {}), unknown))[1]
 
 
-# Algorithms without gradients fit a quadratic function. In 300 dimensions, its 45451 coefficients are too many for the
-# paper and for us. In 177 dimensions, a fit of its 15931 coefficients would take 6 GB of memory and several minutes.
+# Algorithms without gradients fit a quadratic function. Neither the paper nor we fit its 45451 coefficients in 300
+# dimensions. In 177 dimensions, a fit of its 15931 coefficients would take 6 GB of memory and several minutes.
 PAIRS = [
     (name, word)
     for name in PROBLEMS
@@ -115,7 +115,7 @@ def test_every_problem_can_be_begun_by_every_algorithm_of_the_experiment(name, w
 
 
 def planar_table(**elbos):
-    """Return three seeds of each algorithm, with values 0.1 nat apart."""
+    """Return a table with three seeds of each algorithm. Their values differ by 0.1 nat."""
     common = {"target": "planar4", "run": "short", "evaluations": 360_000, "share": 0.03, "mmd": 0.02}
     rows = tuple(
         {
@@ -134,11 +134,11 @@ def planar_table(**elbos):
 def test_page_has_the_papers_figure_beside_each_of_ours_and_the_cost():
     table = planar_table(SAMTRON=-11.6, ZAMTRUX=-16.1, SEMTRON=-12.0)
     text = "\n".join([*page(table), *details(table)])
-    # the standard error of the mean of 0.0, 0.1 and 0.2 is 0.1 / sqrt(3)
+    # the mean of 0.0, 0.1 and 0.2 has a standard error of 0.1 / sqrt(3)
     assert "| PlanarRobot4 | 360 000 | 3 % | 11.50 ± 0.06 (11.47) |  |  | 16.00 ± 0.06 (11.48) |" in text
     assert "| PlanarRobot4 | MMD |  |  | 2.0e-02 (1.6e-02) |" in text
     assert "| PlanarRobot4 | 15 |  |  | 40 |" in text
-    # SAMTRON is not listed, because it is within half a nat of the paper's value
+    # SAMTRON is not listed, because its value differs from the paper's by less than half a nat
     assert "- PlanarRobot4: ZAMTRUX +4.52. Our runs are short" in text
     assert "| components: fixed number (E) | SEMTRON |  |  | 11.90 ± 0.06 (12.33) |" in text
     assert "| PlanarRobot4 | 12.02 | 11.48 | 16.00 ± 0.06 |" in text
@@ -159,7 +159,7 @@ def drawn(tmp_path, **elbos):
 
 
 def height_of(image, colour):
-    """Return the vertical position of a colour's centre, from 0 at the top to 1 at the bottom."""
+    """Return the mean vertical position of a colour, from 0 at the top to 1 at the bottom."""
     near = np.abs(image - np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])).max(-1) < 0.05
     assert near.any()
     return float(np.nonzero(near)[0].mean()) / len(image)
@@ -168,5 +168,5 @@ def height_of(image, colour):
 def test_runs_far_above_are_at_the_top_and_the_others_keep_their_scale(tmp_path):
     image = drawn(tmp_path, SAMTRON=-11.5, SEPYFUX=-96758.0, SAMYRON=-14.0)
     samtron, samyron, sepyfux = (height_of(image, colour) for colour in COLOURS[:3])
-    assert sepyfux < 0.2  # drawn above the panel
-    assert sepyfux < samyron < samtron - 0.1  # 14.0 is clearly above 11.5
+    assert sepyfux < 0.2  # above the panel
+    assert sepyfux < samyron < samtron - 0.1  # 14.0 is clearly higher than 11.5

@@ -1,4 +1,4 @@
-"""A run completes its table after any interruption, wherever its rows are computed. Each pair of rows counts once."""
+"""A run completes its table after any interruption, on any number of workers. Each pair of rows counts once."""
 
 import os
 import random
@@ -144,8 +144,8 @@ TABLE = ResultTable(
         row("B", 1, 0, 0.2, "x"),
         row("B", 1, 0, 0.05, "y"),
         row("B", 1, 1, 0.6, "x"),
-        row("B", 2, 0, 0.3, "x"),  # an equal value is not below
-        row("B", 3, 0, 9.0, "x"),  # A has no row with this problem
+        row("B", 2, 0, 0.3, "x"),  # equal values do not count
+        row("B", 3, 0, 9.0, "x"),  # A has no row for this problem
         row("C", 1, 0, 1.0),
     ),
 )

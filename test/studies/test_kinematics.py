@@ -1,4 +1,4 @@
-"""EM and EIM on forward kinematics: with blurred contexts, a classifier beats EM, and curves show the progress."""
+"""On forward kinematics with noisy contexts, EIM with a classifier beats EM, and curves show the progress."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Postures on the line come from the result table, and the simulator accepts them."""
+"""Postures on the line come from the table of results, and the simulator accepts these postures."""
 
 from pathlib import Path
 

@@ -59,7 +59,7 @@ def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
         tip = result.data.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
         distance = result.data.task.distance(tip)
-        # four standard errors of the difference between means over 1000 and 20000 samples
+        # four standard errors of the difference between a mean over 1000 and a mean over 20000 samples
         assert float(distance.mean()) == pytest.approx(fit.distance, abs=4.2 * float(distance.std()) / 1000**0.5)
         assert float((distance <= 0.1).double().mean()) == pytest.approx(fit.near, abs=4.2 * 0.5 / 1000**0.5)
 
@@ -68,7 +68,7 @@ def test_eim_stays_nearer_to_the_line_than_em_and_nearest_with_the_tip(result):
     for count in (1, 2):
         em, *others = (
             result.fits[learner, count].distance for learner in LEARNERS if learner != THESIS
-        )  # the thesis' settings would need more steps
+        )  # settings of the thesis need more steps
         assert all(distance < 0.5 * em for distance in others)
 
 

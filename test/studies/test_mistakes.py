@@ -1,4 +1,4 @@
-"""Mistakes at the command line of the experiments are answered by one line with cause and remedy."""
+"""For a mistake on the command line, the experiments print one line with cause and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiment with one nonlinear expert: the targets follow the thesis, and figures describe the fitted models."""
+"""In the experiment with one nonlinear expert, targets follow the thesis, and figures describe the fitted models."""
 
 import dataclasses
 import math
@@ -33,7 +33,7 @@ def test_course_records_samples_and_weights_and_does_not_change_the_run():
     assert [record["iteration"] for record in figures["course"]] == [1, 3]
     for record in figures["course"]:
         assert len(record["contexts"]) == len(record["samples"]) == len(record["weights"]) == 600
-        assert sum(record["weights"]) == pytest.approx(600.0, abs=0.5)  # rounded to a thousandth
+        assert sum(record["weights"]) == pytest.approx(600.0, abs=0.5)  # three decimals
         assert len(record["mean"]) == len(record["deviation"]) == 201
     few = dataclasses.replace(config, course_iterations=1)
     assert EXPERIMENT.measure(few, cell, 0).figures["course"] == figures["course"][:1]

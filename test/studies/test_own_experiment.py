@@ -1,4 +1,4 @@
-"""`python -m experiments ./mine.py` runs the experiment of a file outside of the package."""
+"""`python -m experiments ./mine.py` runs an experiment from a file outside of the package."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Each experiment has a file of presets, whose full settings are the defaults that --help lists."""
+"""Each experiment has a file of presets. Its full settings are the defaults that --help lists."""
 
 import pytest
 

@@ -13,7 +13,7 @@ def test_means_fill_the_cube_and_covariances_have_the_stated_mean():
     assert float(mixture.means.abs().max()) <= 1.0
     assert float(mixture.means.var()) == pytest.approx(1.0 / 3.0, rel=0.05)
     covariance = (mixture.scale_trils @ mixture.scale_trils.mT).mean(0)
-    # the mean of A'A is n_dims var(A_ij) I; the mean of 4000 covariances has a standard error of 0.004 in each entry
+    # A'A has the mean n_dims var(A_ij) I; entries of the mean of 4000 covariances have a standard error of 0.004
     expected = (n_dims * 0.0707 + 0.02) * torch.eye(n_dims, dtype=torch.float64)
     torch.testing.assert_close(covariance, expected, atol=0.02, rtol=0.0)
 

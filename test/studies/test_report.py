@@ -1,4 +1,4 @@
-"""`python -m experiments report` uses only tables, is reproducible, lists missing tables, and refuses broken ones."""
+"""`python -m experiments report` needs only tables, is reproducible, lists missing tables, and refuses bad tables."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ VERSIONS = {"eim_ros": "0.1.0", "torch": "2.0"}
 
 
 def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
-    """Return an invented table in which EIM solves the task and EM does not."""
+    """Write an invented table in which EIM solves the task and EM does not, and return its path."""
     settings = type(EXPERIMENT.preset().settings).from_mapping(
         {**EXPERIMENT.preset(quick).settings.to_mapping(), **changed}
     )
@@ -42,7 +42,7 @@ def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
 
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not draw pictures, which take most of the time of a report."""
+    """Do not draw pictures, because they take most of the time of a report."""
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))
 
 
@@ -73,7 +73,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert f"| EIM (plug-in) | {measured} | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
     first = {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")}
-    assert len(first) == 2 + len(EXPERIMENTS)  # an overview, the pages, and one figure
+    assert len(first) == 2 + len(EXPERIMENTS)  # overview, pages, and one figure
     made(tmp_path / "tables", tmp_path / "report")
     assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
 
@@ -90,7 +90,7 @@ def test_no_is_explained_where_it_is_said(tmp_path):
     assert "| **no**: 40.0% of EIM's samples collide |" in text
     assert text.count("**no**") == 1
     claim = "The Gaussian of highest likelihood averages over both routes, misses the point and hits the disc"
-    conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # the text before the tables
+    conclusion = text.partition("# obstacle\n")[2].partition("|")[0]  # text before the tables
     assert "**7 of 8 checks agree with the thesis**" in conclusion
     assert f"- Not confirmed: {claim}" in conclusion
     assert "EIM (classifier): 40.0% of EIM's samples collide." in conclusion
@@ -166,7 +166,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
     path.parent.mkdir()
     path.write_text(content)
     code = main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report")])
-    assert code == (3 if content == "nonsense" else 2)  # a damaged file, or unknown settings
+    assert code == (3 if content == "nonsense" else 2)  # damaged file or unknown settings
     error = capsys.readouterr().err
     assert message in error and str(path) in error and error.count("\n") == 1
     assert not list((tmp_path / "report").iterdir())
@@ -174,7 +174,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
 
 @quick
 def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch):
-    """Only the text is compared, because figures depend on fonts. `make report` updates the report."""
+    """Only text is compared, because figures depend on fonts. `make report` updates the report."""
     (tmp_path / TABLES).parent.mkdir(parents=True)
     (tmp_path / TABLES).symlink_to(ROOT / TABLES)
     monkeypatch.chdir(tmp_path)

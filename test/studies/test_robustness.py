@@ -1,4 +1,4 @@
-"""Random starts on a sine: both learners start from the same model, and EM from the half waves follows the sine."""
+"""With random starts on a sine, both learners start from the same model. EM from the half waves follows the sine."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_eim_without_iterations_is_the_random_start():
 
 
 def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():
-    # The noise alone would give 0.9 nat, but lines miss the sine by up to 0.2 where it turns.
+    # The noise alone would give 0.9 nat, but lines miss the maxima of the sine by up to 0.2.
     found = figures(OPTIMUM, 0)["log_likelihood"]
     assert 0.4 < found < 0.9
     assert figures("EM", 0)["log_likelihood"] < found

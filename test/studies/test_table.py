@@ -1,4 +1,4 @@
-"""A table is unchanged after writing and reading, and lists means with their errors."""
+"""A table is unchanged after writing and reading, and lists means with standard errors."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_rows_are_found_by_their_values():
 def test_standard_error_is_that_of_the_mean():
     mean, error = mean_and_error([{"kl": 1.0}, {"kl": 3.0}, {"other": 5.0}], "kl")
     assert mean == 2.0
-    assert error == pytest.approx(1.0)  # deviation sqrt(2) divided by the square root of two values
+    assert error == pytest.approx(1.0)  # sqrt(2) / sqrt(2) for two values
     assert math.isnan(mean_and_error([{"kl": 1.0}], "kl")[1])
 
 

@@ -1,4 +1,4 @@
-"""A Panda reaches around a post on either side: the included data and model, and the claim about EM and EIM."""
+"""A Panda passes a post on either side. The included data and model are correct, and the claim on EM and EIM holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_included_demonstrations_pass_the_post_on_both_sides_and_never_collide()
     is_right = swivel(q) > 0.0
     assert len(q) == 2000
     assert 0.4 < is_right.mean() < 0.6
-    # the elbow is up, and clearly on one side
+    # the elbow is up and clearly on one side
     assert np.all((np.abs(swivel(q)) > 0.2) & (np.abs(swivel(q)) < np.pi / 2.0))
     assert not colliding(q).any()
 
@@ -39,7 +39,7 @@ class Nothing:
 
 
 def lines_of_the_demonstrator(n: int) -> np.ndarray:
-    """Return the poses (n, N_POINTS, 4, 4) of the first lines with seed 0, which are the same on all machines."""
+    """Return the poses (n, N_POINTS, 4, 4) of the first lines with seed 0, which are equal on all machines."""
     rng, lines = np.random.default_rng(0), []
     for _ in range(n):
         lines.append(line_of_poses(rng))
@@ -49,13 +49,13 @@ def lines_of_the_demonstrator(n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("source", ["included", "made here"])
 def test_demonstrator_follows_its_lines_beside_the_post(source: str) -> None:
-    """Only poses are compared, because the solver may draw other configurations on other processors."""
+    """Only poses are compared, because the solver may draw different configurations on other processors."""
     made = list(demonstrations(1, seed=0)) if source == "made here" else all_data().sample.reshape(-1, N_POINTS, 7)[:20]
     lines, before = lines_of_the_demonstrator(200 if source == "included" else 10), -1
     for motion in made:
         away = np.abs(ROBOT.fk(motion) - lines).max(axis=(1, 2, 3))
-        assert away.min() < 1e-5  # tolerances of 1e-6 m and rad, and rounding in the file
-        assert int(away.argmin()) > before  # the order is kept, but lines that the arm cannot follow are missing
+        assert away.min() < 1e-5  # tolerances of 1e-6, and rounding in the file
+        assert int(away.argmin()) > before  # the order is the same, but lines that the arm cannot follow are missing
         before = int(away.argmin())
         assert np.abs(np.diff(motion, axis=0)).max() <= 0.2
         assert np.ptp(np.sign(swivel(motion))) == 0.0
@@ -78,7 +78,7 @@ def test_included_model_prefers_one_way() -> None:
 @pytest.mark.parametrize("source", ["included", "fitted"])
 def test_samples_of_eim_collide_at_most_a_quarter_as_often_as_those_of_em(source: str) -> None:
     training, held_out = data_sets()
-    # a quarter of the data saves time
+    # use a quarter of the data to save time
     training = DataSet(training.context[::4], training.sample[::4], training.description)
     eim = IKModel.load("panda_table") if source == "included" else fitted("EIM", 1, 0, training)
     of_em, of_eim = (judged(model, held_out, training.sample) for model in (fitted("EM", 1, 0, training), eim))

@@ -1,4 +1,4 @@
-"""Vehicles off the road: the map is a kernel density, vehicles obey the lights, and EIM stays on roads."""
+"""In the traffic experiment, the map is a kernel density, vehicles obey traffic lights, and EIM stays on roads."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_density_is_that_of_normal_kernels():
     road = RoadMap.from_positions(positions, positions, 2.0, 0.01)
     kernels = stats.norm(scale=2.0).pdf(places[:, None] - positions).prod(-1)
     error = np.abs(road.density_at(places) - kernels.mean(1)).max()
-    assert error < 0.1 * kernels.mean(1).max()  # a bin is a third of a kernel's width
+    assert error < 0.1 * kernels.mean(1).max()  # bins have a third of the kernel's width
 
 
 def test_given_share_of_other_positions_is_off_the_road():
@@ -55,18 +55,18 @@ def test_map_of_nothing_and_of_too_fine_a_grid_are_refused():
 
 def test_vehicles_stay_on_their_lanes_and_off_the_median(tracks):
     places = np.concatenate([track.positions for track in tracks])
-    far = np.abs(places[:, 1]) > 60.0  # the boulevard before and after the crossing
+    far = np.abs(places[:, 1]) > 60.0  # on the boulevard, away from the crossing
     beside = np.abs(np.abs(places[far, 0])[:, None] - LANES["boulevard"]).min(-1)
     change = np.abs(places[far, 0]) > LANES["boulevard"][0] - 1.5
     assert change.all()
-    assert (beside < 1.2).mean() > 0.9  # the other vehicles are changing lanes
+    assert (beside < 1.2).mean() > 0.9  # the remaining vehicles are changing lanes
     assert np.abs(places).max() < REACH + 15.0
 
 
 def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
     waited, passed = 0, 0
     for track in tracks:
-        if abs(track.positions[0, 1]) < 60.0:  # a vehicle on the street, not on the boulevard
+        if abs(track.positions[0, 1]) < 60.0:  # a vehicle on the street
             continue
         ahead = -np.sign(track.positions[0, 1]) * track.positions[:, 1] + CROSSING["boulevard"]
         crossing = int(np.argmax(ahead > 1.0))
@@ -74,7 +74,7 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
             continue
         passed += 1
         within = (track.times[crossing] - 1.0) % CYCLE
-        assert within < GREEN["boulevard"] + 3.0  # vehicles that can no longer stop drive on
+        assert within < GREEN["boulevard"] + 3.0  # some vehicles can no longer stop
         waited += bool(
             (np.abs(np.diff(track.positions[:, 1])) < 0.05).any() and track.times[crossing] > track.times[0] + 20.0
         )
@@ -83,9 +83,9 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
 
 
 def test_eim_puts_far_fewer_positions_off_the_road_than_em():
-    """Run a small version of thesis 6.5 on the synthetic intersection.
+    """The test is a small version of thesis 6.5 on the synthetic intersection.
 
-    EIM's share is between a third and nine tenths of EM's for single seeds. Their mean over three seeds is about half.
+    For single seeds, EIM's share is a third to nine tenths of EM's. The mean over three seeds is about half.
     """
     cells = {cell["method"]: cell for cell in EXPERIMENT.cells(SMALL)}
     of_eim, of_em = ([EXPERIMENT.measure(SMALL, cells[name], s).figures for s in range(3)] for name in ("EIM", "EM"))
@@ -103,7 +103,7 @@ def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_p
     truth, em = (EXPERIMENT.measure(config, cell, 0).figures for cell in EXPERIMENT.cells(config))
     data = traffic_data(config, 0)
     step = data.train[1].reshape(-1, 5, 2)[:, 1] - data.train[1].reshape(-1, 5, 2)[:, 0]
-    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows, three feet apart
+    assert step[:, 1].numpy() == pytest.approx(25 * 3.0 * 0.3048)  # 25 rows of three feet
     assert 0.0 <= em["off_road"] <= 1.0
     assert len(truth["trajectories"][0]) == 12
 

@@ -1,4 +1,4 @@
-"""The reader of NGSIM's public CSV converts units and rejects bad files. Tracks are cut and split correctly."""
+"""The reader of NGSIM's public CSV converts units and rejects bad files. Tracks are cut and assigned correctly."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ HEADER = (
     "Vehicle_ID,Frame_ID,Total_Frames,Global_Time,Local_X,Local_Y,Global_X,Global_Y,v_Length,v_Width,v_Class,v_Vel,v_Acc,"
     "Lane_ID,O_Zone,D_Zone,Int_ID,Section_ID,Direction,Movement,Preceding,Following,Space_Headway,Time_Headway,Location"
 )
-START = 1118935680000  # [ms], as in the recording
+START = 1118935680000  # time of the recording [ms]
 
 
 def line(
@@ -28,7 +28,7 @@ def write(path, lines, header: str = HEADER):
 
 
 def drive(vehicle: int, n: int = 30, **options) -> list[str]:
-    """Return the rows of a vehicle that moves three feet per row along the boulevard."""
+    """Return the rows of a vehicle that moves along the boulevard by three feet per row."""
     return [line(vehicle, frame, 10.0 * vehicle, 3.0 * frame, **options) for frame in range(n)]
 
 
@@ -139,7 +139,7 @@ def test_tracks_that_are_too_short_are_refused(tracks):
 
 
 def test_parts_share_no_vehicle_and_have_about_their_shares():
-    tracks = [track(vehicle % 50, 10 + vehicle) for vehicle in range(100)]  # two tracks of each vehicle
+    tracks = [track(vehicle % 50, 10 + vehicle) for vehicle in range(100)]  # two tracks per vehicle
     parts = split_by_vehicle(tracks, (3.0, 1.0, 1.0), np.random.default_rng(0))
     vehicles = [{one.vehicle for one in part} for part in parts]
     assert [len(part) for part in vehicles] == [30, 10, 10] or sum(

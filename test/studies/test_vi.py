@@ -26,7 +26,7 @@ def test_mixture_is_written_with_its_scores(experiments: Command, tmp_path: Path
     assert figures["algorithm"] == "LAMTRON"
     assert figures["status"] == "max_iterations"
     assert 3000 < figures["evaluations"] <= 4000
-    assert -2.0 < figures["elbo"] < 0.05  # log Z of the target is 0, and the ELBO has sampling noise
+    assert -2.0 < figures["elbo"] < 0.05  # log Z is 0, and the ELBO has sampling noise
     assert figures["cpu_seconds"] > 0.0
     model, document = load_model(path)
     assert isinstance(model, GaussianMixture)
@@ -53,7 +53,7 @@ def test_modes_and_goals_are_counted(experiments: Command, tmp_path: Path) -> No
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
     assert reached.json["elbo"] > -20.0
-    assert reached.json["evaluations"] <= 1000  # this includes the evaluations of the start
+    assert reached.json["evaluations"] <= 1000  # including evaluations of the start
 
 
 def test_humanoid_comes_from_its_file_and_postures_are_drawn(experiments: Command, tmp_path: Path) -> None:

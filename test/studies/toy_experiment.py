@@ -1,4 +1,4 @@
-"""A small experiment for tests of the harness, whose rows are computed from cell and seed."""
+"""Small experiment for tests of the harness. Its rows depend only on cell and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A headless browser that is driven over its DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
+"""Headless browser, controlled over the DevTools protocol: https://chromedevtools.github.io/devtools-protocol."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ FLAGS = (
     "--enable-unsafe-swiftshader",
     "--remote-debugging-port=0",
 )
-START = 60.0  # [s]
-PATIENCE = 60.0  # [s] for a browser that draws without a graphics card, on a busy machine
+START = 60.0  # timeout for the start [s]
+PATIENCE = 60.0  # timeout for a browser without a graphics card on a busy machine [s]
 
 
 def chromium_path() -> str | None:
@@ -42,7 +42,7 @@ def chromium_path() -> str | None:
 
 @contextlib.contextmanager
 def started(folder: Path, size: tuple[int, int]) -> Iterator[Browser]:
-    """Start a browser for tests; skip them if there is none."""
+    """Start a browser for tests. Skip the tests if none is installed."""
     program = chromium_path()
     if program is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed (Debian: apt install chromium)")
@@ -52,7 +52,7 @@ def started(folder: Path, size: tuple[int, int]) -> Iterator[Browser]:
 
 
 class Browser:
-    """One page, whose console messages are stored."""
+    """Browser with one page, whose console messages are stored."""
 
     def __init__(self, program: str, folder: Path, size: tuple[int, int] = (1280, 800)) -> None:
         self.console: list[tuple[str, str]] = []  # level and text
@@ -72,7 +72,7 @@ class Browser:
         self.resize(size)
 
     def run_first(self, script: str) -> None:
-        """Run a script in each page before the scripts of the page."""
+        """Run this script in each page before the page's own scripts."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def resize(self, size: tuple[int, int]) -> None:
@@ -93,7 +93,7 @@ class Browser:
         return answer["result"].get("value")
 
     def drag(self, start: tuple[float, float], end: tuple[float, float], n_steps: int = 12) -> None:
-        """Press the mouse at one pixel, move it to another in steps while the page draws, and release it there."""
+        """Press the mouse at one pixel, move it in steps to another pixel while the page draws, and release it."""
         self._mouse("mouseMoved", *start)
         self._frames(2)
         self._mouse("mousePressed", *start, buttons=1)
@@ -104,7 +104,7 @@ class Browser:
         self._mouse("mouseReleased", *end)
 
     def click(self, words: str) -> None:
-        """Scroll to the button or the tab with these words, and click it."""
+        """Scroll to the button or tab with these words, and click it."""
         x, y = self.value(
             "(b => { b.scrollIntoView({block: 'nearest'}); const r = b.getBoundingClientRect();"
             " return [r.left + r.width / 2, r.top + r.height / 2]; })"
@@ -174,7 +174,7 @@ class Browser:
             self.console.append((entry["level"], f"{entry['text']} {entry.get('url', '')}"))
 
     def _port(self, file: Path) -> tuple[str, str]:
-        """Return port and path of the socket, which the browser writes to a file when it is ready."""
+        """Wait until the browser writes port and path of its socket to a file, and return both."""
         end = time.monotonic() + START
         while time.monotonic() < end and self._process.poll() is None:
             lines = file.read_text().split() if file.exists() else []

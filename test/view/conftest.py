@@ -1,4 +1,4 @@
-"""A browser for the tests of the page; without a browser, they are skipped with a reason."""
+"""Browser for the tests of the page. Without a browser, these tests are skipped with a reason."""
 
 import pytest
 from view.chromium import started

@@ -1,4 +1,4 @@
-"""For any input, the picture is a complete PNG of the documented size with target, arms and joint values."""
+"""For any input, the picture is a complete PNG of the documented size. It shows target, arms and joint values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from eim_ros.kinematics import Robot, pose_from, refine
 from eim_ros.view import draw_solutions
 
 TARGETS = {"iiwa14": (0.45, 0.25, 0.65), "panda": (0.4, -0.2, 0.5), "ur5": (0.45, 0.25, 0.35)}
-SCENE, PANEL = np.s_[120:740, 20:920], np.s_[200:590, 1040:1560]  # pixels: rows, columns
+SCENE, PANEL = np.s_[120:740, 20:920], np.s_[200:590, 1040:1560]  # rows and columns [pixel]
 
 
 def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
-    """Return a robot, n configurations for one position, and the pose."""
+    """Return a robot, n configurations that reach one position, and a pose with this position."""
     robot, rng = Robot(name), np.random.default_rng(3)
     pose = pose_from(TARGETS.get(name, (1.2, 1.1, 0.0)))
     found = refine(robot, robot.random(4 * n + 20, rng), pose, position_only=True)
@@ -26,13 +26,13 @@ def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
 
 
 def draw(path: Path, *args: object, **options: object) -> np.ndarray:
-    """Return the colours (800, 1600, 3) of the picture, from 0 to 1."""
+    """Draw a picture, and return its colours (800, 1600, 3) from 0 to 1."""
     draw_solutions(*args, path, **options)
     return imread(io.BytesIO(path.read_bytes()), format="png")[..., :3]
 
 
 def colourful(picture: np.ndarray) -> float:
-    """Return the fraction of the pixels that are not grey."""
+    """Return the fraction of pixels that are not grey."""
     return float(np.mean(np.ptp(picture, axis=-1) > 0.15))
 
 
@@ -51,7 +51,7 @@ def test_each_configuration_adds_to_the_picture_and_none_still_shows_the_target(
     robot, positions, pose = solutions(name, 1)
     none, one = (draw(tmp_path / f"{n}.png", robot, positions[:n], pose) for n in (0, 1))
     assert (none[SCENE].min(axis=-1) < 0.97).mean() > 0.01  # some pixels are not white
-    assert 0.0 < colourful(none[SCENE]) < 0.01  # the axes of the target
+    assert 0.0 < colourful(none[SCENE]) < 0.01  # only the axes of the target
     assert colourful(none[PANEL]) == 0.0
     assert colourful(one[SCENE]) > 0.002
     assert colourful(one[PANEL]) > 0.005

@@ -1,4 +1,4 @@
-"""Pictures of fits show the density where the model has mass, the data, the objective and the skipped iterations."""
+"""Pictures of fits show the density where the model has mass, the data, the objective, and skipped iterations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 LINE, PLANE, SPACE = (RNG.normal(size=(200, n)) for n in (1, 2, 3))
 # colours of the model and of skipped iterations
 BLUE, ORANGE = np.array([0, 114, 178]) / 255.0, np.array([230, 159, 0]) / 255.0
-WIDTH = 500  # pixels of a panel
+WIDTH = 500  # width of a panel [pixel]
 
 
 def picture(path, fit, data=None):
@@ -39,8 +39,8 @@ def test_density_history_and_data_are_drawn(data, tmp_path):
     assert drawn.shape == (400, 2 * WIDTH, 3)
     assert alone.shape == (400, WIDTH, 3)
     assert share(drawn[:, WIDTH:], BLUE) > 0.0005
-    assert share(alone, BLUE) > 0.0  # the crosses are blue
-    assert differs(alone, picture(tmp_path, FittedModel.of(fit.model))) > 0.003  # 200 points gave 0.007
+    assert share(alone, BLUE) > 0.0  # blue crosses
+    assert differs(alone, picture(tmp_path, FittedModel.of(fit.model))) > 0.003  # measured with 200 points: 0.007
 
 
 def test_density_is_highest_at_the_mode_and_limits_ignore_components_without_weight(tmp_path):

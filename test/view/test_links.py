@@ -1,4 +1,4 @@
-"""Tests of the page in a real browser: its links, its menu of robots, and the dragging of an arm."""
+"""Tests in a real browser: links to the page, the menu of robots, and dragging an arm."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from eim_ros.kinematics.links import body_poses
 from eim_ros.view.page import Page
 from eim_ros.view.state import ViewState
 
-HARMLESS = "Unable to preventDefault inside passive event listener"  # viser causes this when a drag begins
+HARMLESS = "Unable to preventDefault inside passive event listener"  # from viser when a drag begins
 QUERY = "?robot=panda&pose=0.45,0.1,0.4,1,0,0,0&self_collision=1&sphere=0.1,0.5,0.3,0.1"
-WATCH = (  # records whether the page was ever covered
+WATCH = (  # records whether the page is ever covered
     "new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(node => {"
     " if ((node.textContent || '').startsWith('Opening the link')) window.wasCovered = true; })))"
     ".observe(document, {childList: true, subtree: true})"
@@ -24,7 +24,7 @@ def opened(browser):
     page = Page(Sampler("ur5e"), n=8, port=0)
     browser.run_first(WATCH)
     browser.open(f"{page.url}/{QUERY}")
-    browser.wait_until(lambda: page.clients)  # one timeout per wait, for slow machines
+    browser.wait_until(lambda: page.clients)  # separate waits, because each has a timeout
     browser.wait_until(lambda: page.robot.name == "panda")
     browser.wait_until(lambda: page.solutions is not None and page.state.obstacles)
     browser.wait_until(lambda: "8 solutions in" in browser.text())
@@ -55,7 +55,7 @@ def test_a_dragged_link_moves_the_arm_but_not_its_tip(opened):
     before = page.solutions
     upper_arm = page.surfaces[3].vertices.mean(axis=0)
 
-    def has_moved():  # a slow page may miss a part of a drag, or apply it after the check
+    def has_moved():  # a slow page may miss a part of a drag, or apply the drag after this check
         placed = body_poses(page.robot, page.solutions.chosen)[0, 3]
         start = np.array(pixel(placed[:3, :3] @ upper_arm + placed[:3, 3], page, browser))
         browser.drag(tuple(start), tuple(start + [60.0, 30.0]))

@@ -1,4 +1,4 @@
-"""Solutions of a moving target, with and without obstacles, are valid, and their components keep their numbers."""
+"""Solutions for a moving target, with and without obstacles, are valid. Their components keep their numbers."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_choice_stays_in_its_component_while_the_target_moves(sampler):
     number = solutions.numbers[solutions.component]
     for x in np.linspace(0.4, 0.46, 13)[1:]:
         before, solutions = solutions, live.solve(target(x))
-        assert np.abs(solutions.chosen - before.chosen).max() < 0.15  # the tip moves by 5 mm; jumps are much larger
+        assert np.abs(solutions.chosen - before.chosen).max() < 0.15  # for 5 mm of the tip; jumps are larger
         assert solutions.numbers[solutions.component] == number
         assert sampler.robot.verify(solutions.chosen, target(x))[1].all()
         assert sampler.robot.verify(solutions.positions, target(x))[1].all()
@@ -55,7 +55,7 @@ def test_the_first_choice_is_the_most_dexterous_of_those_shown(sampler):
 
 
 def test_a_planar_arm_is_measured_by_the_directions_that_it_moves_in():
-    """Its measure is the determinant of the rows of x, y and rotation. For all six rows, it would be 0."""
+    """The measure is the determinant of the rows for x, y and rotation. With all six rows, it would be 0."""
     robot = Robot("planar3")
     assert moving_axes(robot).tolist() == [True, True, False, False, False, True]
     q = np.array([[0.3, 0.7, -0.2], [0.3, 0.0, 0.0]])
@@ -74,7 +74,7 @@ def test_out_of_reach_nothing_is_shown_and_components_are_known_again_afterwards
     assert gone.message.startswith("there is no solution")
     assert gone.nearest is not None
     assert "m away and turned by" in gone.message
-    assert "best attempt" not in gone.message  # the errors of the best attempt have other units
+    assert "best attempt" not in gone.message  # its errors have other units
     after = live.solve(target(0.4))
     assert after.numbers == before.numbers
     np.testing.assert_allclose(after.chosen, before.chosen, atol=1e-6)
@@ -233,4 +233,4 @@ def test_of_two_parts_the_nearer_one_keeps_the_number():
 def test_sixty_colours_differ_visibly():
     places = oklab(np.array([rgb(component_colour(number)) for number in range(60)]))
     away = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(60)
-    assert away.min() > 0.04  # twice a just noticeable difference in Oklab
+    assert away.min() > 0.04  # twice the just noticeable difference in Oklab

@@ -1,4 +1,4 @@
-"""Motions of the tab are drawn for a context, with prescribed starts and ends. Joints are matched by name."""
+"""The tab draws motions for a context, with prescribed starts and ends. Joints are matched by name."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from eim_ros.motion import Demonstrations, MotionPrior, MotionTraining
 from eim_ros.view.motion_tab import MotionStudy
 
 PLACE = '<origin xyz="0.4 0 0"/><axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
-ORDER = (2, 0, 1)  # indices of the robot's joints among the joints of the motions
+ORDER = (2, 0, 1)  # index of each robot joint among the joints of the motions
 
 
 def robot_of(names: tuple[str, ...]) -> Robot:
@@ -43,16 +43,16 @@ def test_demonstrations_are_in_the_order_of_the_robots_joints(study):
     np.testing.assert_allclose(shown.positions, positions_of(DATA)[:, :, ORDER], atol=1e-12)
     np.testing.assert_allclose(shown.tips[3, 7], ROBOT.fk(shown.positions[3, 7])[:3, 3], atol=1e-12)
     assert (shown.components == -1).all()
-    assert 0.3 < shown.quantiles.mean() < 0.8  # training data are about as likely as held-out data
+    assert 0.3 < shown.quantiles.mean() < 0.8  # about as likely as held-out data
 
 
 def test_motions_end_and_begin_where_it_is_wished(study):
     start, end = np.array([0.02, -0.03, 0.05]), np.array([0.0, 1.1, -0.55])
     drawn = study.sample([1.0], 30, 0, start, end)
-    deviation = 1e-3  # [rad] default of ViaPoint
+    deviation = 1e-3  # default of ViaPoint [rad]
     assert np.abs(drawn.positions[:, 0] - start).max() < 6 * deviation
     assert np.abs(drawn.positions[:, -1] - end).max() < 6 * deviation
-    assert set(drawn.components) == {0, 1}  # components of both ways
+    assert set(drawn.components) == {0, 1}  # both ways occur
     free = study.sample([1.0], 30, 0)
     assert np.abs(free.positions[:, 0] - start).max() > 6 * deviation
     assert free.log_evidence == 0.0 != drawn.log_evidence
@@ -76,7 +76,7 @@ def test_contexts_can_be_chosen_as_far_as_they_were_demonstrated(study, prior):
     goals = DATA.context[:, 0]
     assert name == "goal"
     assert low <= goals.min() < low + step and high - step < goals.max() <= high
-    ((_, low, high, _),) = MotionStudy(ROBOT, prior).context_ranges()  # without data, from the standardisation
+    ((_, low, high, _),) = MotionStudy(ROBOT, prior).context_ranges()  # without data
     assert low < 0.5 < 1.5 < high
 
 

@@ -12,7 +12,7 @@ from eim_ros.kinematics import Robot, pose_from
 from eim_ros.view.page import TARGET_SIZE, Page
 
 REACHED = pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0])  # the hand points down
-DRAGGED = 40.0  # [pixel]
+DRAGGED = 40.0  # length of a drag [pixel]
 TOLERANCE = 1e-6  # default tolerance of a solution
 
 
@@ -30,14 +30,14 @@ def page(sampler):
 
 @pytest.fixture(scope="module")
 def opened(page, browser):
-    """Return the browser after it has opened the page and shows solutions."""
+    """Open the page, wait until it shows solutions, and return the browser."""
     browser.open(page.url)
     browser.wait_until(lambda: "solutions in" in browser.text())
     return browser
 
 
 def pixel(point, page, browser):
-    """Return the pixel of a point (3,) in the window of the browser."""
+    """Return the pixel at which the window of the browser shows a point (3,)."""
     left, top, *size = browser.value(
         "(r => [r.left, r.top, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
     )
@@ -56,11 +56,11 @@ def shows_chosen(page, browser):
 
 
 def drag_along_x(page, browser, distance):
-    """Drag the arrow of the target's x axis until the target has moved; a slow page may miss a part of a drag."""
+    """Drag the arrow of the target's x axis until the target has moved. A slow page may need several drags."""
     first, end = page.solutions.pose, time.monotonic() + PATIENCE
     while np.linalg.norm(page.solutions.pose[:3, 3] - first[:3, 3]) < distance:
         assert time.monotonic() < end, (browser.text(), browser.console)
-        browser.wait_until(lambda: shows_chosen(page, browser))  # a slow page may still draw the arrow at its old place
+        browser.wait_until(lambda: shows_chosen(page, browser))  # until then, the arrow may be at its old place
         pose = page.solutions.pose
         arrow = pose[:3, 3] + 0.8 * TARGET_SIZE * page.robot.reach * pose[:3, 0]
         start = np.array(pixel(arrow, page, browser))
@@ -77,9 +77,9 @@ def test_dragging_the_target_changes_the_solutions(opened, page):
     after = page.solutions
     moved = after.pose[:3, 3] - before.pose[:3, 3]
     assert moved[0] > 0.02
-    assert np.abs(moved[1:]).max() < 1e-6  # along x only; the page sends single precision
+    assert np.abs(moved[1:]).max() < 1e-6  # only along x, in single precision
     assert len(after.positions) == 12
-    assert np.abs(after.positions[:, None] - before.positions).max(axis=2).min() > 1e-6  # all rows have changed
+    assert np.abs(after.positions[:, None] - before.positions).max(axis=2).min() > 1e-6  # every row has changed
     errors, is_valid = page.robot.verify(after.positions, after.pose)
     assert is_valid.all()
     assert errors.max() <= TOLERANCE
@@ -123,7 +123,7 @@ def test_the_page_is_served_without_a_browser(page):
 
 
 def test_the_page_sends_a_dragged_target_in_each_frame(opened):
-    """viser delays the messages of a drag by a timer of 50 ms. Our page ends this timer even before one of 30 ms."""
+    """viser delays the messages of a drag by a timer of 50 ms. Our page ends it even before a timer of 30 ms."""
     first = "new Promise(end => { setTimeout(() => end(30), 30); setTimeout(() => end(50), 50); })"
     assert opened.value(first) == 50
 

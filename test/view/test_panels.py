@@ -1,4 +1,4 @@
-"""The panels describe a solution."""
+"""The panels describe the chosen solution."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_the_density_of_the_chosen_solution_is_told_beside_those_of_the_others()
     told = density_panel(np.array([-4.0, -1.0]), ["#111111", "#222222"], -2.5, "#123456")
     assert "<b>-2.50 nat</b>, 1.50 nat below" in told
     assert told.count("<circle") == 2
-    assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the smallest value is at the left end
+    assert told.index('cx="6.0"') < told.index('cx="254.0"')  # the smallest value is on the left
 
 
 def test_names_are_escaped():
@@ -75,5 +75,5 @@ def test_legend_has_the_branch_of_a_component():
 def test_a_very_low_density_is_said_in_words():
     told = density_panel(np.array([-4.0, -2e7]), ["#111111", "#222222"], -1.9144368e7, "#123456")
     assert "below -1000 nat, far from all data" in told
-    assert "≤ -104.0" in told  # the diagram ends 100 nat below the highest value
+    assert "≤ -104.0" in told  # the axis ends 100 nat below the maximum
     assert "19144368" not in told and "e+07" not in told

@@ -1,4 +1,4 @@
-"""Known groups of arms are recovered, sizes are in descending order, and degenerate input works."""
+"""Known clusters of arms are recovered, sizes are in descending order, and degenerate input works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = (12, 30, 18)
 
 
 def bunches() -> tuple[np.ndarray, np.ndarray]:
-    """Return arms (60, 4, 3) in random order from three clusters, 1 m apart and 1 cm wide, and the cluster of each."""
+    """Return shuffled arms (60, 4, 3) from three clusters, 1 cm wide and 1 m apart, and the cluster of each arm."""
     rng = np.random.default_rng(0)
     bunch = rng.permutation(np.repeat(np.arange(3), SIZES))
     return 0.01 * rng.standard_normal((60, 4, 3)) + bunch[:, None, None], bunch

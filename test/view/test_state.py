@@ -23,7 +23,7 @@ def test_a_link_restores_the_state(before):
     np.testing.assert_allclose(again.pose, POSE, atol=1e-6)
     np.testing.assert_allclose(again.q, Q, atol=1e-6)
     box, ball = again.obstacles
-    np.testing.assert_allclose(box.pose, BOX.pose, atol=1e-5)  # quaternions have six decimals
+    np.testing.assert_allclose(box.pose, BOX.pose, atol=1e-5)  # quaternions in links have six decimals
     np.testing.assert_allclose(box.size, BOX.size)
     np.testing.assert_allclose([*ball.centre, ball.radius], [*BALL.centre, BALL.radius])
     assert again.query == STATE.query

@@ -1,4 +1,4 @@
-"""Surfaces of bodies come from visuals; without these, from collision shapes; without both, from sticks."""
+"""Surfaces of bodies come from visuals, otherwise from collision shapes, and otherwise from sticks."""
 
 from itertools import pairwise
 
@@ -30,13 +30,13 @@ def test_shipped_arms_have_closed_surfaces_about_their_joints(name):
     assert surfaces
     for mesh in surfaces.values():
         assert mesh.is_watertight
-        assert mesh.volume > 0.0  # faces look outwards
+        assert mesh.volume > 0.0  # faces point outwards
         assert np.abs(mesh.vertices).max() < robot.reach
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "gen3", "sawyer", "xarm7", "ur3e", "ur5", "ur10e"])
 def test_included_meshes_of_neighbouring_links_touch(name):
-    """Neighbouring bodies touch in any configuration, but a mesh in a wrong frame would not."""
+    """Neighbouring bodies touch in any configuration. A mesh in a wrong frame would not touch its neighbour."""
     robot = Robot(name)
     surfaces, told = arm_surfaces(robot)
     assert told == ""
@@ -48,12 +48,12 @@ def test_included_meshes_of_neighbouring_links_touch(name):
             mesh.vertices @ pose[:3, :3].T + pose[:3, 3] for mesh, pose in zip(surfaces.values(), poses, strict=True)
         ]
         for one, other in pairwise(placed):
-            assert cKDTree(one).query(other)[0].min() < 0.02  # [m]; between corners of triangles
+            assert cKDTree(one).query(other)[0].min() < 0.02  # [m], between corners of triangles
 
 
 @pytest.mark.parametrize("value", [-0.2, 0.5])
 def test_a_slide_leaves_no_gap(value):
-    """The rail of the joint is on the body before it, and reaches to the slide wherever that is."""
+    """The rail belongs to the body before the joint, and reaches to the slide at any position."""
     slide = '<axis xyz="0 0 1"/><limit lower="-0.2" upper="0.5" effort="1" velocity="1"/>'
     robot = Robot(chain_urdf(joint("a", "prismatic", "l0", "l1", '<origin xyz="0 0 0.5"/>' + slide)))
     rail, _ = stick_surfaces(robot).values()
@@ -67,7 +67,7 @@ def test_a_visual_mesh_is_taken_at_its_place(tmp_path):
     assert told == ""
     assert list(surfaces) == [1]
     placed = body_poses(Robot(tmp_path / "arm.urdf"), [0.0, 0.0])[0, 1]
-    seen = surfaces[1].vertices @ placed[:3, :3].T + placed[:3, 3]  # at rest, l1 is parallel to the base
+    seen = surfaces[1].vertices @ placed[:3, :3].T + placed[:3, 3]  # l1 is parallel to the base
     np.testing.assert_allclose(seen.min(axis=0), [-0.05, -0.1, 0.55], atol=1e-6)  # STL stores single precision
     np.testing.assert_allclose(seen.max(axis=0), [0.05, 0.1, 0.85], atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_a_visual_mesh_that_is_missing_is_told_and_collision_shapes_are_shown(tm
     (tmp_path / "arm.urdf").write_text(with_visual("package://nowhere/link.dae"))
     surfaces, told = arm_surfaces(Robot(tmp_path / "arm.urdf"), tmp_path / "arm.urdf")
     assert "nowhere" in told
-    np.testing.assert_allclose(surfaces[1].extents, 0.5, rtol=0.05)  # error of a ball with few vertices
+    np.testing.assert_allclose(surfaces[1].extents, 0.5, rtol=0.05)  # a ball with few vertices
 
 
 def test_an_arm_without_shapes_is_shown_from_joint_to_joint():
@@ -99,4 +99,4 @@ def test_meshes_stay_on_their_links_with_another_tip():
     for surface, other in zip(whole[:5], part[:5], strict=True):
         np.testing.assert_allclose(surface.vertices, other.vertices, atol=1e-9)
     assert len(part) == 6
-    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # includes the wrist at zero
+    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # with the wrist at zero

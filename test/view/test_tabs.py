@@ -1,4 +1,4 @@
-"""Tests of the tabs of motions and of the planar robot's line, in a real browser."""
+"""Tests in a real browser: the tab of motions, and the tab of the line of the planar robot."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def motions(browser):
     tab = MotionTab(page, study)
     opened(browser, page, "at least that of")
     yield page, tab
-    browser.open("about:blank")  # the test server waits for pages that are still open
+    browser.open("about:blank")  # the server waits for open pages
     page.close()
 
 

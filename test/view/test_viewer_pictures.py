@@ -1,6 +1,6 @@
-"""Pictures of the viewer show its current labels, in the words of the glossary.
+"""Pictures of the viewer show its current labels, which use words of the glossary.
 
-If a test fails, `python -m scripts.viewer_pictures` takes the pictures again.
+If a test fails, run `python -m scripts.viewer_pictures` to take the pictures again.
 """
 
 import re
@@ -14,12 +14,12 @@ from scripts.viewer_pictures import DRAWINGS, KEY, PICTURES, SOURCES, labels
 ROOT = Path(__file__).resolve().parents[2]
 DEFINED = set(re.findall(r"^- \*\*([^*]+)\*\*", (ROOT / "docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE))
 LABELS = set().union(*map(labels, SOURCES))
-NEEDED = {"Component", "Self-motion", "Solution", "Manipulability", "Branch", "Expert"}  # the panel shows these words
+NEEDED = {"Component", "Self-motion", "Solution", "Manipulability", "Branch", "Expert"}  # words in the panel
 RETIRED = ("famil", "ghost", "winding", "whole", "held ")
 OPEN = {
     "viewer": {"Component", "Self-motion"},
     "viewer_motions": {"Which", "Time", "Play", "Draw others"},
-}  # the first tab of each page
+}  # labels in the first tab of each page
 TABS = {"Solutions", "Target", "Scene", "View", "Copy"}
 
 

@@ -1,4 +1,4 @@
-"""With the node `demonstrator` and a real simulator, motions of the expert succeed, and a person can drive the robot."""
+"""With the node `demonstrator` and a real simulator, motions of the expert succeed, and users can drive the robot."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def fingerprint(client: ClientNode, server: ServerProcess) -> tuple[float, ...]:
 def test_no_request_is_lost_while_models_are_exchanged(
     client: ClientNode, server: ServerProcess, model: Path, other: Path
 ) -> None:
-    """Each of at least 300 requests, sent at 100 Hz, is answered by one of the two models; the old model comes first."""
+    """One of the two models answers each of at least 300 requests, sent at 100 Hz. The old model answers first."""
     assert load(client, server, model).success
     old = fingerprint(client, server)
     service = client.client(server, DrawIK, f"{NODE}/draw_ik")

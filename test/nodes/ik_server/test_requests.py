@@ -1,4 +1,4 @@
-"""Answers to requests for poses and paths agree with pinocchio, and bad requests are refused with reasons; no DDS."""
+"""Answers to requests for poses and paths agree with pinocchio. Bad requests are refused. The tests need no DDS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eim_ros.nodes.ik_server.constraints import fill_scene
 from eim_ros.nodes.settings import IkServerSettings
 from eim_ros.srv import DrawIK, FollowIK, SampleIK, SolveNearestIK
 
-# The server verifies with compiled code, and the test with pinocchio. They differ by rounding, far below the tolerance.
+# The server verifies solutions with compiled code, and the tests with pinocchio. Their errors differ only by rounding.
 ROUNDING = 1e-10
 ROBOT, ORACLE = arm_and_oracle("iiwa14")
 SUCCESS, GOAL, STATE = ErrorCode.SUCCESS, ErrorCode.INVALID_GOAL_CONSTRAINTS, ErrorCode.INVALID_ROBOT_STATE
@@ -42,7 +42,7 @@ def sampled(message: SampleIK.Request) -> Any:
     return served("sample_ik", message).solutions
 
 
-# Configurations of one pose
+# Configurations for one pose.
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000])
@@ -53,9 +53,9 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
-    assert len(answer.log_prob) == (n if n > 1 else 0)  # a single density is omitted
+    assert len(answer.log_prob) == (n if n > 1 else 0)  # a single solution has no density
     assert len(answer.position_error) == len(answer.orientation_error) == n
-    assert not answer.valid  # empty if all are valid
+    assert not answer.valid  # empty: all rows are valid
     assert ROBOT.within_limits(positions).all()
     for row, error in zip(positions[:50], answer.position_error, strict=False):
         distance = np.linalg.norm(ORACLE.forward(row)[:3, 3] - target)
@@ -64,7 +64,7 @@ def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
     assert set(answer.orientation_error) == {0.0}
 
 
-@pytest.mark.parametrize("length", [1.0, 1.0009])  # quaternions within a thousandth of unit length are normalised
+@pytest.mark.parametrize("length", [1.0, 1.0009])  # lengths within 0.001 of 1 are accepted
 def test_every_configuration_reaches_the_whole_pose(length: float) -> None:
     pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(7))[0])
     message = request_of(SampleIK, pose[None], n_samples=20)
@@ -154,7 +154,7 @@ def test_obstacle_around_the_goal_is_told_unless_the_links_may_touch_it() -> Non
 
 
 def test_meshes_and_points_of_a_request_are_avoided() -> None:
-    """Solutions avoid a block and a wall of points at the places of elbows, but collide if these are not given."""
+    """Without obstacles, solutions collide with a block and a wall of points near the elbow. With them, none does."""
     pose = ROBOT.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     message = request_of(SampleIK, pose[None], n_samples=100)
     plain = joint_positions(sampled(message))
@@ -188,7 +188,7 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other() -> None:
     assert list(answer.error_codes) == [SUCCESS, SUCCESS, ErrorCode.NO_IK_SOLUTION, SUCCESS]
     assert list(answer.n_per_pose) == [12, 12, 0, 12]
     assert answer.n == 36 == len(answer.log_prob) == len(answer.expert)
-    assert not answer.valid  # empty if all rows are valid
+    assert not answer.valid  # empty: all rows are valid
     assert ROBOT.within_limits(np.array(answer.best_attempt).reshape(1, ROBOT.dof)).all()  # for pose 2
     positions = joint_positions(answer)
     for index, rows in enumerate(np.split(np.arange(36), np.cumsum(answer.n_per_pose)[:-1])):
@@ -232,7 +232,7 @@ def test_path_is_followed_from_where_the_robot_is_and_sent_as_a_trajectory(is_ti
     else:
         fastest = (np.abs(steps) / ROBOT.velocity_limits).max(axis=1)
         durations = np.diff(found, prepend=0.0)
-        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # each step has an extra microsecond
+        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # the path adds 1 µs per step
         assert (durations[1:] > 0.0).all()
 
 
@@ -263,7 +263,7 @@ def test_constraints_of_a_path_hold() -> None:
     assert (np.frombuffer(answer.positions).reshape(5, ROBOT.dof)[:, 6] == 0.3).all()
 
 
-# The nearest pose
+# The nearest pose.
 
 
 def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
@@ -276,7 +276,7 @@ def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
     q = np.array(response.positions).reshape(2, ROBOT.dof)
     assert ROBOT.within_limits(q).all()
     for row, target, *told in zip(q, targets, response.position_error, response.orientation_error, strict=True):
-        assert ORACLE.errors(row, target) == pytest.approx(told, abs=1e-7)  # the logarithm is inexact near 0
+        assert ORACLE.errors(row, target) == pytest.approx(told, abs=1e-7)  # pinocchio's logarithm is inexact near 0
     assert response.position_error[1] < 3.0
     weighted = served("solve_nearest_ik", request_of(SolveNearestIK, targets[1:], weights=[1.0, 1.0], seed=0))
     distances = [np.hypot(x.position_error[-1], x.orientation_error[-1]) for x in (weighted, response)]
@@ -287,7 +287,7 @@ def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
 
 
 def pose_of(**parts: Any) -> dict[str, Any]:
-    """Return the field `poses` with one pose, some of whose parts are replaced."""
+    """Return the field `poses` with one pose in which these parts are replaced."""
     pose = Pose()
     for name, values in parts.items():
         for axis, value in zip("xyzw", values, strict=False):

@@ -1,4 +1,4 @@
-"""Meshes and clouds of requests are converted in both directions or refused; planning scenes become obstacles."""
+"""Meshes and clouds of requests are converted in both directions or refused. Planning scenes become obstacles."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused
         scene_obstacles(scene, ROBOT, DataDirectory())
 
 
-# moveit_msgs is not on PyPI, so these objects have its fields, with the real messages that it contains
+# moveit_msgs is not on PyPI, so these objects imitate its messages. The messages inside of them are real.
 
 BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 ADD, REMOVE, APPEND, MOVE = (bytes([value]) for value in range(4))
@@ -190,11 +190,11 @@ def test_allowed_collisions_are_entries_and_defaults_of_the_matrix(scene: Planni
     matrix = matrix_of("hand cup arm post", [[F, T, F, F], [T, F, F, F], [F, F, F, F], [F, F, F, F]])
     scene.update(scene_of(ball("cup"), ball("post"), is_diff=False, matrix=matrix))
     assert scene.conditions.allowed_collisions == (("cup", "hand"),)
-    scene.update(scene_of(ball("tray")))  # a diff without a matrix keeps the matrix
+    scene.update(scene_of(ball("tray")))  # a diff without a matrix does not change the matrix
     assert scene.conditions.allowed_collisions == (("cup", "hand"),)
     defaults = matrix_of("tray arm", [[F, F], [F, F]], tray=T, hand=T, base_link=F)
     scene.update(scene_of(matrix=defaults))
-    pairs = {("hand", "tray"), ("cup", "hand"), ("hand", "post"), ("arm", "hand")}  # (arm, tray) has a false entry
+    pairs = {("hand", "tray"), ("cup", "hand"), ("hand", "post"), ("arm", "hand")}  # the entry (arm, tray) is false
     assert set(scene.conditions.allowed_collisions) == pairs
     scene.update(scene_of(ball("cup"), is_diff=False))
     assert scene.conditions.allowed_collisions == ()
@@ -291,7 +291,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
 
 
 def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a request has waited longer than its timeout, its scene is not prepared."""
+    """The scene of a request is not prepared if the request has waited longer than its timeout."""
     monkeypatch.setattr("eim_ros.nodes.ik_server.messages.with_grace", lambda deadline: deadline)
     request = SampleIK.Request(n_samples=5, timeout=5.0, constraints=with_boxes(10))
     request.poses = [pose_message(ROBOT.fk(np.full(7, 0.5)))]

@@ -1,4 +1,4 @@
-"""Each service gives the same answers and refusals over DDS as the functions that other tests examine."""
+"""Over DDS, each service gives the answers and refusals of the functions that other tests cover."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server(start_server: Start) -> ServerProcess:
 
 
 def group_request() -> GetPositionIK.Request:
-    """Return a request for a pose of the SRDF's group, whose tip is the end of its chain."""
+    """Return a request for a pose of the group of the SRDF. Its tip is the end of its chain."""
     wrist = Robot("iiwa14", "link_7", base="base_link")
     wanted = request_for(wrist.fk(Q), **dict(zip(ROBOT.joint_names, Q.tolist(), strict=True)))
     wanted.ik_request.group_name = "wrist"
@@ -80,7 +80,7 @@ def test_answer_is_that_of_the_functions(client: ClientNode, server: ServerProce
         if hasattr(each, "elapsed"):
             assert each is not told or each.elapsed > 0.0
             each.elapsed = 0.0
-    assert repr(answer) == repr(expected)  # NaN equals NaN here
+    assert repr(answer) == repr(expected)  # repr: NaN equals NaN
 
 
 def frame(name: str) -> SampleIK.Request:
@@ -93,7 +93,7 @@ REFUSALS: dict[str, tuple[Callable[[], SampleIK.Request], ErrorCode, str]] = {
     "nan position": (lambda: request((math.nan, 0.0, 0.0)), ErrorCode.INVALID_GOAL_CONSTRAINTS, "finite"),
     "unknown frame": (lambda: frame("map"), ErrorCode.FRAME_TRANSFORM_FAILURE, "no node publishes on /tf"),
     "timeout before it is read": (lambda: request(timeout=1e-9), ErrorCode.TIMED_OUT, "timeout"),
-    "timeout while searching": (  # the timeout is a tenth of the required time
+    "timeout while searching": (  # a tenth of the required time
         lambda: request(n_samples=1000, timeout=5e-4, avoid_self_collision=True),
         ErrorCode.TIMED_OUT,
         "",
@@ -108,7 +108,7 @@ def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(
     make, code, cause = REFUSALS[name]
     answer = client.sample(server, make())
     assert (answer.error_code.val, cause in answer.error_code.message) == (code, True), answer.error_code.message
-    assert code == ErrorCode.TIMED_OUT or answer.n == 0  # solutions found in time are returned
+    assert code == ErrorCode.TIMED_OUT or answer.n == 0  # rows found in time are returned
     assert len(answer.positions) == answer.n * len(answer.joint_names)
     assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS, server.log
 
@@ -117,7 +117,7 @@ def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess
     answer = client.sample(server, frame(1_000_000 * "a"))
     assert answer.error_code.val == ErrorCode.FRAME_TRANSFORM_FAILURE
     assert len(answer.error_code.message) <= LONGEST_MESSAGE
-    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # 100: time, level and node
+    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # +100: time, level and node
 
 
 def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
@@ -133,9 +133,9 @@ def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
 def test_moveits_types_are_served_beside_ours_where_they_are(
     client: ClientNode, start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If `moveit_msgs` can be imported, its types are served. Here a stand-in has our types under its name."""
+    """If `moveit_msgs` can be imported, its types are served. The test imitates it with our types under its name."""
     (tmp_path / "moveit_msgs").mkdir()
-    (tmp_path / "moveit_msgs/__init__.py").touch()  # takes precedence over an installed package
+    (tmp_path / "moveit_msgs/__init__.py").touch()  # precedes an installed package
     (tmp_path / "moveit_msgs/srv.py").write_text("from eim_ros.srv import GetCartesianPath, GetPositionIK\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     server = start_server("-r", "__node:=with_moveit", groups=GROUPS, default_timeout=20.0)

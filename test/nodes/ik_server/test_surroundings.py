@@ -1,4 +1,4 @@
-"""Frames and joints of a robot: fixed links need no tf, prefixes are recognised, and unknown frames are reported."""
+"""Fixed links of a robot need no tf, prefixes of names are recognised, and unknown frames are reported."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_joints_of_which_nothing_was_told_are_named() -> None:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
     wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
-    # the solution that is nearest in the other joints is used
+    # the request uses the solution that is nearest in the other joints
     assert wanted.remark.endswith("no position of j2, j5 has arrived on the joint_states_topic")
     assert set(wanted.near) == {"j1", "j3", "j4", "j6", "j7"}
 

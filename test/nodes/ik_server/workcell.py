@@ -1,4 +1,4 @@
-"""A redundant arm like those of users: on a table, with a tool, fingers, a mimic joint and continuous joints."""
+"""Redundant arm like those of users: on a table, with a tool, fingers, a mimic joint and continuous joints."""
 
 from __future__ import annotations
 

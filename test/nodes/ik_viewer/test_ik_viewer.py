@@ -1,4 +1,4 @@
-"""The node `ik_viewer` runs as a real process. Messages like RViz's drag the target, and markers show solutions."""
+"""The node `ik_viewer` is tested as a real process. Messages like RViz's drag the target; markers show solutions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-6  # tolerance of a solution [m]
 
 
 class Listener:
-    """Listener to the topics of the node, which sends feedback like RViz."""
+    """Client that listens to the topics of the node and sends feedback like RViz."""
 
     def __init__(self, client: ClientNode, server: ServerProcess) -> None:
         self.client, self.server = client, server
@@ -69,7 +69,7 @@ def listener(client_of_file: ClientNode, server: ServerProcess) -> Listener:
 
 
 def tips(message: MarkerArray) -> np.ndarray:
-    """Return the tips of all ghosts, which are the ends of their last lines."""
+    """Return the tips of all ghosts. A tip is the end of the last line of a ghost."""
     n_lines = ROBOT.skeleton(np.zeros(ROBOT.dof)).shape[0] - 1
     ghosts = [marker for marker in message.markers if marker.ns == "ghosts"]
     assert all(marker.type == Marker.LINE_LIST for marker in ghosts)
@@ -126,7 +126,7 @@ def target_in(frame: str, pose: np.ndarray, stamp: int = 0) -> PoseStamped:
 
 
 def send_transform(publisher: Any, child: str, pose: np.ndarray, stamp: int = 0) -> None:
-    """Publish the pose of another frame in the robot's base frame."""
+    """Publish the pose of a frame in the base frame of the robot."""
     transform = TransformStamped(child_frame_id=child)
     transform.header.frame_id, transform.header.stamp.sec = ROBOT.base_link, stamp
     place, told = transform.transform, pose_message(pose)
@@ -146,7 +146,7 @@ def test_a_target_in_a_frame_of_tf_is_solved_and_moves_along_with_its_frame(
         wanted = belt @ in_belt
 
         def is_solved(belt: np.ndarray = belt, stamp: int = stamp, wanted: np.ndarray = wanted) -> bool:
-            send_transform(tf, "belt", belt, stamp)  # repeated, because the subscription may be that of an ended node
+            send_transform(tf, "belt", belt, stamp)  # repeated: the subscription may belong to an ended node
             if stamp == 100:
                 listener.targets.publish(target_in("belt", in_belt))
             found = tips(listener.markers[-1])
@@ -172,7 +172,7 @@ def test_an_inactive_node_takes_no_target_and_shows_no_marker(
     assert client.change_state(server, "deactivate", NODE)
     assert marker_of(client, server).markers == []
 
-    def is_refused() -> bool:  # the log omits warnings within a second of another one
+    def is_refused() -> bool:  # repeated: the log has at most one warning per second
         listener.targets.publish(PoseStamped(pose=pose_message(pose_from([0.4, 0.1, 0.5], DOWN))))
         return "ik_viewer is inactive, not active" in server.log
 

@@ -1,4 +1,4 @@
-"""Markers of the chosen arm have its shapes at the poses of forward kinematics."""
+"""Markers of the chosen arm show its shapes at the poses of forward kinematics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_each_shape_becomes_a_marker_where_its_link_is(shape: str) -> None:
     assert marker.type == kind
     assert (marker.scale.x, marker.scale.y, marker.scale.z) == pytest.approx(size)
     place = [0.2 * np.sin(0.3), 0.0, 0.5 + 0.2 * np.cos(0.3)]
-    np.testing.assert_allclose(transform_of(marker.pose)[:3, 3], place, atol=1e-5)  # tolerances 1e-6 rad, 1e-6 m
+    np.testing.assert_allclose(transform_of(marker.pose)[:3, 3], place, atol=1e-5)  # tolerances of 1e-6 rad and m
 
 
 def test_a_capsule_is_a_cylinder_and_two_balls_at_its_ends() -> None:

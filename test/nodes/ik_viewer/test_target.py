@@ -1,4 +1,4 @@
-"""A target waits for its frame and follows it. With a time stamp, it stays where the frame was at that time."""
+"""A target waits for its frame and follows it. A target with a time stamp stays where the frame was at that time."""
 
 from __future__ import annotations
 

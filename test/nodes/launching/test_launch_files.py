@@ -1,6 +1,6 @@
-"""Launch files, run by the real `launch`: nodes become active, restart when killed, and end on Ctrl-C.
+"""Nodes of launch files become active, restart when they are killed, and end on Ctrl-C.
 
-The tests need `launch`, which comes with ROS 2 but not from PyPI.
+The tests need the real `launch`, which comes with ROS 2 but is not on PyPI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from eim_ros.nodes.__main__ import NODES
 pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI")
 
 FOLDER = Path(__file__).resolve().parents[3] / "launch"
-FILES = {  # nodes of each file, and arguments with which it starts all of them
+FILES = {  # nodes of each file, and arguments that start all of them
     "ik_server": (("ik_server",), ("robot:=planar3",)),
     "ik_viewer": (("ik_viewer",), ("robot:=planar3",)),
     "motion_prior": (("motion_prior_server",), ()),
@@ -38,7 +38,7 @@ FILES = {  # nodes of each file, and arguments with which it starts all of them
     "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),
     "learn_ik": (
         ("ik_server", "trainer", "fk_collector", "training_coordinator"),
-        ("robot:=planar3", "iterations:=1000000"),  # runs longer than the test
+        ("robot:=planar3", "iterations:=1000000"),  # longer than the test
     ),
     "planar_demo": (("planar_simulator", "demo_recorder", "demonstrator", "trainer"), ()),
 }
@@ -61,7 +61,7 @@ sys.exit(service.run())
 
 
 class LaunchProcess(LoggedProcess):
-    """A launch file that real `launch` runs in a separate session. Its log contains those of the nodes."""
+    """Process of `launch` for a launch file, in a separate session. Its log contains the logs of the nodes."""
 
     def __init__(self, path: Path, log: Path, prefix: Path, arguments: tuple[str, ...]) -> None:
         environment = dict(os.environ)
@@ -80,12 +80,12 @@ class LaunchProcess(LoggedProcess):
             time.sleep(0.05)
 
     def pids(self, executable: str) -> list[int]:
-        """Return the process numbers of a node so far, in the order of their starts."""
+        """Return the process identifiers of a node so far, in the order of their starts."""
         started = re.findall(rf"\[{executable}-\d+\]: process started with pid \[(\d+)\]", self.log)
         return [int(number) for number in started]
 
     def wait(self) -> int:
-        """Return the exit code of a launch that ends without a signal."""
+        """Wait until the launch ends without a signal, and return its exit code."""
         return self._process.wait(PATIENCE)
 
     def interrupt(self) -> int:
@@ -105,7 +105,7 @@ def load(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an installation prefix with executables like those of CMake, and the package's entry in the ament index."""
+    """Create an installation prefix with executables like those of CMake, and an entry in the ament index."""
     folder: Path = tmp_path_factory.mktemp("prefix")
     (folder / "lib/eim_ros").mkdir(parents=True)
     for name in NODES:
@@ -141,7 +141,7 @@ def is_gone(pid: int) -> bool:
 
 
 def state_of_restarted(client: ClientNode, launch: LaunchProcess, node: str) -> str:
-    """Repeat the request until it is answered, because a killed server remains listed for a while."""
+    """Return the state of a restarted node. Repeat requests, because a killed server remains listed for a while."""
     service = client.client(launch, GetState, f"{node}/get_state")
     answers: list[GetState.Response] = []
 
@@ -255,7 +255,7 @@ def test_model_is_learned_and_served_by_one_launch(
     ours = sampler.sample([*position, 0.0, 0.0, 0.0, 1.0], 10, seed=0)
     np.testing.assert_array_equal(samples.q, ours.q)
     np.testing.assert_array_equal(samples.log_prob, ours.log_prob)
-    assert np.ptp(samples.log_prob) > 0.1  # without a model, all values would be equal
+    assert np.ptp(samples.log_prob) > 0.1  # values would be equal without a model
     finished = ["training_coordinator", *(["fk_collector"] if source == "samples" else [])]
     pids = [pid for name in finished for pid in launch.pids(name)]
     launch.wait_for(lambda: all(map(is_gone, pids)), "end of the nodes that are done")

@@ -1,4 +1,4 @@
-"""Launch arguments determine parameters and remappings of a node."""
+"""Launch arguments determine the parameters and the remappings of a node."""
 
 from __future__ import annotations
 

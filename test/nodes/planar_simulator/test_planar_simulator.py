@@ -1,4 +1,4 @@
-"""Tests of the node `planar_simulator` as a real process: stamps, trajectories, refusals, tasks, markers, clock."""
+"""Tests of the real node `planar_simulator`: time stamps, trajectories, refusals, tasks, markers and clock."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def test_trajectory_is_followed_in_time(robot: PlanarRobot) -> None:
     rows = np.array([message.position for message in robot.states])
     stamps = np.array([seconds(message.header.stamp) for message in robot.states])
     moving = (rows[:, 0] > 0.0) & (rows[:, 0] < 0.5)
-    assert moving.sum() == 199  # all ticks of one second except the last
+    assert moving.sum() == 199  # all ticks of 1 s except the last
     speed = np.array([message.velocity for message in robot.states])[moving]
     np.testing.assert_allclose(speed, np.broadcast_to(goal, speed.shape), atol=1e-9)
     began = stamps[moving][0] - rows[moving][0, 0] / 0.5
-    np.testing.assert_allclose(rows[moving], (stamps[moving] - began)[:, None] * goal, atol=1e-6)  # rounding of stamps
+    np.testing.assert_allclose(rows[moving], (stamps[moving] - began)[:, None] * goal, atol=1e-6)  # rounded stamps
     robot.hear(lambda: robot.tips[-1].header.stamp == robot.states[-1].header.stamp, "the tip at the end")
     tip = robot.tips[-1].pose
     expected = ARM.tip(torch.from_numpy(goal)).tolist()
@@ -156,7 +156,7 @@ def test_markers_show_robot_goal_and_obstacles(client: ClientNode, robot: Planar
     robot.states.clear()
     robot.markers.clear()
     robot.hear(lambda: len(robot.states) >= 400, "400 joint states")
-    assert len(robot.markers) <= 0.1 * len(robot.states)  # 10 Hz compared with 200 Hz
+    assert len(robot.markers) <= 0.1 * len(robot.states)  # 10 Hz instead of 200 Hz
 
 
 def test_description_of_the_robot_is_latched(client: ClientNode, robot: PlanarRobot) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the action `~/train` over DDS: results, feedback, cancelling, a busy node, lost clients, bad goals."""
+"""Tests of the action `~/train` over DDS: results, feedback, cancellation, busy node, lost clients, bad goals."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ ENDLESS = (
     "n_starts=1000000",
     "n_iterations=1000000",
     "tolerance=0",
-)  # EM ends only when rounding stops its progress
+)  # ends only when rounding stops the progress of EM
 NUMBERS = itertools.count()
 LONG_START = (
     "n_components=2",
     "motion.calibration_share=0.01",
     "motion.n_functions=80",
-)  # slow cross-validation of many weights
+)  # cross-validation of many weights is slow
 
 
 class TrainClient:
-    """Client in a separate node, which can leave at any time."""
+    """Client in a separate node, so it can leave at any time."""
 
     def __init__(self, server: ServerProcess, space: str = "") -> None:
         self._server = server
@@ -51,7 +51,7 @@ class TrainClient:
         self.feedback: list[tuple[float, Train.Feedback]] = []
         self._running: list[Any] = []
         end = time.monotonic() + PATIENCE
-        while not self._client.server_is_ready():  # rclpy's own wait polls only four times per second
+        while not self._client.server_is_ready():  # rclpy's wait polls only four times per second
             assert server.is_running and time.monotonic() < end, server.log
             time.sleep(0.005)
 
@@ -90,7 +90,7 @@ class TrainClient:
         return self.result(handle)
 
     def cancel_all(self) -> None:
-        """Cancel all trainings. Otherwise one that a failed test has left running would prevent later goals."""
+        """Cancel all trainings, because a training that a failed test has left running would prevent later goals."""
         for goal in [*self._running]:
             self.spin(goal.cancel_goal_async())
             self.result(goal)
@@ -148,17 +148,17 @@ def test_training_tells_its_progress_rejects_another_goal_and_is_cancelled(
         trainer.executor.spin_once(1.0)
     told = [feedback for _, feedback in trainer.feedback]
     assert told[-1].iteration > told[0].iteration
-    assert told[-1].n_iterations == 2**32 - 1  # the message cannot contain 10^12
+    assert told[-1].n_iterations == 2**32 - 1  # 10^12 does not fit into the message
     assert told[-1].elapsed > told[0].elapsed > 0.0
-    assert told[0].ratio_kl != told[0].ratio_kl  # EM has no ratio
+    assert told[0].ratio_kl != told[0].ratio_kl  # NaN, because EM has no ratio
     assert abs(told[0].entropy) < 1e3
     assert not trainer.send(data=motions, settings=[*EM]).accepted
-    trainer.wait_for_phase("fitting")  # the first training continues; sending a goal clears the earlier feedback
+    trainer.wait_for_phase("fitting")  # the first training continues, and its old feedback has been cleared
     check_cancel(trainer, handle, "fitting", folder)
 
 
 def check_cancel(trainer: TrainClient, handle: Any, phase: str, folder: Path) -> None:
-    """Cancel a training, and check that it leaves no model."""
+    """Cancel a training, and check that it leaves no model file."""
     assert trainer.spin(handle.cancel_goal_async()).goals_canceling
     status, result = trainer.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
@@ -168,13 +168,13 @@ def check_cancel(trainer: TrainClient, handle: Any, phase: str, folder: Path) ->
 
 def test_cancel_ends_a_training_that_reads(trainer: TrainClient, motions: str, folder: Path) -> None:
     handle = trainer.send(data=motions, settings=[*ENDLESS], output=str(folder / "canceled.safetensors"))
-    assert handle.accepted  # even after another goal was cancelled
+    assert handle.accepted  # also after a cancelled goal
     trainer.wait_for_phase("reading")
     check_cancel(trainer, handle, "reading", folder)
 
 
 def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, motions: str, folder: Path) -> None:
-    """The search for a start does not report progress, but the node still sends messages with the elapsed time."""
+    """The search for a start reports no progress, but the node still sends messages with the elapsed time."""
     handle = trainer.send(
         data=motions, algorithm="eim", settings=[*LONG_START], output=str(folder / "canceled.safetensors")
     )
@@ -184,7 +184,7 @@ def test_feedback_comes_also_while_the_start_is_searched(trainer: TrainClient, m
         trainer.executor.spin_once(1.0)
     assert {told.phase for _, told in trainer.feedback} == {"preparing"}
     steps = [later[1].elapsed - sooner[1].elapsed for sooner, later in itertools.pairwise(trainer.feedback)]
-    assert sorted(steps)[len(steps) // 2] < 1.0  # a busy machine may delay single messages, but not the median
+    assert sorted(steps)[len(steps) // 2] < 1.0  # median, because a busy machine may delay single messages
     check_cancel(trainer, handle, "preparing", folder)
 
 
@@ -202,11 +202,11 @@ def test_training_goes_on_when_its_client_leaves(
         assert time.monotonic() < end, server.log
         time.sleep(0.05)
     assert MotionPrior.load(output).training["iterations"] > 1
-    server.wait_for_log(f"wrote {output}")  # otherwise the next goal would be rejected
+    server.wait_for_log(f"wrote {output}")  # the next goal is rejected before this line
 
 
 def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, folder: Path) -> None:
-    """This tests the fields of the answer. test/cli tests the causes, because the messages come from `eim train`."""
+    """Only the fields of the answer are tested. The causes come from `eim train`, which test/cli tests."""
     planar = folder / "planar.npz"
     save_data_set(planar, collect(Robot("planar3"), 60, "position", 0))
     status, result = trainer.train(task="ik", data=str(planar), robot="planar5")
@@ -233,7 +233,7 @@ def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_beg
         status, result = trainer.train(data=motions, settings=[*EM], output=str(output), overwrite=True)
         assert status == GoalStatus.STATUS_ABORTED
         assert cause in result.message, result.message
-        assert not trainer.feedback  # each process reports this at least once
+        assert not trainer.feedback  # a started process would send at least one message
     assert Path(motions).read_bytes() == before
 
 

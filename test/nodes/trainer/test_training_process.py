@@ -1,4 +1,4 @@
-"""Tests of a training in a separate process: its reports, its end, and the files that it leaves."""
+"""Tests of trainings in separate processes: their reports, their ends, and the files that they leave."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(mo
     others.touch()
     process = start(motions, path, ("n_components=2", "n_starts=1000", "n_iterations=1000000", "tolerance=0"))
     wait_for(lambda: process.progress.phase == "fitting", "fit")
-    (tmp_path / f".{path.name}.0123456789abcdef").write_bytes(b"half a model")  # like an interrupted write
+    (tmp_path / f".{path.name}.0123456789abcdef").write_bytes(b"half a model")  # as after an interrupted write
     assert not process.wait(0.0)
     process.end()
     assert process.wait(0.0)

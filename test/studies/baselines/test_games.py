@@ -1,4 +1,4 @@
-"""Table 2.1 is consistent, and each game's losses have the predicted minima if v is free in each of five states."""
+"""Table 2.1 is consistent. With a free v in each of five states, the losses of each game have the predicted minima."""
 
 import itertools
 
@@ -14,7 +14,7 @@ PAIRS = list(itertools.product(DIVERGENCES, DIVERGENCES))
 
 
 def optimum(game):
-    """Return v at each state that minimises the discriminator's loss."""
+    """Return the v at each state that minimises the loss of the discriminator."""
     v = torch.zeros(5, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [v], max_iter=500, tolerance_grad=1e-12, tolerance_change=0.0, line_search_fn="strong_wolfe"
@@ -82,7 +82,7 @@ def test_value_and_derivative_are_those_of_the_thesis(name):
 
 @NAMED
 def test_conjugate_is_the_supremum_and_is_reached_at_the_derivative(divergence):
-    """The conjugate is f*(t) = sup_u u t - f(u), which is reached at t = f'(u)."""
+    """The conjugate is f*(t) = sup_u u t - f(u). The supremum is reached at t = f'(u)."""
     t = divergence.derivative(LOG_T)
     at = LOG_T.exp() * t - divergence.value(LOG_T)
     torch.testing.assert_close(divergence.conjugate(t), at, rtol=1e-10, atol=1e-12)

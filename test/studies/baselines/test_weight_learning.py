@@ -31,7 +31,7 @@ def test_samples_are_those_of_the_mixture(way):
 
 def test_gumbel_gradient_moves_weight_to_the_better_component():
     model = two_modes()
-    GumbelSoftmax(0.5).draw(model, 5000, generator_of(1)).mean().backward()  # the first mode has less loss
+    GumbelSoftmax(0.5).draw(model, 5000, generator_of(1)).mean().backward()  # the first mode has a lower loss
     assert float(model.logits.grad[0]) < 0.0 < float(model.logits.grad[1])
 
 

@@ -1,4 +1,4 @@
-"""One small example of each kind of target. Add a new class to the list, and the tests of the contract cover it."""
+"""One small example of each kind of target. The tests of the contract cover every class in the list."""
 
 import torch
 from kinematics.humanoids import TIPS, humanoid_urdf

@@ -1,4 +1,4 @@
-"""Posteriors of data agree with plain libraries, can use minibatches, and are read from files."""
+"""Posteriors of data agree with other libraries, can use minibatches, and are read from files."""
 
 import importlib.util
 import math
@@ -41,7 +41,7 @@ def test_network_is_that_of_torch():
 
 @pytest.mark.parametrize("full", [small_regression(), small_network()], ids=["logistic", "network"])
 def test_batches_are_unbiased(full):
-    """Four batches of 9 leave out one of 37 rows after each shuffle, so the means are over many shuffles."""
+    """After each shuffle, four batches of 9 leave out one of 37 rows. Therefore many shuffles are averaged."""
     target = MinibatchTarget(full, full.n_data // 4)
     x = 0.5 * normals(1, full.n_dims, seed=6).expand(8, -1)
     estimates, scores = zip(*(target.minibatch(seeded(i)).log_prob_and_score(x) for i in range(500)), strict=True)

@@ -1,4 +1,4 @@
-"""Each cost of the humanoid agrees with a plain computation, and limits are soft."""
+"""Each cost of the humanoid agrees with a simple computation, and limits are soft."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Starts are exact for linear tasks, near the optimum for the planar robot, and at the pose for any arm."""
+"""Starts are exact for linear tasks, near the optimum for the planar robot, and reach the pose for any arm."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from experiments.targets.scores import mean_log_ratio
 
 @dataclass(frozen=True)
 class LinearTask:
-    """Task with the error A q - b, whose posterior is normal."""
+    """Task with the error A q - b and a normal posterior."""
 
     matrix: torch.Tensor
     offset: torch.Tensor
@@ -71,7 +71,7 @@ def test_planar_task_has_the_derivatives_of_its_error():
 
 @pytest.mark.parametrize("orientation_scale", [0.05, math.inf])
 def test_task_of_any_arm_has_the_derivatives_of_its_error(orientation_scale):
-    """The derivatives are compared at the pose, where the rotation's second derivatives are symmetric."""
+    """Derivatives are compared at the pose, because second derivatives of the rotation are symmetric there."""
     robot = Robot("iiwa14")
     x = torch.tensor([[0.3, 0.5, -0.2, -1.2, 0.4, 0.9, 0.1]]).double()
     target = pose_posterior(robot, robot.fk(x[0].numpy()), orientation_scale=orientation_scale)
@@ -88,7 +88,7 @@ def test_task_of_any_arm_has_the_derivatives_of_its_error(orientation_scale):
 
 
 def test_planar_start_is_near_the_optimum_after_two_thousand_evaluations_and_knows_all_goals():
-    """`test_planar_ground_truth` shows that log Z is -10.61, which no ELBO can exceed."""
+    """No ELBO can exceed log Z, which is -10.61 according to `test_planar_ground_truth`."""
     target = planar_robot()
     start = kinematic_start(target, 100, seeded(0))
     assert start.n_evaluations == 1800
@@ -99,7 +99,7 @@ def test_planar_start_is_near_the_optimum_after_two_thousand_evaluations_and_kno
 
 
 def test_mixture_follows_goals_that_move_and_keeps_all_of_them():
-    """The goals move by two metres along the circle. The ground truth of the shares is from `planar_truth`."""
+    """The goals move by 2 m along the circle. The true shares are from `planar_truth`."""
     before = planar_robot()
     angle = torch.tensor(2.0 / 7.0).double()
     turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])

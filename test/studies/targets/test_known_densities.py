@@ -13,7 +13,7 @@ from experiments.targets import Banana, Funnel, random_gaussian_mixture, random_
 
 
 def integral(target, low: tuple[float, float], high: tuple[float, float], n: int = 1500) -> float:
-    """Return the integral of exp(log_prob) over a rectangle, by the midpoint rule."""
+    """Return the integral of exp(log_prob) over a rectangle, computed by the midpoint rule."""
     step = [(b - a) / n for a, b in zip(low, high, strict=True)]
     axes = [a + s * (torch.arange(n, dtype=torch.float64) + 0.5) for a, s in zip(low, step, strict=True)]
     return float(target.log_prob(torch.cartesian_prod(*axes)).exp().sum()) * step[0] * step[1]
@@ -35,17 +35,17 @@ def test_mixture_has_the_density_of_scipy(degrees_of_freedom):
 
 
 def test_funnel_and_banana_integrate_to_one():
-    """The tolerances allow for the probability outside of the rectangles, mainly beyond 4.5 deviations of the neck."""
+    """Tolerances allow for the probability outside of the rectangles, mainly beyond 4.5 deviations of the neck."""
     assert integral(Funnel(2, neck_scale=1.0), (-4.5, -60.0), (4.5, 60.0)) == pytest.approx(1.0, abs=1e-4)
     assert integral(Banana(2, curvature=0.5, length=1.5), (-9.0, -40.0), (9.0, 8.0)) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_samples_of_the_funnel_and_the_banana_are_of_their_densities():
-    """The mean of log p is minus the entropy. A banana has the entropy of the unbent normal, 0.5 log|2 pi e C|."""
+    """The mean of log p is minus the entropy. Bending does not change the entropy of the normal, 0.5 log|2 pi e C|."""
     banana = Banana(3, curvature=0.3, length=4.0)
     log_prob = banana.log_prob(banana.sample(40_000, seeded()))
     entropy = 1.5 * math.log(2.0 * math.pi * math.e) + math.log(4.0)
-    # five standard errors, because log p has the variance of |z|^2 / 2, which is d / 2
+    # five standard errors; log p has the variance of |z|^2 / 2, which is d / 2
     assert float(-log_prob.mean()) == pytest.approx(entropy, abs=5.0 * 1.5**0.5 / 200.0)
     funnel = Funnel(5)
     sample = funnel.sample(40_000, seeded())
@@ -56,7 +56,7 @@ def test_samples_of_the_funnel_and_the_banana_are_of_their_densities():
 
 @pytest.mark.parametrize("degrees_of_freedom", [2.0, math.inf])
 def test_samples_of_a_mixture_are_of_its_density(degrees_of_freedom):
-    """Components have shares equal to their weights. Within each, r^2 is chi-squared, or r^2 / d is F-distributed."""
+    """Shares of components equal their weights. Within a component, r^2 is chi-squared or r^2 / d is F-distributed."""
     target = plane_mixture(degrees_of_freedom)
     spread_out = type(target)(
         target.log_weights, 1e6 * target.means, target.scale_trils, target.start, degrees_of_freedom
@@ -75,7 +75,7 @@ def test_samples_of_a_mixture_are_of_its_density(degrees_of_freedom):
 
 
 def test_random_mixtures_are_those_of_the_paper():
-    """A'A + I has eigenvalues of at least 1, and a trace of about d^2 (0.1 d)^2 + d. STM's scatter is the inverse."""
+    """A'A + I has eigenvalues of at least 1 and a trace of about d^2 (0.1 d)^2 + d. STM's scatter is its inverse."""
     gaussian, student = random_gaussian_mixture(20, seeded()), random_student_mixture(20, seeded())
     assert gaussian.means.shape == student.means.shape == (10, 20)
     assert float(gaussian.means.abs().max()) > 45.0

@@ -1,4 +1,4 @@
-"""Metrics are tested on problems with known answers: Gaussians, discrete weights and points."""
+"""Metrics have the known values for Gaussians, discrete weights and points."""
 
 import math
 
@@ -32,7 +32,7 @@ def log_ratio(x: torch.Tensor, shift: float) -> torch.Tensor:
 
 
 def test_bounds_differ_from_log_z_by_the_divergences():
-    """Between shifted unit normals, both divergences are shift^2 / 2. The log ratio's deviation is the shift."""
+    """For shifted unit normals, both divergences are shift^2 / 2. The log ratio has the standard deviation `shift`."""
     shift = 0.8
     noise = normals(N)
     lower, upper = (mean_log_ratio(log_ratio(noise + mean, shift)) for mean in (shift, 0.0))
@@ -50,15 +50,15 @@ def test_importance_weights_estimate_log_z_with_their_error():
 
 @pytest.mark.parametrize("n_of_target", [N, N // 10])
 def test_bridge_estimates_log_z_where_model_and_target_hardly_overlap(n_of_target):
-    """At a shift of 3, importance weights would have the variance e^9 - 1, so only the bridge estimate is useful."""
+    """With a shift of 3, importance weights would have the variance e^9 - 1. Only the bridge estimate is useful."""
     (noise, other), shift = normals(2 * N).split(N), 3.0
     estimate = bridge_log_normaliser(log_ratio(noise + shift, shift), log_ratio(other[:n_of_target], shift))
-    # five standard deviations of the estimate, measured over twelve seeds with N / 10
+    # five standard deviations of the estimate, measured with N / 10 and twelve seeds
     assert estimate == pytest.approx(LOG_Z, abs=0.06)
 
 
 def test_effective_sample_sizes_are_those_of_shifted_normals():
-    """E_q[w]^2 / E_q[w^2] = e^(-shift^2), from samples of the model and from samples of the target."""
+    """E_q[w]^2 / E_q[w^2] is e^(-shift^2). It is estimated from samples of the model and of the target."""
     expected = math.exp(-0.64)
     assert reverse_effective_sample_size(log_ratio(normals(N) + 0.8, 0.8)) == pytest.approx(expected, rel=0.02)
     assert forward_effective_sample_size(log_ratio(normals(N), 0.8)) == pytest.approx(expected, rel=0.02)
@@ -80,7 +80,7 @@ def test_samples_outside_of_the_support_make_the_elbo_minus_infinity_and_leave_t
 
 
 def test_missing_mode_shows_in_the_forward_size_alone():
-    """The model covers one of two distant modes. Its samples have one log ratio, and those of the target have two."""
+    """The model covers one of two distant modes. Its samples have one log ratio, and samples of the target have two."""
     reverse = torch.full((100,), -math.log(2.0))
     forward = torch.cat([reverse[:50], torch.full((50,), 100.0)])
     assert reverse_effective_sample_size(reverse) == pytest.approx(1.0)
@@ -88,9 +88,9 @@ def test_missing_mode_shows_in_the_forward_size_alone():
 
 
 def test_discrepancy_is_zero_of_equal_samples_and_known_of_two_points():
-    """Check a case that can be computed by hand. The median is over all pairs, including each point with itself."""
+    """The reference is computed by hand. The median is over all pairs, and a point also forms a pair with itself."""
     reference = torch.tensor([[0.0], [1.0], [3.0], [7.0]]).double()
-    # the squared differences are four times 0, and 1, 4, 9, 16, 36, 49, so the lower median of ten is 1
+    # the ten squared differences are 0 (four times), 1, 4, 9, 16, 36 and 49, so their lower median is 1
     assert maximum_mean_discrepancy(reference, reference) == pytest.approx(0.0, abs=1e-12)
     sample = torch.tensor([[0.0]]).double()
     kernel = lambda d: math.exp(-d * d / 2.0)  # noqa: E731
@@ -132,7 +132,7 @@ def test_the_truth_is_scored_as_such_and_a_part_of_it_as_a_part():
     target = random_gaussian_mixture(3, seeded(0), n_components=4)
     truth = GaussianMixture(target.log_weights, target.means, target.scale_trils)
     scores = mixture_scores(target, truth, 2500, seeded(1))
-    assert scores.elbo.value == pytest.approx(0.0, abs=1e-9)  # the densities are equal, so there is no noise
+    assert scores.elbo.value == pytest.approx(0.0, abs=1e-9)  # no noise, because densities are equal
     assert (scores.n_found, scores.n_modes, scores.goal_shares) == (4, 4, None)
     part = GaussianMixture(target.log_weights[:1], target.means[:1], target.scale_trils[:1])
     assert mixture_scores(target, part, 2500, seeded(1)).n_found == 1
@@ -140,7 +140,7 @@ def test_the_truth_is_scored_as_such_and_a_part_of_it_as_a_part():
 
 def test_goals_are_told_with_their_shares():
     target = planar_robot(4)
-    mixture = target.start.mixture(seeded(0), 1)  # the mean is a stretched arm, which is nearest to one goal
+    mixture = target.start.mixture(seeded(0), 1)  # the mean is a stretched arm, near one goal
     scores = mixture_scores(target, mixture, 3000, seeded(1))
     expected = target.goal_shares(mixture.sample(3000, seeded(1)))
     assert scores.goal_shares == tuple(expected.tolist())

@@ -1,4 +1,4 @@
-"""Ground truth of planar robots agrees with known figures, with quadrature, and with itself for other seeds."""
+"""The ground truth of planar robots agrees with known figures, with quadrature, and between seeds."""
 
 import math
 
@@ -11,7 +11,7 @@ from experiments.targets import PlanarRobot, planar_robot, planar_truth
 
 
 def test_planar_robot_has_its_known_normaliser_entropy_and_masses():
-    """The known values are independent estimates; that of the log normaliser has a standard error of 0.0015."""
+    """The known values are independent estimates. The known log normaliser has a standard error of 0.0015."""
     target = planar_robot()
     truth = planar_truth(target, 15_000, seeded(1))
     assert truth.log_normaliser.standard_error < 0.03
@@ -26,7 +26,7 @@ def test_planar_robot_has_its_known_normaliser_entropy_and_masses():
 
 
 def test_three_joints_agree_with_quadrature():
-    """The goal has a wide tolerance, so that a grid over all angles resolves the density."""
+    """The tolerance of the goal is wide, so a grid over all angles resolves the density."""
     target = PlanarRobot(torch.tensor([[2.0, 0.5]]).double(), torch.tensor([1.0, 0.7, 0.5]).double(), 0.15)
     axes = [torch.linspace(-4.5 * s, 4.5 * s, 121, dtype=torch.float64) for s in (1.0, 0.7, 0.5)]
     cell = math.prod(float(axis[1] - axis[0]) for axis in axes)

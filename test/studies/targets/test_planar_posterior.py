@@ -1,4 +1,4 @@
-"""The planar robot follows the published definition, and agrees with the package's planar arm."""
+"""The planar robot follows the published definition, and agrees with the planar arm of the package."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The log posterior of joints given a pose is the sum of its terms, has limits, and has the right gradient."""
+"""The log posterior of joints given a pose is the sum of its terms, respects limits, and has the correct gradient."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo reproduces the moments of quadrature, and refuses a target without a maximum."""
+"""Hamiltonian Monte Carlo agrees with moments from quadrature, and refuses a target without a maximum."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from experiments.targets.posterior_samples import posterior_samples
 
 
 def skewed() -> LogisticRegression:
-    """Return a posterior with few labels and a wide prior, which is far from normal."""
+    """Return a posterior of few labels and a wide prior. It is far from normal."""
     features = torch.tensor([[1.0, 0.5], [1.0, -0.3], [1.0, 1.5], [1.0, 2.0]]).double()
     return LogisticRegression(features, torch.tensor([0.0, 0.0, 1.0, 1.0]).double(), prior_scale=3.0)
 
@@ -25,13 +25,13 @@ def test_moments_are_those_of_quadrature():
     found = posterior_samples(target, 10_000, seeded(0))
     assert found.samples.shape == (10_000, 2)
     assert found.acceptance > 0.8
-    # 10000 independent samples have a standard error of 0.01 deviations; states of one chain are slightly correlated
+    # independent samples would have a standard error of 0.01 deviations, but states of a chain are correlated
     torch.testing.assert_close((found.samples.mean(0) - mean) / deviation, torch.zeros(2).double(), rtol=0.0, atol=0.05)
     torch.testing.assert_close(found.samples.std(0) / deviation, torch.ones(2).double(), rtol=0.0, atol=0.05)
 
 
 class Saddle:
-    """Density that grows in one direction, so it has no maximum."""
+    """Density without a maximum, because it grows in one direction."""
 
     n_dims = 2
     start = None

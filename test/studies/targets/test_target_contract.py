@@ -39,7 +39,7 @@ def test_both_together_are_log_prob_and_score(name):
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it(target):
-    """This does not hold for minibatches, in which the index of a sample determines its data."""
+    """Minibatches are an exception, because the index of a sample determines its data."""
     x = points(target)
     rows = x[:3] if hasattr(target, "batches") else x[[7, 2, 4]]
     expected = target.log_prob(x)[: len(rows)] if hasattr(target, "batches") else target.log_prob(x)[[7, 2, 4]]
