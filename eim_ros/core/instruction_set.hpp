@@ -1,5 +1,4 @@
-// Detects which instruction sets this processor has. Modules are compiled once per instruction set (see
-// core/native.py).
+// Check of the instruction sets of this processor. Modules are compiled once per instruction set (see core/native.py).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Python module that reports the instruction sets of this processor. The module itself uses only the baseline, so that
-// it runs on every processor. Python calls it before loading a module whose instructions could be illegal here.
+// Python module that checks which instruction sets this processor has. The module is compiled for the baseline, because
+// it must run on every processor. Python calls it before it loads a module that may contain illegal instructions.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -1,7 +1,7 @@
-// The solver as a Python module. Each folder binds its own part, and is the only place that checks the arrays. The
-// interpreter's lock is released while the solver works.
+// The solver as a Python module. Each folder has its own bindings, which are the only code that checks arrays. The GIL
+// is released while the solver works.
 //
-// The folders, lowest first. Files include only files of lower folders.
+// The folders, from the lowest to the highest. A file includes only files of its own folder and of lower ones.
 // clang-format off
 //   numerics     packs of numbers, twice the precision, polynomials, intervals, random numbers, mixtures of experts
 //   chain        kinematics of an arm, the task, Newton's method

@@ -1,5 +1,5 @@
-// The kernels on the processor, and the structures that they read. This Python module is used by tests without a GPU,
-// and provides the bytes that are copied to a GPU.
+// Python module that runs the kernels on the processor. Tests use it without a GPU. It also creates the structures that
+// the kernels read, as bytes to be copied to a GPU.
 #include <pybind11/stl.h>
 
 #include "chain/task_binding.hpp"
@@ -7,7 +7,7 @@
 
 namespace eim::device {
 
-// Returns a chain of fixed size with lengths multiplied by a factor. See `Chain` for the rows (n_links + 1, 16).
+// Returns a chain of fixed size with all lengths multiplied by `factor`. See `Chain` for `links` (n_links + 1, 16).
 inline Chain chain_of(const Converted<double>& links, int n_joints, double factor) {
     expect_shape(links, "links", {kAny, 16});
     const int n_links = int(links.shape(0)) - 1;
@@ -25,7 +25,7 @@ inline Chain chain_of(const Converted<double>& links, int n_joints, double facto
     return chain;
 }
 
-// Fills the closed forms of an arm. If one of seven joints is `fixed` (numbered from 0), the form covers the other six
+// Fills the closed forms of an arm. If `fixed` is the index of one of seven joints, the form covers the other six
 // joints.
 inline void find_forms(Arm& arm, int fixed) {
     const Chain& chain = arm.chain[0];

@@ -1,8 +1,8 @@
-// A kernel for GPUs, with a thread for each pose. EIM_NAME and EIM_FUNCTION are one pair of EIM_KERNELS. A program
-// contains only one kernel, because each takes seconds to compile.
+// A kernel for GPUs that uses one thread per pose. EIM_NAME and EIM_FUNCTION are one pair of EIM_KERNELS. Each program
+// contains a single kernel, because a kernel takes seconds to compile.
 #include "kernels.hpp"
 
-// Both compilers must agree on the layout. The sizes on the right come from the compiler for the processor.
+// Both compilers must use the same memory layout. The compiler for the processor supplies the sizes on the right.
 static_assert(sizeof(eim::device::Request) == EIM_REQUEST_SIZE && sizeof(eim::device::Arm) == EIM_ARM_SIZE);
 
 extern "C" __global__ void __launch_bounds__(EIM_THREADS) EIM_NAME(const eim::device::Request call) {

@@ -1,16 +1,16 @@
-// Solutions of many poses, one thread for each pose. The same source is compiled for GPUs (`kernels.cu`) and for the
-// processor (`binding.cpp`), where a loop replaces the threads.
+// Kernels that solve many poses, with one thread per pose. The same source is compiled for GPUs (`kernels.cu`) and for
+// the processor (`binding.cpp`), where a loop replaces the threads.
 //
-// Kernels differ in how they find configurations:
+// The kernels use three methods:
 //
 //   roots      all roots of a closed form of six joints, with their revolutions
 //   branches   branches of the parameterised form of seven joints, at random or evenly spaced values of the parameter
 //   restarts   damped least squares from random seeds, for any chain
 //
-// Before a kernel writes a row, it verifies the row by forward kinematics in double precision, and against the limits.
-// Restarts begin in single precision. On cards that are slow in double precision, branches that do not exist are ruled
-// out in single precision. Roots are computed in double: on a processor, the Newton steps that roots in single
-// precision would need take twice as long as this closed form.
+// Before a kernel writes a row, it checks the row against the limits, and by forward kinematics in double precision.
+// Restarts begin in single precision. On cards that are slow in double precision, single precision is used to rule out
+// branches that do not exist. Roots are always computed in double precision. If they were computed in single precision,
+// the Newton steps that correct them would take twice as long as the closed form, measured on a processor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include "closed_form/root_rules.hpp"
 #include "numerics/random.hpp"
 
-// Names of all kernels, and their functions of a request and the index of a pose.
+// Name of each kernel, and its function of a request and the index of a pose.
 #define EIM_KERNELS(KERNEL)                 \
     KERNEL(roots_6, find_roots<6>)          \
     KERNEL(roots_7, find_roots<7>)          \
@@ -34,17 +34,17 @@
 namespace eim::device {
 
 inline constexpr int kMostRoots = 16;
-inline constexpr double kRigid = 1e-9;         // largest error of products of a rotation's columns (see poses.py)
-inline constexpr int kBranchesOfRestart = 30;  // number of branches tried in about the time of one restart
+inline constexpr double kRigid = 1e-9;         // largest error of products of rotation columns (see poses.py)
+inline constexpr int kBranchesOfRestart = 30;  // number of branches tried in about the time of a restart
 
-// An arm, its limits and its closed forms. Its bytes can be copied to a GPU, because it contains no pointers.
+// An arm with its limits and closed forms. It contains no pointers, because its bytes are copied to a GPU.
 struct Arm {
-    Chain chain[2];                                // in metres, and in the unit of the arm
+    Chain chain[2];                                // lengths in metres, and in the unit of the arm
     Task task;                                     // limits and tolerances; the target is not used
-    Task open;                                     // for roots: without limits, except of a fixed joint
+    Task open;                                     // for roots: no limits, except for a fixed joint
     Bounds<double> circles;                        // for roots: [-pi, pi), or the value of the fixed joint
     double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
-    int joints[6];                                 // of the closed form
+    int joints[6];                                 // joints of the closed form
     ClosedForm form;
     ParameterisedForm parameterised;
 
@@ -52,38 +52,38 @@ struct Arm {
 };
 
 enum Status : std::uint8_t {
-    kOpen = 0,      // fewer rows than requested; other solutions may exist
+    kOpen = 0,      // fewer rows than requested, although other solutions may exist
     kFull = 1,      // as many rows as requested
-    kComplete = 2,  // no other solutions exist, because each case of a closed form was decided
+    kComplete = 2,  // all solutions, because each case of a closed form was decided
     kNotRigid = 3,  // the pose is not a rigid transform
 };
 
-// One call for n poses. Rows of all poses are stored joint by joint, so that neighbouring threads write to neighbouring
-// numbers: q (n_rows, dof, n), errors (n_rows, 2, n).
+// Request to solve n poses. The rows of all poses are stored joint by joint: q is (n_rows, dof, n) and errors is
+// (n_rows, 2, n). Neighbouring threads therefore write to neighbouring numbers.
 struct Request {
     const Arm* arm;
     const double* poses;  // (n, 4, 4)
-    double *q, *errors;   // [rad] or [m]; [m], [rad]
+    double *q, *errors;   // [rad] or [m]; errors [m], [rad]
     std::int32_t* counts;
     std::uint8_t* status;
     double* measures;  // manipulability of each row (n_rows, n), or null
     std::int64_t n;
-    std::uint64_t seed;     // of the first pose; pose i uses seed + i
-    std::int32_t n_rows;    // largest number of rows of a pose
-    std::int32_t patience;  // number of tries without a new row after which a pose is abandoned
+    std::uint64_t seed;     // seed of the first pose; pose i uses seed + i
+    std::int32_t n_rows;    // largest number of rows per pose
+    std::int32_t patience;  // number of successive tries without a new row after which the search ends
     std::int32_t n_values;  // number of evenly spaced values of the parameter; 0 for random values
     std::int32_t lists_revolutions, has_reference, in_single;
-    std::int32_t screens;  // whether single precision rules out branches before they are computed in double
-    double apart;          // least difference of two rows in some joint [rad] or [m]; 0 if rows are not compared
+    std::int32_t screens;  // whether single precision rules out branches first
+    double apart;          // least difference of two rows in some joint [rad] or [m]; 0: rows are not compared
     double reference[kMostJoints];
 };
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
 
-// Returns random numbers that depend only on a seed, so that dividing poses into blocks does not change them.
+// Returns random numbers that depend only on the seed. They do not change if the poses are divided into blocks.
 inline Random random_of(std::uint64_t seed) {
     Random random(0.0);
-    for (int round = 0; round < 2; ++round) {  // splitmix64's hash of neighbouring seeds
+    for (int round = 0; round < 2; ++round) {  // hash of splitmix64, because the seeds of poses are neighbours
         seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9u + 0x9E3779B97F4A7C15u;
         seed = (seed ^ seed >> 27) * 0x94D049BB133111EBu;
         seed ^= seed >> 31;
@@ -92,8 +92,8 @@ inline Random random_of(std::uint64_t seed) {
     return random;
 }
 
-// Returns Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. It is
-// computed as the product of the lengths that Gram and Schmidt's method leaves, as in `Robot.manipulability`.
+// Returns Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. Like
+// `Robot.manipulability`, it multiplies the lengths of the vectors that Gram-Schmidt orthogonalisation returns.
 template <int N>
 inline double manipulability(const Chain& chain, const Kinematics<double, N>& at, int n_rows) {
     const int n_joints = joints_of<N>(chain), n = std::min(n_rows, n_joints), size = std::max(n_rows, n_joints);
@@ -106,7 +106,7 @@ inline double manipulability(const Chain& chain, const Kinematics<double, N>& at
             return sum;
         };
         for (int k = 0; k < size; ++k) v[k] = n == n_rows ? at.jacobian[k][i] : at.jacobian[i][k];
-        for (int k = 0; k < 2 * i; ++k) {  // twice, because of rounding
+        for (int k = 0; k < 2 * i; ++k) {  // orthogonalised twice, because of rounding
             const double part = along(vectors[k % i]);
             for (int l = 0; l < size; ++l) v[l] -= part * vectors[k % i][l];
         }
@@ -132,7 +132,7 @@ struct Answer {
 
     bool is_full() const { return n >= call.n_rows; }
 
-    // Writes a configuration if it reaches the pose within the limits, and differs from earlier ones.
+    // Writes a configuration if it reaches the pose within the limits and differs from earlier rows.
     template <int N>
     bool add(const double* q) {
         Kinematics<double, N> at;
@@ -186,12 +186,12 @@ struct Answer {
     }
 };
 
-// One attempt in double precision. It starts from a configuration and changes it in place.
+// A single attempt in double precision. It replaces its start configuration by the result.
 template <int N>
 struct OneAttempt {
     const double* pose;
     double* q;
-    double distance = 0.0, angle = 0.0;  // errors at the end [m], [rad]
+    double distance = 0.0, angle = 0.0;  // final errors [m], [rad]
     bool is_reached = false, is_begun = false;
 
     bool next(int, double* seed, Frame<double>& target, int&) {
@@ -210,14 +210,14 @@ struct OneAttempt {
     static constexpr int kUsed = kJoints<N>;
 };
 
-// Roots of one pose that are within the limits, each with its revolutions.
+// The roots of a pose that are within the limits, and the revolutions of each root.
 template <int N>
 struct ListedRoots {
     const Request& call;
     const Arm& arm = *call.arm;
     int n = 0;
     double q[kMostRoots][N];
-    double n_turns[kMostRoots];  // number of configurations that differ from the root by revolutions
+    double n_turns[kMostRoots];  // number of 2 pi-equivalent configurations
 
     Turns turns(const double* root, int j) const {
         return {arm.task.bounds, j, root[j], slack_at_limits(arm.task), false};
@@ -229,8 +229,8 @@ struct ListedRoots {
         n += n_turns[n] > 0.0;
     }
 
-    // Writes the k-th revolution of a root. The first revolution is the nearest to the reference. Returns whether a
-    // joint was beyond its limit by less than the slack.
+    // Computes the k-th revolution of a root, starting from the one nearest to the reference. Returns whether a joint
+    // had to be moved to its limit. Such a joint was beyond the limit by less than the slack.
     bool at(int i, Index k, double* turned) const {
         bool is_clamped = false;
         for (int j = 0; j < N; ++j) {
@@ -261,10 +261,10 @@ struct ListedRoots {
     }
 };
 
-// Polishes candidates of a closed form and lists the roots, as `closed_form_roots` does. Returns whether these are all
-// roots.
+// Polishes the candidates of a closed form and lists the roots, like `closed_form_roots`. Returns whether the list
+// contains all roots.
 //
-// A pose with solutions that have a free angle stays undecided.
+// A pose that has solutions with a free angle stays undecided.
 template <int N>
 inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots<N>& roots) {
     const Arm& arm = answer.arm;
@@ -293,7 +293,7 @@ inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots
     }
     double known[kMostRoots][6];
     int n_known = 0;
-    for (int round = 0; round < 4; ++round) {  // isolated roots before others, exact roots before inexact ones
+    for (int round = 0; round < 4; ++round) {  // isolated roots first; within each kind, exact roots first
         const bool exact = round % 2 == 0, free = round >= 2;
         for (int k = 0; k < candidates.n; ++k) {
             if (candidates.is_free[k] != free || (residuals[k] <= kExactRoot) != exact || !reaches[k]) continue;
@@ -317,7 +317,8 @@ inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots
     return is_complete;
 }
 
-// Sorts roots by their distance from the reference, or puts them in random order if not all are requested.
+// Sorts roots by their distance from the reference. Without a reference, shuffles them if not all of them are
+// requested.
 template <int N>
 inline void order_roots(ListedRoots<N>& roots, int n_rows, Random random) {
     if (roots.call.has_reference) {
@@ -343,7 +344,7 @@ inline void find_roots(const Request& call, std::int64_t i) {
     order_roots(roots, call.n_rows, random_of(call.seed + std::uint64_t(i)));
     double n_listed = 0.0, n_rows = 0.0;
     const Task& task = answer.arm.task;
-    const StepOptions last{0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2};  // as `wind`
+    const StepOptions last{0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2};  // as in `wind`
     const auto write = [&](int root, Index k) {
         double q[N];
         ++n_rows;
@@ -361,7 +362,8 @@ inline void find_roots(const Request& call, std::int64_t i) {
     answer.end(is_complete && n_rows == n_listed ? kComplete : answer.is_full() ? kFull : kOpen);
 }
 
-// Attempts from the reference, then from random seeds. Attempts that start in single precision end in double precision.
+// Attempts from the reference, and from random seeds afterwards. Attempts in single precision are completed in double
+// precision.
 template <int N, class S>
 struct Restarts {
     Answer& answer;
@@ -422,10 +424,10 @@ inline void find_by_restarts(const Request& call, std::int64_t i) {
     answer.end(answer.is_full() ? kFull : kOpen);
 }
 
-// A branch of the parameterised form, where it exists within the limits.
+// A branch of the parameterised form at a value of the parameter, if it exists within the limits there.
 struct Branch {
     const Arm& arm;
-    Random random;  // its own, so that branches without result change no later row
+    Random random;  // separate numbers, because a failed branch must not change later rows
     double* q;
     bool exists = true;
 
@@ -448,11 +450,11 @@ struct Branch {
     }
 };
 
-// A branch in single precision. It is ruled out only if rounding cannot be the reason. Each test has a margin far above
-// the rounding error of the tested value, and the walk ends without a decision at ill-conditioned branches.
+// A branch in single precision. It is ruled out only if rounding errors cannot be the reason. Each test has a margin
+// far above the rounding error of the tested value. At ill-conditioned branches, the walk ends without a decision.
 struct Screen {
     const Arm& arm;
-    float error, size;  // relative; [m]
+    float error, size;  // relative error; length [m]
     bool exists = true;
 
     bool root(int number, float square, float& root) {
@@ -511,7 +513,7 @@ inline void find_branches(const Request& call, std::int64_t i) {
         const double value = least + width * random.uniform();
         if (try_branch(value, int(kHeldBranches * random.uniform()))) n_failed = -1;
     }
-    // at special poses, branches exist only at single values, or in short ranges
+    // at special poses, branches exist only at single values or in short ranges of the parameter
     if (call.n_values == 0 && !answer.is_full()) restart<7>(answer, random, call.patience / kBranchesOfRestart);
     answer.end(answer.is_full() ? kFull : kOpen);
 }

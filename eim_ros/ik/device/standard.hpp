@@ -1,9 +1,8 @@
-// The part of the standard library that the kernels use, because NVRTC has no standard library. This header replaces
-// <algorithm>, <vector> and the other headers in `cuda.py`. Most of it comes from libcu++, NVIDIA's standard library
-// for devices.
+// Standard library for the kernels, because NVRTC does not have one. In `cuda.py`, this header replaces <algorithm>,
+// <vector> and the other headers. Most of it comes from libcu++, NVIDIA's standard library for devices.
 //
-// Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), so an allocation may
-// fail. Such solutions are then dropped. `list_roots` leaves their poses undecided in any case.
+// Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), and a solution is
+// dropped if its allocation fails. This loses nothing: `list_roots` reports such poses as undecided anyway.
 #pragma once
 
 #include <cuda/std/algorithm>
@@ -23,7 +22,7 @@ namespace std {
 
 using namespace cuda::std;
 
-// Insertion sort is used, because the kernels sort only six numbers.
+// Insertion sort is fast enough, because the kernels sort only six numbers.
 template <class Iterator, class Less>
 void sort(Iterator first, Iterator last, Less less) {
     for (Iterator end = first; end != last; ++end) {
@@ -31,7 +30,7 @@ void sort(Iterator first, Iterator last, Less less) {
     }
 }
 
-// A list that grows, without the members that the closed forms do not use.
+// A growing list. It has only the members that the closed forms use.
 template <class T>
 class vector {
    public:
@@ -68,7 +67,7 @@ class vector {
 template <class Signature>
 class function;
 
-// A callable object of any type. If there is no memory for the object, a call does nothing.
+// A callable object of any type. If its memory cannot be allocated, a call does nothing.
 template <class... Arguments>
 class function<void(Arguments...)> {
    public:

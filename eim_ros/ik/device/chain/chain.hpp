@@ -1,7 +1,7 @@
-// A serial chain of fixed size, without pointers, so that its bytes can be copied to a GPU.
+// A serial chain of fixed size. It contains no pointers, because its bytes are copied to a GPU.
 //
-// The folder of this file comes first in the search path of `kernels.hpp`, so the headers of the solver include this
-// chain, not their own.
+// The folder of this file comes first in the include path of `kernels.hpp`. The solver's headers therefore include this
+// chain instead of `solver/chain/chain.hpp`.
 #pragma once
 
 #include "chain/link.hpp"
@@ -23,7 +23,7 @@ struct Chain {
     Links<double> links;
     Links<float> single;
 
-    // The chain with lengths in its unit. It follows this chain in memory (see `Arm`).
+    // Returns the same chain with lengths in its unit. `Arm` stores it directly after this chain.
     const Chain& in_units() const { return unit == 1.0 ? *this : this[1]; }
 };
 
