@@ -1,6 +1,6 @@
 // Python module for quadratic forms with a few components per point, for EM and k-means, and for sums over tables of
-// probabilities. Arrays are validated here and nowhere else. The GIL is released during the computation. Arguments are
-// never modified, and arrays that are not row-major are copied.
+// probabilities. Only this file validates arrays. The GIL is released during the computation. Arguments are never
+// modified, and arrays that are not row-major are copied.
 #include <pybind11/stl.h>
 
 #include "k_means.hpp"
@@ -18,7 +18,7 @@ using Indices = RowByRow<std::int64_t>;
 
 constexpr Index kMostCoordinates = 10000;
 
-// Returns the array after checking its dtype and shape, or a row-major copy of it.
+// Checks the dtype and the shape of an array, and returns it. An array that is not row-major is copied.
 template <class T>
 RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
@@ -31,7 +31,7 @@ RowByRow<T> checked(const py::array& array, const char* name, std::initializer_l
     return rows;
 }
 
-// Returns the array after checking that its entries are row indices below n.
+// Checks that the entries of an array are row indices below n, and returns it.
 Indices checked_indices(const py::array& array, const char* name, std::initializer_list<Index> shape, Index n) {
     Indices indices = checked<std::int64_t>(array, name, shape);
     const std::int64_t* data = indices.data();
@@ -200,7 +200,8 @@ Indices k_means(const py::array& points_, const std::optional<py::array>& weight
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
-    py::class_<Forms>(module, "SelectedForms", py::module_local())  // because each instruction set has its own class
+    py::class_<Forms>(module, "SelectedForms", py::module_local())  // local because each instruction set defines this
+                                                                    // class
         .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
         .def("values", values, py::arg("joint"), py::arg("index"))
         .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))

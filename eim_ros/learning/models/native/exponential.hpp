@@ -8,17 +8,17 @@
 
 namespace eim {
 
-// Returns exp(x) as 2^n times a polynomial of x - n log 2. The result is exact up to rounding, unless it is subnormal
-// or infinite.
+// Returns exp(x) as 2^n times a polynomial of x - n log 2. The result is accurate up to rounding, unless it is
+// subnormal or infinite.
 template <class V>
 inline V exponential(V x) {
     constexpr bool kDouble = std::is_same_v<Scalar<V>, double>;
     using Integer = std::conditional_t<kDouble, std::int64_t, std::int32_t>;
     typedef Integer Bits __attribute__((vector_size(sizeof(V))));
     using S = Scalar<V>;
-    const V shifted = x * S(1.4426950408889634) + kRounder<S>;  // its lowest bits contain n
+    const V shifted = x * S(1.4426950408889634) + kRounder<S>;  // the lowest bits contain n
     const V n = shifted - kRounder<S>;
-    // log 2 in two parts; n times the first part is exact
+    // log 2 in two parts; the product of n and the first part is exact
     constexpr S kHigh = kDouble ? S(0.693147180369123816490) : S(0.693359375);
     constexpr S kLow = kDouble ? S(1.90821492927058770002e-10) : S(-2.12194440054690583e-4);
     const V y = (x - n * kHigh) - n * kLow;

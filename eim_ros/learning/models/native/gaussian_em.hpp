@@ -1,9 +1,9 @@
 // One iteration of EM for a Gaussian mixture in a single pass over the points (see learning/em/em.py).
 //
-// A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). Its log joint density is
-// log w - log|L| - d/2 log 2 pi - |z|^2/2. The mean u and the covariance C C' of z, weighted by responsibilities, give
-// the new component: its mean is m + L u and its factor is L C. These moments are of order one for any position and
-// scale of the component, so cancellation loses no digits.
+// A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). Its log joint density is log w -
+// log|L| - d/2 log 2 pi - |z|^2/2. Let u be the mean and C C' the covariance of z, weighted by responsibilities. The
+// new component has mean m + L u and factor L C. These moments are of order one for any position and scale of the
+// component, which avoids cancellation.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +18,16 @@
 
 namespace eim {
 
-inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; negligible share
-inline constexpr double kNoise = 1e-13;           // a variance below this share of the second moment is noise
+inline constexpr double kLeastLogShare = -300.0;  // [nat], relative to the largest; smaller shares are negligible
+inline constexpr double kNoise = 1e-13;           // smaller variances relative to the second moment are noise
 
-// Points in columns (n_dims, n), with their weights or nullptr.
+// Points in columns (n_dims, n), and their weights. Without weights, `weight` is nullptr.
 struct Columns {
     const double *values, *weight;
     Index n, n_dims;
 };
 
-// One number for each point of a block. The entries after the last point are zero.
+// One number for each point of a block. Entries after the last point are zero.
 struct Block {
     static constexpr Index kPacks = 4, kPoints = kPacks * kLanes<Pack>;
     Pack packs[kPacks]{};
@@ -46,7 +46,7 @@ struct Gaussians {
 };
 
 // Replaces the lower triangle of a matrix (d, d) by its Cholesky factor. Returns whether all pivots exceed `least`. If
-// `singular` is true, pivots that do not exceed `least` become zero instead.
+// `singular` is true, smaller pivots are replaced by zero instead.
 inline bool factorise(double* matrix, Index d, double least, bool singular = false) {
     for (Index a = 0; a < d; ++a) {
         for (Index b = 0; b <= a; ++b) {
@@ -86,8 +86,8 @@ class GaussianEM {
     }
 
     // Fills the updated mixture and returns the mean log-likelihood of the old mixture. Returns no value if a component
-    // has no weight or is singular, or if its smallest variance is below `floor` after division of each coordinate by
-    // its unit. If `floor` is negative, any variance is accepted, even zero.
+    // has no weight or is singular, or if its smallest variance is below `floor`. For this test, each coordinate is
+    // divided by its unit. A negative `floor` accepts any variance, even zero.
     std::optional<double> run(const double* units, double floor, const Gaussians<double>& updated) {
         double log_likelihood = 0.0, total = 0.0;
         for (Index first = 0; first < points_.n; first += Block::kPoints) {
@@ -113,7 +113,7 @@ class GaussianEM {
         return ones;
     }
 
-    // Fills whitened_ and the unnormalised shares_ for a block. Returns the sums of these shares.
+    // Fills whitened_ and the unnormalised shares_ for a block. Returns the sum of the shares of each point.
     Block expect(Index first, const Block& weight, double& log_likelihood) {
         Block largest(-std::numeric_limits<double>::infinity()), normaliser;
         for (Index c = 0; c < k_; ++c) {
@@ -166,7 +166,7 @@ class GaussianEM {
         }
     }
 
-    // Fills the mean and the factor of a component, and stores the weight in place of the log weight.
+    // Fills the mean and the factor of a component, and stores its weight instead of its log weight.
     bool update(Index c, const double* units, double floor, const Gaussians<double>& updated) const {
         const Pack* sum_of = sums_.data() + c * n_sums();
         const double count = sum(*sum_of++), *old = old_.factors + c * d_ * d_;
@@ -202,7 +202,8 @@ class GaussianEM {
     const Columns points_;
     const Index k_, d_;
     const Gaussians<const double> old_;
-    std::vector<double> constants_, reciprocals_;  // log joint densities at the means; 1 / diagonals of the factors
+    std::vector<double> constants_, reciprocals_;  // log joint densities at the means; reciprocals of diagonals of
+                                                   // factors
     std::vector<Pack> sums_;
     std::vector<Block> whitened_, shares_;  // (k, d) and (k,), for the points of a block
 };

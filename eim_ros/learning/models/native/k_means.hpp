@@ -1,4 +1,4 @@
-// Clustering by k-means: k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations.
+// Clustering by k-means, with k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations.
 #pragma once
 
 #include "gaussian_em.hpp"
@@ -10,8 +10,8 @@ class KMeans {
     KMeans(const Columns& points, Index k) : points_(points), k_(k), d_(points.n_dims), centers_(k * d_) {}
 
     // Draws points as initial centers, one after the other. The probability of a point is proportional to its weight
-    // times the squared distance to the nearest center so far. `uniform` (k,) contains a number from [0, 1) for each
-    // draw.
+    // times its squared distance from the nearest center drawn before. `uniform` (k,) contains a number from [0, 1) for
+    // each draw.
     void seed(const double* uniform) {
         std::vector<double> squared(points_.n, 1.0), cumulative(points_.n), distance(points_.n);
         for (Index c = 0; c < k_; ++c) {
@@ -31,7 +31,7 @@ class KMeans {
         }
     }
 
-    // Fills the cluster of each point (n,) after at most `n_iterations` updates of the centers.
+    // Fills `labels` (n,) with the cluster of each point after at most `n_iterations` updates of the centers.
     void run(Index n_iterations, std::int64_t* labels) {
         std::fill_n(labels, points_.n, -1);
         for (Index i = 0; assign(labels) && i < n_iterations; ++i) move_centers(labels);
@@ -40,7 +40,7 @@ class KMeans {
    private:
     double weight(Index i) const { return points_.weight ? points_.weight[i] : 1.0; }
 
-    // Labels each point with its nearest center. Returns whether a label has changed.
+    // Assigns each point to its nearest center. Returns whether a label changed.
     bool assign(std::int64_t* labels) const {
         std::vector<double> halves(k_);
         for (Index c = 0; c < k_; ++c) {

@@ -1,9 +1,10 @@
-// Partial truncated E-step, which improves K(n) using the neighbours of its members (see learning/em/truncated.py).
+// Partial truncated E-step, which improves K(n), the states of point n, by a search among neighbours (see
+// learning/em/truncated.py).
 //
 // The candidates of a point n are the states in K(n), the neighbour lists g_c of these states, and a few random
 // components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities are the
-// weights of the expected products for the M-step. Points are visited in the order of their first state c, so that the
-// data of c stays in the cache. The new g_c contains the components with the greatest log joint density relative to c,
+// weights of the expected products for the M-step. Points are visited in the order of their first state c, which keeps
+// the data of c in the cache. The new g_c contains the components with the greatest log joint density relative to c,
 // averaged over the points of c at which they were evaluated.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace eim {
 
-// The greatest values offered so far, in descending order, and their components.
+// The greatest values offered so far, in descending order, with their components.
 struct Greatest {
     Index n_filled = 0;
     std::vector<double> values;
@@ -35,9 +36,9 @@ struct SearchInput {
 };
 
 struct SearchResult {
-    std::int64_t *states, *neighbours;  // shapes as in the input; neighbours initially contains the old lists
+    std::int64_t *states, *neighbours;  // shaped like the input; neighbours initially contains the old lists
     double* products;                   // (n_components, n_products), expected products
-    double free_energy = 0.0;           // sum over points n of the log of the joint densities summed over K(n)
+    double free_energy = 0.0;           // sum over n of log sum of the joint densities in K(n)
     std::int64_t n_evaluations = 0;     // number of evaluated joint densities
 };
 
@@ -70,12 +71,12 @@ class NeighbourhoodSearch {
    private:
     static constexpr Index kNone = -1;
 
-    struct Met {                                   // statistics of a candidate
-        Index point = kNone, first_state = kNone;  // point and first state for which it was last a candidate
-        double deficit = 0.0, count = 0.0;         // sum of its log joint minus the state's, over these points
+    struct Met {                                   // statistics of a candidate over the points of a state
+        Index point = kNone, first_state = kNone;  // latest point, and first state of that point
+        double deficit = 0.0, count = 0.0;         // sum over points of its log joint minus that of the state
     };
 
-    // Sorts the points by their first state. The points of c are order[begins[c]:begins[c + 1]].
+    // Sorts the points by their first state. Those with first state c are order[begins[c]:begins[c + 1]].
     void sort_by_first_state(std::vector<Index>& begins, std::vector<Index>& order) const {
         const Lists& states = input_.states;
         begins.assign(forms_.n_components + 1, 0), order.resize(states.n_rows);
@@ -85,7 +86,7 @@ class NeighbourhoodSearch {
         for (Index i = 0; i < states.n_rows; ++i) order[next[*states.row(i)]++] = i;
     }
 
-    // Lists K(n) first, in the same order, then each other candidate once. Returns the number of candidates.
+    // Lists K(n) in its order, and after it every other candidate once. Returns the number of candidates.
     Index list_candidates(Index i) {
         const Lists &states = input_.states, &neighbours = input_.neighbours, &random = input_.random;
         const std::int64_t* own = states.row(i);
@@ -97,7 +98,7 @@ class NeighbourhoodSearch {
         }
         const auto add = [&](const std::int64_t* list, Index n_listed) {
             for (Index k = 0; k < n_listed; ++k) {
-                candidates[n] = list[k];  // avoids a branch: the next entry overwrites a duplicate
+                candidates[n] = list[k];  // overwritten by the next entry if it is a duplicate, which avoids a branch
                 n += met_[list[k]].point != i;
                 met_[list[k]].point = i;
             }
@@ -107,7 +108,7 @@ class NeighbourhoodSearch {
         return n;
     }
 
-    // Updates the states and statistics of point i, whose first state is c.
+    // Updates the states of point i, and the statistics of its candidates. Its first state is c.
     void visit(Index i, Index c, SearchResult& result) {
         const Index n = list_candidates(i);
         point_.move_to(input_.joint + i * forms_.width, forms_.width);
@@ -128,8 +129,8 @@ class NeighbourhoodSearch {
         result.n_evaluations += n;
     }
 
-    // Adds the point's products to the sums of its new K(n), weighted by responsibilities. Returns the log of the sum
-    // of the joint densities.
+    // Adds the products of the point to the sums of the components in its new K(n), weighted by their responsibilities.
+    // Returns the log of the sum of the joint densities.
     double share_out() {
         double normaliser = 0.0;
         for (Index j = 0; j < kept_.size(); ++j) {
@@ -146,7 +147,7 @@ class NeighbourhoodSearch {
         return kept_.values[0] + portable::log(normaliser);
     }
 
-    // Writes the new neighbour list of c, which begins with c itself.
+    // Writes the new neighbour list of c. Its first entry is c.
     void refresh(Index c, SearchResult& result) const {
         Greatest near(input_.neighbours.n_columns);
         for (const std::int64_t other : touched_) {

@@ -1,11 +1,11 @@
-// Log joint densities of linear experts for a few components per point: values, the log of their sum, and gradients.
+// Log joint densities of a few linear experts per point: values, the log of their sum, and gradients.
 //
-// With e = [x, y, 1] for a point [x, y], the log joint density of component c is linear in the products e_a e_b with
-// a <= b:
+// Let e = [x, y, 1] for a point [x, y]. The log joint density of component c is linear in the products e_a e_b with a
+// <= b:
 //
 //     log q(x, c|y) + A(y) = sum_p coefficients[c, p] products[p].
 //
-// For a narrow component, these terms would cancel, so l_c'e - 1/2 |R_c e|^2 is evaluated instead (see
+// For a narrow component, these terms would cancel. Its density is computed as l_c'e - 1/2 |R_c e|^2 instead (see
 // learning/models/quadratic_form.py).
 #pragma once
 
@@ -21,10 +21,11 @@ namespace eim {
 
 using Pack = WideDouble;
 
-inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are ignored as rounding errors
+inline constexpr double kLeastShare = 1e-20;  // smaller responsibilities are below rounding errors
 inline constexpr double kDistant = 46.0;      // [nat], -log(kLeastShare)
 
-// Rows of numbers in packs. Each row is padded with zeros to full packs, so loops over it need no scalar remainder.
+// Rows of numbers in packs. Each row is padded with zeros to complete packs, because loops without a scalar remainder
+// are faster.
 struct PackedRows {
     Index n_packs;
     std::vector<Pack> packs;
@@ -37,7 +38,7 @@ struct PackedRows {
     const double* numbers(Index i) const { return reinterpret_cast<const double*>(row(i)); }
 };
 
-// Rows of component indices: states of each point, or neighbours of each component.
+// Rows of component indices: the states of each point, or the neighbours of each component.
 struct Lists {
     const std::int64_t* data;
     Index n_rows, n_columns;
@@ -46,9 +47,9 @@ struct Lists {
 
 struct Forms {
     static constexpr Index kWide = -1;
-    Index n_components, n_dims, width, n_products;  // dimensions of x and of [x, y]
+    Index n_components, n_dims, width, n_products;  // n_dims: dimension of x; width: of [x, y]
     PackedRows coefficients;                        // (n_components, n_products)
-    std::vector<Index> place;                       // row in residuals and linear, or kWide if not narrow
+    std::vector<Index> place;                       // row in residuals and linear; kWide if not narrow
     std::vector<double> residuals, linear;          // R (n_narrow, n_dims, width + 1), l (n_narrow, width + 1)
 
     Forms(Index n_components, Index n_dims, Index width)
@@ -98,7 +99,7 @@ inline double narrow_value(const Forms& forms, Index narrow, const double* joint
     return value;
 }
 
-// Evaluates M components at a time, because the processor can compute independent sums in parallel.
+// Evaluates M components at a time, because the processor computes independent sums in parallel.
 template <int M>
 inline void wide_values(const Forms& forms, const Point& point, const std::int64_t* components, double* values) {
     const Pack *products = point.products.row(0), *rows[M];
@@ -110,7 +111,7 @@ inline void wide_values(const Forms& forms, const Point& point, const std::int64
     for (int m = 0; m < M; ++m) values[m] = sum(sums[m]);
 }
 
-// Fills values (n,) of the given components at a point.
+// Fills values (n,) with the log joint densities of the given components at a point.
 inline void evaluate(const Forms& forms, const Point& point, const std::int64_t* components, Index n, double* values) {
     Index i = 0;
     for (; i + 4 <= n; i += 4) wide_values<4>(forms, point, components + i, values + i);
@@ -122,7 +123,7 @@ inline void evaluate(const Forms& forms, const Point& point, const std::int64_t*
     }
 }
 
-// Fills values (n, G) of the components in index (n, G) at points joint (n, width).
+// Fills values (n, G) with the log joint densities of the components in index (n, G) at points joint (n, width).
 inline void selected_values(const Forms& forms, const double* joint, const Lists& index, double* values) {
     Point point(forms);
     for (Index i = 0; i < index.n_rows; ++i) {
@@ -141,7 +142,7 @@ inline double log_sum_exp(const double* values, Index n) {
     return largest + portable::log(total);
 }
 
-// Fills sums (n,) with the log of the joint densities, summed over the components in row source[i] of states.
+// Fills sums (n,) with the log of the sum of the joint densities over the components in row source[i] of states.
 inline void selected_log_sums(const Forms& forms, const double* joint, const Lists& states, const Lists& source,
                               double* sums) {
     Point point(forms);
@@ -153,7 +154,7 @@ inline void selected_log_sums(const Forms& forms, const double* joint, const Lis
     }
 }
 
-// Adds share times the gradient l - R'R e of a narrow form with respect to x to score (n_dims,).
+// Adds the gradient l - R'R e of a narrow form with respect to x, times `share`, to score (n_dims,).
 inline void add_narrow_score(const Forms& forms, Index narrow, const double* joint, double share, double* score) {
     const double* slope = forms.linear_row(narrow);
     for (Index a = 0; a < forms.n_dims; ++a) score[a] += share * slope[a];
@@ -164,7 +165,8 @@ inline void add_narrow_score(const Forms& forms, Index narrow, const double* joi
     }
 }
 
-// Adds the gradient with respect to x of the form with the given coefficients to score (n_dims,).
+// Adds the gradient of a form with respect to x to score (n_dims,). `coefficient` points to the coefficients of the
+// form.
 inline void add_score(const Forms& forms, const double* coefficient, const double* joint, double* score) {
     for (Index a = 0; a < forms.n_dims; ++a) {
         score[a] += *coefficient * joint[a];  // the square counts twice: once here and once below
@@ -176,10 +178,10 @@ inline void add_score(const Forms& forms, const double* coefficient, const doubl
     }
 }
 
-// Fills scores (n, n_dims) with the gradients of the forms in index (n, G) with respect to x, averaged with shares
-// (n, G).
+// Fills scores (n, n_dims) with the gradients of the forms in index (n, G) with respect to x, averaged with the weights
+// shares (n, G).
 //
-// The averaged coefficients define a single form, so only one gradient is computed per point.
+// The averaged coefficients define a single form, whose gradient is computed once per point.
 inline void selected_scores(const Forms& forms, const double* joint, const Lists& index, const double* shares,
                             double* scores) {
     PackedRows average(1, forms.n_products);

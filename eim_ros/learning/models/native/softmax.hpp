@@ -1,5 +1,5 @@
 // Sums over tables of probabilities: the Lagrangian of a softmax gating with its gradient, and moments of a tilted
-// table. Each row of a table belongs to a context and sums to one over the components.
+// table. Each row of a table belongs to a context, and sums to one over the components.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace eim {
 
-inline constexpr double kLeastLog = -700.0;  // [nat], least log probability; its exp is still a normal number
+inline constexpr double kLeastLog = -700.0;  // [nat], least log probability; its exp is a normal number
 
-// Logits of a row, their softmax, and the log of the sum of their exponentials.
+// The logits of a row, their softmax, and the log of the sum of their exponentials.
 struct SoftmaxRow {
     Index n;
     PackedRows rows;  // logits, probabilities
@@ -25,7 +25,7 @@ struct SoftmaxRow {
     const Pack* logit_packs() const { return rows.row(0); }
     const Pack* probabilities() const { return rows.row(1); }
 
-    // Computes the probabilities of the logits. The probabilities of the padding are zero.
+    // Computes the probabilities from the logits. The padding gets probability zero.
     void normalise() {
         const double largest = *std::max_element(logits(), logits() + n);
         Pack *probability = rows.row(1), total{};
@@ -39,8 +39,8 @@ struct SoftmaxRow {
     }
 };
 
-// Returns the mean over rows of sum_z q(z) (fixed(z) - slope log q(z)) with log q = log softmax(design parameters'),
-// and fills its gradient with respect to the parameters (k, p). The design is (n, p), the table `fixed` (n, k).
+// Returns the mean over rows of sum_z q(z) (fixed(z) - slope log q(z)), where log q = log softmax(design parameters').
+// Fills its gradient with respect to the parameters (k, p). `design` is (n, p), and `fixed` is (n, k).
 inline double softmax_lagrangian(const double* design, Index n, Index p, const double* parameters, Index k,
                                  const double* fixed, double slope, double* gradient) {
     SoftmaxRow row(k);
@@ -76,10 +76,10 @@ inline double softmax_lagrangian(const double* design, Index n, Index p, const d
     return total / double(n);
 }
 
-// Means over the rows of a tilted table q ~ exp(value) with value = (a old + reward) / s.
+// Moments of a tilted table q ~ exp(value), value = (a old + reward) / s, averaged over its rows.
 struct TiltedMoments {
     double entropy = 0.0, cross_entropy = 0.0;                          // entropy of q, and -E_q[old] [nat]
-    double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old, under q
+    double value_variance = 0.0, covariance = 0.0, old_variance = 0.0;  // of value and old under q
 };
 
 // The tables `old` and `reward` are (n, k) and finite.
