@@ -1,4 +1,4 @@
-// Python bindings of the proofs that show which components exist. Included by binding.cpp.
+// Python bindings of the proofs that all components are found. Included by binding.cpp.
 #pragma once
 
 #include "certify/components.hpp"
@@ -8,8 +8,9 @@
 
 namespace eim {
 
-// Returns the solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided.
-// The configuration `start` is the reference moved into the limits. The solution next to it shortens the search.
+// Returns the solution of a pose nearest to a reference, in the form of `nearest_on_curve`; no row if it is not
+// decided. The configuration `start` is the reference moved into the limits. The solution next to `start` shortens the
+// search.
 inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Chain& chain, const Task& task,
                                         const StepOptions& effort, const Converted<double>& reference,
                                         const Converted<double>& start, const Converted<bool>& continuous) {

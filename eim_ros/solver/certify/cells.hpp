@@ -1,11 +1,14 @@
-// Finds the parts of a branch of solutions that are within the limits, with a proof for each cell of the redundancy
-// parameter.
+// Search for the parts of a branch of solutions that are within the limits. Each cell of the redundancy parameter has a
+// proof.
 //
-// A cell is decided in three cases. First, bounds of its squares and angles (`intervals.hpp`) show that the branch does
-// not exist in the cell, or that some joint is out of its limits. Second, the branch exists, and every joint either is
-// within its limits or crosses one limit monotonically; crossings are then single roots. Third, one square crosses 0
-// monotonically, where the branch ends, while all joints are within their limits. Other cells are halved. If a cell of
-// width kNarrowest is still undecided, the search fails.
+// A cell is decided in three cases, by bounds of the squares and angles of the branch (`intervals.hpp`):
+//
+// 1. The branch does not exist in the cell, or some joint is outside its limits.
+// 2. The branch exists, and every joint is within its limits or crosses one limit monotonically. Each crossing is a
+// single root.
+// 3. All joints are within their limits, and one square crosses 0 monotonically. The branch ends at this root.
+//
+// Other cells are halved. If a cell of width kNarrowest is still undecided, the search fails.
 #pragma once
 
 #include <vector>
@@ -16,12 +19,12 @@
 namespace eim {
 
 inline constexpr double kFirstCell = 0.2, kNarrowest = 1e-12;  // [rad] of the redundancy parameter
-inline constexpr double kToldApart = 1e-10;                    // [rad]: roots closer than this are not distinguished
-// [rad]: half of the widest range of a joint at a crossing
+inline constexpr double kToldApart = 1e-10;                    // [rad]: closer roots are not distinguished
+// [rad]: largest half range of a joint at a crossing
 inline constexpr double kWidestCrossing = 1.0;
 inline constexpr int kMostCells = 20000;
 
-// Limits of a joint as an arc of the circle.
+// Limits of a joint, as an arc of the circle.
 struct Window {
     double centre = 0.0, half = kPi;
     bool is_endless = false;
@@ -29,8 +32,8 @@ struct Window {
     double offset(double angle) const { return wrapped_angle(angle - centre); }
 };
 
-// How a piece of a branch ends.
-enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // at a turn, two branches meet
+// The ways in which a piece of a branch ends.
+enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // two branches meet at a turn
 
 struct BranchPiece {
     int branch;
@@ -38,7 +41,7 @@ struct BranchPiece {
     PieceEnd kinds[2];
 };
 
-// A branch at one parameter value, for plain numbers or for each lane of a pack.
+// A branch at one parameter value, as plain numbers or as the lanes of a pack.
 template <class V>
 struct BranchPointOf {
     V angles[7] = {}, squares[3] = {};
@@ -60,7 +63,7 @@ struct BranchPointOf {
 
 using BranchPoint = BranchPointOf<double>;
 
-// A branch at one parameter value with error bounds, if the branch exists.
+// Error bounds of a branch at one parameter value, if the branch exists there.
 template <class T>
 struct BranchBoundsOf {
     T angles[7], squares[3];
@@ -87,7 +90,7 @@ using BranchBounds = BranchBoundsOf<Enclosed>;
 
 class HeldCells {
    public:
-    // Windows are in the order in which the form reads the joints.
+    // The windows are in the order in which the form reads the joints.
     HeldCells(const ParameterisedForm::AtPose& pose, const Window (&windows)[7]) : pose_(pose) {
         std::copy_n(windows, 7, windows_);
     }
@@ -116,11 +119,11 @@ class HeldCells {
    private:
     struct Crossing {
         int number;
-        double limit;  // as Window::offset
+        double limit;  // an offset of the window
         bool is_upper, rises;
     };
 
-    // Bounds over a cell; the computation stops when the cell is known to be empty.
+    // Bounds over a cell. The computation stops as soon as the cell is proven empty.
     struct View {
         const Window* windows;
         bool is_empty = false, is_open = false;
@@ -200,7 +203,7 @@ class HeldCells {
         return point;
     }
 
-    // Returns the root of a function that has opposite signs at the ends (Illinois method).
+    // Returns the root of a function with opposite signs at the ends, by the Illinois method.
     template <class Function>
     static double root_of(Function function, double from, double to) {
         double f = function(from), g = function(to);
@@ -221,7 +224,7 @@ class HeldCells {
         return !windows_[0].is_endless && (at == lower_ || at == upper_) ? PieceEnd::limit : PieceEnd::cell;
     }
 
-    // Adds the part of a cell in which the joints that cross limits are within their limits.
+    // Adds the part of a cell in which all joints are within their limits.
     bool between(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         BranchPiece piece{branch, {from, to}, {edge(from), edge(to)}};
         if (view.n_crossings > 0) {
@@ -255,7 +258,7 @@ class HeldCells {
         return true;
     }
 
-    // Adds the part of a cell on which the branch exists, if the branch ends within the cell.
+    // Adds the part of a cell in which the branch exists, for a branch that may end in the cell.
     bool to_turn(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         const Enclosed first = bounds_at(branch, from).squares[view.turn],
                        last = bounds_at(branch, to).squares[view.turn];
@@ -272,7 +275,7 @@ class HeldCells {
         return true;
     }
 
-    // Adds a piece, or extends the last one if the piece continues it.
+    // Adds a piece. If it continues the last piece, extends the last piece instead.
     static void add(const BranchPiece& piece, std::vector<BranchPiece>& pieces) {
         if (!pieces.empty() && piece.kinds[0] == PieceEnd::cell) {
             BranchPiece& last = pieces.back();

@@ -1,8 +1,8 @@
-// Finds all components of the solution set of a pose in closed form. Pieces of branches are proven to be complete, and
-// joined where they meet.
+// Search for all components of the solution set of a pose in closed form, with a proof that none is missing. Pieces of
+// branches are proven to be complete, and are joined where they meet.
 //
-// The method does not sample. A component is a chain of pieces (`cells.hpp`), from one limit to another or back to its
-// start. Places along a component are values of the branches.
+// The method does not use samples. A component is a chain of pieces (`cells.hpp`) from one limit to another, or back to
+// its start. Configurations along a component are values of the branches.
 #pragma once
 
 #include "certify/cells.hpp"
@@ -12,14 +12,14 @@
 
 namespace eim {
 
-// [rad] of the redundancy parameter: from the meeting point of branches to the place next to it
+// [rad] of the redundancy parameter: distance between the meeting point of two branches and the nearest place
 inline constexpr double kBesideTurn = 1e-10;
-inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle between tangents of successive places
-inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of places that count as solutions
+inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle between successive tangents
+inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of a solution
 inline constexpr int kMostHalved = 40;
 
-// Reads the axes and the tip at zero of a chain with seven rotating joints. The axes of a nominal form need to meet
-// only nearly.
+// Builds the parameterised form of a chain with seven revolute joints from its axes and its tip at zero. The axes of a
+// nominal form only need to nearly meet.
 inline ParameterisedForm parameterised_form(const Chain& chain, bool is_nominal = false) {
     if (chain.kind != 7) return {};
     Kinematics<double, 7> at;
@@ -43,7 +43,7 @@ class CertifiedComponents {
         }
     }
 
-    // Calls adopt(places, tangents, is_closed) for each component. Returns false if something was not decided.
+    // Calls adopt(places, tangents, is_closed) for each component. Returns false if a cell or a join was not decided.
     template <class Adopt>
     bool run(Adopt adopt) {
         if (!decide()) return false;
@@ -60,8 +60,8 @@ class CertifiedComponents {
         return true;
     }
 
-    // Adds a place on each component of a nominal arm, in the middle of its longest piece; false if something was not
-    // decided, or a component is not closed.
+    // Adds one place on each component of a nominal arm, in the middle of its longest piece. Returns false if something
+    // was not decided, or if a component is not closed.
     bool places_of_all(Configurations& places) {
         if (!decide() || (form_.gap() > 0.0 && !Isotopy(form_, motion_of(task_.target)).holds())) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);
@@ -89,7 +89,7 @@ class CertifiedComponents {
         int piece = -1, end = 0;
     };
 
-    // Finds all pieces and how they continue each other.
+    // Finds all pieces and joins them.
     bool decide() {
         HeldCells cells(pose_, windows_);
         const bool is_decided = cells.run(pieces_) && join(cells.lower(), cells.upper());
@@ -97,7 +97,7 @@ class CertifiedComponents {
         return is_decided;
     }
 
-    // Links pieces that continue each other or meet. Returns false if the pieces do not fit together.
+    // Links pieces that continue each other or meet. Returns false if a piece has no unique partner.
     bool join(double lower, double upper) {
         next_.assign(pieces_.size(), {});
         const auto link = [&](int a, int end_of_a, int b, int end_of_b) {
@@ -127,7 +127,8 @@ class CertifiedComponents {
         return true;
     }
 
-    // Fills places along the component of a piece, starting at one end. Returns false if some are not solutions.
+    // Fills places along the component of a piece, starting at one end of the piece. Returns false if a place is not a
+    // solution.
     bool follow(int first, int end, std::vector<std::uint8_t>& is_done) {
         places_.positions.clear(), tangents_.positions.clear();
         Link at{first, end};
@@ -178,7 +179,7 @@ class CertifiedComponents {
 
     void add(const Place& place) { places_.add(place.q), tangents_.add(place.tangent); }
 
-    // Adds places from one place (exclusive) to another one (inclusive).
+    // Adds places between two places, and the second of the two.
     void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
         double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
         for (int j = 0; j < 7; ++j) {
@@ -205,7 +206,7 @@ class CertifiedComponents {
     ParameterisedForm::AtPose pose_;
     Window windows_[7];
     std::vector<BranchPiece> pieces_;
-    std::vector<std::array<Link, 2>> next_;  // per piece and end
+    std::vector<std::array<Link, 2>> next_;  // for each piece, the links at both ends
     Configurations places_{7}, tangents_{7};
     int n_cells_ = 0;
 };

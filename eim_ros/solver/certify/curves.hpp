@@ -1,9 +1,9 @@
 // Proof that traced curves are all self-motions of a pose, for any arm with seven revolute joints.
 //
 // The solutions lie on the curve f(s, t) = 0 of two joint angles (`general_7r/torus_polynomial.hpp`). The circle of s
-// is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So
-// each self-motion meets a slice in an overlap. At a slice, the zeros of a polynomial in t are isolated.
-// If each zero belongs to a known curve, no other curves exist. Any other zero leads to a missing solution.
+// is divided into strips that overlap. No component of the curve lies inside a strip (`general_7r/strips.hpp`), so each
+// self-motion crosses a slice, a fixed s in an overlap. At a slice, the zeros of a polynomial in t are isolated. If
+// each zero belongs to a known curve, no other curves exist. Any other zero leads to a missing solution.
 #pragma once
 
 #include "certify/components.hpp"
@@ -13,7 +13,7 @@
 
 namespace eim {
 
-// The data of an arm with seven revolute joints that proofs need: its elimination, and a nominal arm in closed form.
+// The parts of a proof that depend only on the arm: its elimination, and a nominal arm in closed form.
 struct CurveForms {
     General7R general;
     ParameterisedForm nominal;
@@ -37,7 +37,7 @@ class CurveProof {
         const double half = kPi / kFirstStrips;
         for (int i = 0; i < kFirstStrips; ++i) {
             const double middle = kShift - kPi + (2 * i + 1) * half;
-            proof.allow(most_looks / 2);  // if a strip needs more, other strips rarely help
+            proof.allow(most_looks / 2);  // a proof rarely succeeds if one strip needs more
             if (!divide(proof, middle, half, StripProof::whole_circle())) {
                 share_ = proof.is_spent() ? double(i) / kFirstStrips : 0.0;
                 return false;
@@ -45,12 +45,12 @@ class CurveProof {
         }
         return true;
     }
-    // Returns the share of the circle that was divided before the limit of cells was reached; 0 if more cells do not
-    // help.
+    // Returns the share of the circle that was divided before the limit of cells was reached. Returns 0 if a higher
+    // limit would not help.
     double share() const { return share_; }
 
-    // Compares the slices with known curves. `is_known(q)` decides whether a solution is on one of them. Adds solutions
-    // to `roots` if some are missing.
+    // Compares the slices with known curves. `is_known(q)` returns whether a solution is on one of the curves. If
+    // solutions are missing, adds them to `roots`.
     template <class IsKnown>
     Knowledge compare(const std::vector<Curve>& curves, IsKnown is_known, Configurations& roots) const {
         std::vector<std::vector<double>> crossings(slices_.size());
@@ -61,7 +61,7 @@ class CurveProof {
         for (std::size_t i = 0; i < slices_.size() && roots.size() < kEnoughRoots; ++i) {
             if (agree(slices_[i].zeros, crossings[i])) continue;
             if (!slices_[i].zeros.pairs.empty()) return Knowledge::undecided;
-            // some may be known, because cubics are inexact near turns
+            // some of these zeros may be known, because cubics are inexact near turns
             const Configurations found = recovered(slices_[i]);
             if (found.size() < Index(slices_[i].zeros.certain.size())) return Knowledge::undecided;
             for (Index k = 0; k < found.size(); ++k) {
@@ -76,7 +76,7 @@ class CurveProof {
     static constexpr Index kEnoughRoots = 16;
     static constexpr double kNarrowestStrip = 1e-7;  // [rad]
     static constexpr double kOverlap = 0.05;         // share of the half width of a strip
-    static constexpr double kSameCrossing = 0.02;    // [rad]: error of t from a cubic
+    static constexpr double kSameCrossing = 0.02;    // [rad]: largest error of t on a cubic
 
     struct Strip {
         double middle, half;
@@ -99,7 +99,7 @@ class CurveProof {
                divide(proof, middle + 0.5 * half, 0.5 * half, cells);
     }
 
-    // Adds a slice near an edge of strips, at which all zeros are certain.
+    // Adds a slice near an edge of a strip. All zeros of the slice are certain.
     bool add_slice(const StripProof& proof, double edge, double reach, const std::vector<StripProof::Cell>& cells) {
         for (const double offset : {0.0, 0.5, -0.5, 1.0, -1.0}) {
             Slice slice{edge + offset * reach, {}};
@@ -110,7 +110,7 @@ class CurveProof {
         return false;
     }
 
-    // Adds the t of each crossing of a curve with each slice.
+    // Computes t at each crossing of a curve with each slice, and adds it to the crossings of the slice.
     void cross(const Curve& curve, std::vector<std::vector<double>>& crossings) const {
         const int joint = reading_.joint_of_s(), other = reading_.joint_of_t();
         const double sign = reading_.view.sign();
@@ -136,7 +136,7 @@ class CurveProof {
         }
     }
 
-    // Removes the crossing nearest to a place from a list. Returns false if none is near.
+    // Removes the crossing nearest to an angle from a list. Returns false if no crossing is near.
     static bool take(double place, std::vector<double>& crossings) {
         const auto away = [place](double t) { return std::abs(wrapped_angle(t - place)); };
         const auto nearest =
@@ -145,8 +145,8 @@ class CurveProof {
         *nearest = crossings.back(), crossings.pop_back();
         return true;
     }
-    // Whether the crossings match the zeros: one crossing at each certain zero, and two at each pair. A pair has at
-    // most two zeros.
+    // Whether the crossings match the zeros, with one crossing per certain zero and two per pair. A pair has at most
+    // two zeros.
     static bool agree(const StripProof::Zeros& zeros, std::vector<double>& crossings) {
         const auto has = [&](double place) { return take(place, crossings); };
         return std::all_of(zeros.certain.begin(), zeros.certain.end(), has) &&
@@ -154,7 +154,7 @@ class CurveProof {
                crossings.empty();
     }
 
-    // The solutions at the zeros of a slice.
+    // Returns the solutions at the zeros of a slice.
     Configurations recovered(const Slice& slice) const {
         const Loop loop = f_.rest(slice.at);
         const int place = reading_.place;

@@ -1,23 +1,27 @@
-// Proof that an arm whose axes nearly meet has as many self-motions as its nominal arm.
+// Proof that an arm with nearly intersecting axes has as many self-motions as its nominal arm.
 //
-// The nominal arm N places the tip at N(q), the arm at T(d(q)) N(q) (`closed_form/redundancy_parameter.hpp`). Consider
-// all arms A_h between them, which place it at T(h d(q)) N(q), 0 <= h <= 1. Their solutions (q, h) of a pose form a
-// compact set. If the Jacobian of A_h has rank 6 at all of them, the set is a manifold, and its sets of constant h are
-// deformed into each other (Ehresmann 1951). So the arm has as many self-motions as the nominal one, without limits.
+// The nominal arm N places the tip at N(q), and the actual arm at T(d(q)) N(q)
+// (`closed_form/redundancy_parameter.hpp`). Consider the arms A_h between them, which place the tip at T(h d(q)) N(q),
+// 0 <= h <= 1. The solutions (q, h) of a pose form a compact set. If the Jacobian of A_h has rank 6 at each solution,
+// this set is a manifold. Its sets of constant h are then deformations of each other (Ehresmann 1951). Without limits,
+// the arm therefore has as many self-motions as the nominal arm.
 //
-// Each solution solves N for a pose near the given pose, so it is in a cell of a branch. There, N has rank 6, because
-// its equations are triangular: |w|^2 determines q_4, then q_3 follows, then q_6. Let joint rates Q(u) translate the
-// centre c by u and do not turn the tip. If |D Q(u)| < |u|, where D is the derivative of d, the rates of A_h for any
-// motion of the tip follow from those of N by a series, because h D Q is a contraction. So the rank is 6, too.
+// Each solution of A_h solves N for a pose near the given pose, and thus lies in a cell of a branch. There, N has rank
+// 6, because its equations are triangular: |w|^2 determines q_4. Then q_3 and q_6 follow in this order. Let D be
+// the derivative of d. Let joint rates Q(u) translate the centre c by u without turning the tip. If |D Q(u)| < |u|, h D
+// Q is a contraction. For any motion of the tip, the rates of A_h then follow from those of N by a series. Hence A_h
+// has rank 6, too.
 //
-// Part i of d is the gap before axis i, turned by all joints before it. Because Q does not turn the tip, the joints
-// after it turn the gap back, so its rate is bounded by either sum of rates.
+// Part i of d is the gap before axis i, turned by all joints before it. Q does not turn the tip, so the joints after
+// the gap turn it back. Its rate is therefore bounded by the sum of the rates before it, and by the sum of the rates
+// after it.
 //
-// Rates of joints are bounded one after the other, for |u| = 1, with q_1 at rest. Where a root may be 0, its joint is
-// at rest instead, and q_1 moves; the root becomes the variable of the cell. Near singularities, the Jacobian of A_h is
-// bounded instead (`certify/rank.hpp`). The angles of a cell determine d there, so a part of the arms gives a tighter
-// bound of the position of the centre. Cells of q_1, of such a root, of h and of d are divided until either bound
-// suffices.
+// The rates of the joints are bounded one after the other, for |u| = 1 and with q_1 at rest. If a root may be 0, its
+// joint is at rest instead, q_1 moves, and the root becomes the variable of the cell. Near singularities, the Jacobian
+// of A_h is bounded directly (`certify/rank.hpp`). The angles of such a cell bound d. A smaller range of h then bounds
+// the position of the centre more tightly.
+//
+// Cells of q_1, of such a root, of h and of d are divided until one of the two bounds suffices.
 #pragma once
 
 #include "certify/rank.hpp"
@@ -25,7 +29,7 @@
 
 namespace eim {
 
-inline constexpr double kMostRate = 0.99;  // largest bound of |D Q|, below 1 because it is rounded
+inline constexpr double kMostRate = 0.99;  // largest bound of |D Q|; below 1 to allow for rounding
 
 inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3],
                                                       const EnclosedNear& cosine, const EnclosedNear& sine,
@@ -36,7 +40,8 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     const auto root_of = [](double value) { return std::sqrt(std::max(value, 0.0)); };
     const auto least_size = [](const T& a) { return std::max(std::abs(a.value) - a.radius, 0.0); };
 
-    // factors of the rates: |w|^2 by q_4, h_2 v by q_3, h_5 R_6 h_7 by q_6; lengths across h_2, h_3, and of h_7 on h_5
+    // factors of the rates: |w|^2 by q_4, h_2 v by q_3, h_5 R_6 h_7 by q_6; lengths across h_2 and h_3, and of h_7
+    // across h_5
     const auto least = [&](int i) { return std::max(roots[i].least(), 0.0); };
     const double elbow = 0.5 * f.elbow_.amplitude * least(0), shoulder = f.sine_ * least(1),
                  wrist = f.wrist_.amplitude * least(2);
@@ -48,7 +53,7 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     const double away = root_of(shape.square.most()), rate = 0.5 * (std::abs(of_square.value) + of_square.radius);
 
     double q[7] = {};
-    const auto follow = [&](double u) {  // rates of q_3 and q_2 for a motion of c by u at most, in addition to q_1, q_4
+    const auto follow = [&](double u) {  // rates of q_3 and q_2 if c moves by u, without its motion by q_1, q_4
         if (turn != 1) q[2] = (u + f.radius_ * q[3]) / shoulder;
         q[1] = (u + across_third * q[2] + f.radius_ * q[3]) / across_second;
     };
@@ -58,7 +63,7 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     } else {
         q[3] = away / elbow;
     }
-    if (turn == 1) {  // the rate of h_2 (w - v) by q_1 while q_3 rests, times the root of the elbow
+    if (turn == 1) {  // rate of h_2 (w - v) by q_1 with q_3 at rest, times the root of the elbow
         const auto [c, s] = std::pair{shape.c, shape.s};
         const auto by_fourth = [&](int k) { return at_turn<T>(rates(f.upper_[k]), c[1], s[1], f.size_); };
         const Sinusoid by_first[3] = {rates(to_centre_by_[0][0]), rates(to_centre_by_[0][1]),
@@ -71,7 +76,7 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     }
     follow(1.0 + aside_ * q[0]);
     if (turn == 2) {
-        const double first = turned() / along;  // of q_1, so that h_5 R_6 h_7 rests
+        const double first = turned() / along;  // rate of q_1 that keeps h_5 R_6 h_7 at rest
         q[0] = first;
         q[3] += rate / elbow * first;
         follow(1.0 + aside_ * first);
@@ -92,7 +97,7 @@ class Isotopy {
    public:
     Isotopy(const ParameterisedForm& form, const Motion& target) : form_(form), arms_(form), target_(target) {}
 
-    // Whether the arm is known to have as many self-motions as the nominal one.
+    // Whether the arm is proven to have as many self-motions as the nominal arm.
     bool holds() {
         const Part all{{0.0, 1.0}, Offsets::within(form_.gap())};
         const ParameterisedForm::AtPose pose(form_, target_, all.offsets);
@@ -113,9 +118,9 @@ class Isotopy {
     static constexpr double kFirst = 0.2;  // [rad]
     static constexpr int kMostLooks = 12000, kMostPartings = 5;
     static constexpr double kNarrowest = 1e-6;                 // [rad]
-    static constexpr double kSmaller = 0.7, kSmallest = 1e-2;  // of offsets: ratio of successive ones, and to the gap
+    static constexpr double kSmaller = 0.7, kSmallest = 1e-2;  // ratio of successive offsets; least ratio to the gap
 
-    // Arms between the two, and where the wrist is for the nominal arm.
+    // A range of arms between the two, and the range of wrist positions of the nominal arm.
     struct Part {
         Shares shares;
         Offsets offsets;
@@ -124,7 +129,7 @@ class Isotopy {
     struct View {
         bool is_empty = false, is_open = false;
         int turn = -1, n_squares = 0, n_directions = 0;
-        int given = -1;  // number of a root that is the first variable, or -1
+        int given = -1;  // index of the root that is the first variable, or -1
         double least_root = 0.0, most_root = 0.0;
         T squares[3], roots[3], angles[7], sines[7], cosines[7];
         BranchShape shape;
@@ -146,7 +151,7 @@ class Isotopy {
         }
         bool direction(int number, const T& y, const T& x, T& cosine, T& sine) {
             if (!enclose_angle(y, x, angles[number])) {
-                is_open |= number != 4;  // bounds of rates do not need the joints that follow
+                is_open |= number != 4;  // bounds of rates do not need the later joints
                 return false;
             }
             ++n_directions;
@@ -154,7 +159,7 @@ class Isotopy {
             return true;
         }
 
-        // Fills in the ranges of all angles, given angles[0]. Returns false if some are unknown.
+        // Computes the ranges of all angles from angles[0]. Returns false if some ranges are unknown.
         bool box(AngleBox& box) {
             if (n_directions < 3) return false;
             for (const int i : {3, 5, 6}) {
@@ -163,7 +168,8 @@ class Isotopy {
             for (int i = 0; i < 7; ++i) box.middle[i] = angles[i].value, box.radius[i] = angles[i].radius;
             return true;
         }
-        // The variable on which bounds depend most. Beyond a root that may be 0, bounds of rates are unknown.
+        // Returns the variable on which the bounds depend most. Squares after a root that may be 0 are ignored, because
+        // bounds of rates are unknown there.
         int widest() const {
             WideDouble parts{};
             for (int i = 0; i < (turn < 0 ? n_squares : turn + 1); ++i) {
@@ -175,7 +181,7 @@ class Isotopy {
         }
     };
 
-    // Whether bounds of rates suffice. If no root may be 0, they may also be taken with the joint of the smallest root
+    // Whether the bounds of the rates suffice. If no root may be 0, a second bound keeps the joint of the smallest root
     // at rest.
     static bool is_slow(const ParameterisedForm::AtPose& pose, const View& view, const T& cosine, const T& sine,
                         double along, int branch) {
@@ -188,7 +194,7 @@ class Isotopy {
         const auto least = [&](int i, int j) { return view.roots[i].value < view.roots[j].value ? i : j; };
         return is_slow_for(least(least(0, 1), 2));
     }
-    // Returns the least rate of h_5 R_6 h_7 by the parameter.
+    // Returns the least rate of h_5 R_6 h_7 with respect to the parameter.
     static double along(const View& view, double half) {
         return std::max(std::abs(view.shape.level.slope[0]) - view.shape.level.spread[0], 0.0) / half;
     }
@@ -218,12 +224,12 @@ class Isotopy {
                holds(pose, part, branch, middle, to);
     }
 
-    // Does the same for a range of the root that may be 0. This root becomes the first variable, which determines q_1.
-    // The range is halved until the bounds suffice.
+    // Does the same as `holds` for a range of a root that may be 0. This root becomes the first variable, and
+    // determines q_1. The range is halved until the bounds suffice.
     bool holds_for(const ParameterisedForm::AtPose& pose, const Part& part, const View& cell, int branch, double middle,
                    double half, double least, double most, int n_partings) {
         ++n_cells_;
-        // q_1 = middle + half t, where t solves square(t) = root^2. Beyond the cell, the square is continued linearly.
+        // q_1 = middle + half t, where square(t) = root^2. Outside the cell, the square is continued linearly.
         const T& square = cell.squares[cell.turn];
         const double root = 0.5 * (least + most), own = 0.5 * (most - least), slope = square.slope[0],
                      steep = std::abs(slope) - square.spread[0], uncertain = square.spread[0] / steep;
@@ -249,7 +255,8 @@ class Isotopy {
                holds_for(pose, part, cell, branch, middle, half, root, most, n_partings - 1);
     }
 
-    // The same for both halves of the shares. `is_decided` becomes false if they do not locate the wrist better.
+    // Does the same as `holds` for both halves of the shares. `is_decided` becomes false if the halves do not locate
+    // the wrist better.
     bool holds_for_shares(const ParameterisedForm::AtPose& pose, const Part& part, const AngleBox& box, int branch,
                           double from, double to, bool& is_decided) {
         double off;
@@ -270,7 +277,7 @@ class Isotopy {
         }
         return true;
     }
-    // Whether no translation is in both sets.
+    // Whether the two sets have no translation in common.
     static bool are_apart(const Offsets& a, const Offsets& b) {
         const Vector between = b.middle - a.middle;
         return std::any_of(a.sides, a.sides + 3, [&](const Vector& side) {
@@ -280,7 +287,7 @@ class Isotopy {
         });
     }
 
-    // The same for both halves of the offsets.
+    // Does the same as `holds` for both halves of the offsets.
     bool holds_for_halves(const Part& part, int side, int branch, double from, double to) {
         if (part.offsets.reach() < kSmallest * form_.gap()) return false;
         for (const double sign : {-1.0, 1.0}) {

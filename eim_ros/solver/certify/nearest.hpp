@@ -1,10 +1,11 @@
-// The solution of a pose nearest to a configuration, for arms with seven joints and a parameterised closed form.
+// Search for the solution of a pose nearest to a configuration, for arms with seven joints and a parameterised closed
+// form.
 //
 // The method is branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds
-// of the joint angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best
-// solution so far are left out. Cells in which the distance is monotone are left out as well, because their nearest end
-// also belongs to the next cell. The cells with the least bounds are halved first. The result is the global minimum up
-// to kAsNear, or undecided. If a solution is known, only the part of the range that may contain a nearer solution is
+// of the joint angles over a cell (`intervals.hpp`) give a lower bound of the distance. Cells farther away than the
+// best solution so far are dropped. Cells in which the distance is monotone are dropped as well, because their nearest
+// end also belongs to the next cell. The cells with the least bounds are halved first. The result is the global minimum
+// up to kAsNear, or undecided. If a solution is known, only the range of the parameter that may contain a nearer one is
 // searched.
 #pragma once
 
@@ -18,10 +19,10 @@
 namespace eim {
 
 inline constexpr double kWidestCell = 0.8;       // [rad] of the redundancy parameter
-inline constexpr int kFirstTries = 8;            // values of the parameter at which each branch is tried first
-inline constexpr double kAsNear = 3e-6;          // [rad]: distances that differ by less count as equal
-inline constexpr double kEndSlack = 1e-9;        // [rad]: allowed rounding at the ends of a revolution
-inline constexpr int kMostDistanceCells = 1200;  // limit; more cells are needed only near singularities
+inline constexpr int kFirstTries = 8;            // values of the parameter tried first on each branch
+inline constexpr double kAsNear = 3e-6;          // [rad]: distances are equal if they differ by less
+inline constexpr double kEndSlack = 1e-9;        // [rad]: allowed rounding error at the ends of a revolution
+inline constexpr int kMostDistanceCells = 1200;  // more cells are needed only near singularities
 
 class NearestInClosedForm {
     using V = WideDouble;
@@ -29,7 +30,7 @@ class NearestInClosedForm {
     static constexpr int kWide = kLanes<V>;
 
    public:
-    // Distances of continuous joints are measured on the circle. Only solutions nearer than `distance` are searched.
+    // Distances of continuous joints are measured on the circle. Only solutions nearer than `distance` are considered.
     NearestInClosedForm(const Chain& chain, const ParameterisedForm& form, const Task& task, const double* reference,
                         const bool* turns, double distance)
         : form_(form), task_(task), pose_(form, motion_of(task.target)), known_(distance) {
@@ -41,7 +42,7 @@ class NearestInClosedForm {
         std::fill_n(best_, chain.n_joints, 0.0);
     }
 
-    // Finds the nearest solution. Returns false if something is undecided.
+    // Finds the nearest solution. Returns false if the search stays undecided.
     bool run() {
         Window& held = joints_[0].window;
         lower_ = held.centre - held.half, upper_ = held.centre + held.half;
@@ -78,8 +79,8 @@ class NearestInClosedForm {
     int n_cells() const { return n_cells_; }
 
    private:
-    // Returns the range of a joint. If its limits allow more than a revolution, the range is the revolution with the
-    // values nearest to the reference.
+    // Returns the range of a joint. If the limits allow more than a revolution, the range is the revolution of values
+    // nearest to the reference.
     static Window window_of(const Bounds<double>& bounds, int j, double reference) {
         if (bounds.wraps[j]) return {0.0, kPi, true};
         const double lower = bounds.lower[j], upper = bounds.upper[j], half = 0.5 * (upper - lower);
@@ -92,14 +93,14 @@ class NearestInClosedForm {
         double reference;
         bool turns, is_parameter;
 
-        // Returns the offset of an angle from the middle of the limits. The parameter is within the limits, and may be
-        // at one of the two ends.
+        // Returns the offset of an angle from the middle of the limits. The parameter is not wrapped, because it is
+        // within the limits and may be at either end.
         template <class T>
         T offset(const T& angle) const {
             const T difference = angle - window.centre;
             return is_parameter ? difference : wrapped<T>(difference, kTwoPi, 1.0 / kTwoPi);
         }
-        // Returns the difference from the reference, given the offset of an angle from the middle of the limits.
+        // Returns the difference from the reference for an offset from the middle of the limits.
         template <class T>
         T away(const T& offset) const {
             const T difference = offset + (window.centre - reference);
@@ -108,30 +109,34 @@ class NearestInClosedForm {
     };
 
     struct Cell {
-        double least;  // bound of the squared distance
+        double least;  // lower bound of the squared distance
         int branch;
         double from, to;
-        double square, rise, spread;  // see View; without a derivative, the square is 0
-        bool operator<(const Cell& other) const { return least > other.least; }  // the queue returns the greatest first
+        double square, rise, spread;  // see View; the square is 0 without a derivative
+        bool operator<(const Cell& other) const {
+            return least > other.least;
+        }  // the queue returns the greatest
+           // element first
 
-        // Returns the share of a half cell, starting at its middle, in which the squared distance is not below
-        // `enough`. The squared distance decreases by at most twice the sum of `fall` and the spread.
+        // Returns a share of a half cell, starting from the middle. In this share, the squared distance is at least
+        // `enough`, because it decreases by at most 2 (fall + spread) over the half cell.
         double kept(double fall, double enough) const {
             const double steep = 2.0 * (fall + spread);
             return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
         }
     };
 
-    // Bounds over a cell in each lane.
+    // Bounds over a cell in each lane of a pack.
     struct View {
         const Joint* joints;
-        double enough;       // squared distance
+        double enough;       // squared distance that a cell must fall below
         M is_out{};          // whether the cell cannot contain the nearest solution
         M is_lost{};         // whether the computation had to stop
-        M is_smooth = ~M{};  // whether the branch exists within the limits, and the distance has a derivative
+        M is_smooth = ~M{};  // whether the branch is within the limits, with differentiable distance
         M exists = ~M{};     // whether the branch exists in the middle
         M has_angles = ~M{};
-        // bound of the squared distance; in the middle: its value, half of its derivative, and the spread of that half
+        // lower bound of the squared distance; in the middle: its value, half its derivative, and the spread of that
+        // half
         V least{}, square{}, rise{}, spread{};
         V angles[7] = {};  // in the middle
 
@@ -162,14 +167,14 @@ class NearestInClosedForm {
             const Window& window = joint.window;
             const V offset = joint.offset<V>(angle.value), &radius = angle.radius;
             const V end = absolute(offset) + radius, away = joint.away<V>(offset), size = absolute(away);
-            const M is_one = joint.turns ? size + radius < kPi : end <= kPi + kEndSlack;  // not at two ends of a range
+            const M is_one = joint.turns ? size + radius < kPi : end <= kPi + kEndSlack;  // not at both ends of a range
             is_smooth &= is_known & is_one, has_angles &= is_known & is_one;
             if (!window.is_endless) {
                 is_smooth &= end <= window.half;
                 is_out |= is_known & (absolute(offset) - radius > window.half) & (end < kTwoPi - window.half);
             }
             V apart = larger(size - radius, V{});
-            if (!joint.turns) {  // an angle at two ends is far from the middle
+            if (!joint.turns) {  // an angle at both ends is far from the middle
                 const double off = std::abs(joint.reference - window.centre);
                 const V beyond = larger<V>(absolute(offset) - radius - off, fill<V>(std::max(off - window.half, 0.0)));
                 apart = is_one ? apart : beyond;
@@ -183,19 +188,19 @@ class NearestInClosedForm {
         }
     };
 
-    // Restricts the parameter to values no farther from the reference than the known solution.
+    // Restricts the parameter to values that are not farther from the reference than the known solution.
     void narrow() {
         const Joint& held = joints_[0];
         const double to = known_ + kEndSlack;
         double reference = held.reference;
         if (held.turns) {
             reference = held.window.centre + wrapped<double>(reference - held.window.centre, kTwoPi, 1.0 / kTwoPi);
-            if (reference - to < lower_ || reference + to > upper_) return;  // across the ends of a circle
+            if (reference - to < lower_ || reference + to > upper_) return;  // crosses an end of a circle
         }
         lower_ = std::max(lower_, reference - to), upper_ = std::min(upper_, reference + to);
     }
 
-    // Tries solutions at a few values of the parameter, because the first solutions rule out many cells.
+    // Evaluates a few values of the parameter, because good first solutions rule out many cells.
     void try_values() {
         for (int first = 0; first < kFirstTries; first += kWide) {
             V at{};
@@ -213,7 +218,7 @@ class NearestInClosedForm {
         }
     }
 
-    // Adds a cell to the waiting cells.
+    // Adds a cell to the waiting cells, which are bounded together.
     void add(int branch, double from, double to) {
         if (n_waiting_ == kWide) look();
         waiting_[n_waiting_++] = {0.0, branch, from, to, 0.0, 0.0, 0.0};
@@ -257,7 +262,7 @@ class NearestInClosedForm {
         if (cell.least < enough_) open_.push(cell);
     }
 
-    // Keeps the solution at a value of the parameter if it is the nearest solution so far.
+    // Stores the solution at a value of the parameter if it is nearer than the best solution so far.
     void consider(int branch, double at) {
         BranchPoint point;
         pose_.walk<double>(portable::cos(at), portable::sin(at), branch, point);
@@ -284,7 +289,7 @@ class NearestInClosedForm {
         }
     }
 
-    // From now on, searches only for solutions with a smaller squared distance.
+    // Stores the squared distance of the best solution. Later solutions must be nearer.
     void limit(double square) {
         square_ = square;
         const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
@@ -303,7 +308,8 @@ class NearestInClosedForm {
     int n_waiting_ = 0, n_cells_ = 0;
 };
 
-// Returns the solution next to a configuration, if one exists, and whether it is surely the nearest of all solutions.
+// Returns the solution next to a configuration, if one exists. Sets whether it is certainly the nearest of all
+// solutions.
 template <int N>
 inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
                     const double* start, bool& is_surely) {
@@ -314,7 +320,7 @@ inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& eff
     return found;
 }
 
-// Returns the solution nearest to a configuration in closed form, or none if it is undecided. `start` is the
+// Returns the solution nearest to a configuration in closed form, or no row if it is undecided. `start` is the
 // configuration moved into the limits. The solution next to `start` shortens the search.
 inline Rows nearest_by_form(const Chain& chain, const ParameterisedForm& form, const Task& task,
                             const StepOptions& effort, const Cost& distance, const double* start) {

@@ -1,10 +1,12 @@
-// Proof that the arms between a nominal arm and the actual arm are not singular in a box of joint angles.
+// Proof that no arm between a nominal arm and the actual arm is singular in a box of joint angles.
 //
-// Arm A_h has the axes of the nominal arm, moved apart by h times the gaps (`certify/isotopy.hpp`). Its axes are seen
-// from the link between joints 3 and 4 (counted from 0: 2 and 3), with moments about a point of axis 4, so an axis only
-// depends on the joints between it and this link. Let J be the matrix of these lines (6 x 7) at the middle of the box,
-// and J P = 1. A line changes by at most w_i over the box. If the sum of w_i |row i of P| is below 1, J' P is
-// invertible for the matrix J' of each configuration in the box, so J' has rank 6.
+// Arm A_h has the axes of the nominal arm, moved by h times the gaps (`certify/isotopy.hpp`). Its axes are expressed in
+// the frame of the link between joints 2 and 3, counted from 0. Moments are taken about a point of axis 3. In this
+// frame, an axis depends only on the joints between it and the link.
+//
+// Let J (6 x 7) have these lines as columns at the middle of the box, and let J P = 1. Over the box, line i changes by
+// at most w_i. Let J' be the matrix of any configuration in the box. If the sum of w_i |row i of P| is below 1, J' P is
+// invertible, and J' has rank 6.
 #pragma once
 
 #include "closed_form/redundancy_parameter.hpp"
@@ -12,12 +14,12 @@
 
 namespace eim {
 
-// Ranges of the joint angles, middle +- radius [rad], in the order of reading.
+// Ranges of the joint angles, middle +- radius [rad], in the order in which the form reads the joints.
 struct AngleBox {
     double middle[7] = {}, radius[7] = {};
 };
 
-// A range of the share of the gaps.
+// A range of h, the share of the gaps.
 struct Shares {
     double least, most;
 
@@ -41,7 +43,7 @@ class ArmsBetween {
         unit_ = 0.5 * (to_corner + to_centre) + form.gap();
     }
 
-    // Whether all arms with these shares of the gaps have rank 6 in the box.
+    // Whether all arms with these shares of the gaps have rank 6 everywhere in the box.
     bool have_full_rank(const AngleBox& box, const Shares& shares) const {
         double j[7][6], sizes[7], p[7][6];
         lines(box.middle, shares.middle(), j), changes(box, shares, sizes);
@@ -62,8 +64,8 @@ class ArmsBetween {
         return sum + std::sqrt(residual) < kMostChange;
     }
 
-    // Encloses the translation from the nominal arm's tip to the actual arm's tip. Returns a middle, and sets `off` to
-    // a bound of the distance from it. `rotation` belongs to the pose (`ParameterisedForm::AtPose`).
+    // Encloses the translation from the nominal arm's tip to the actual arm's tip. Returns the middle of a ball that
+    // contains it, and sets `off` to the radius. `rotation` is the rotation of the pose (`ParameterisedForm::AtPose`).
     Vector translation(const AngleBox& box, const Motion& rotation, double& off) const {
         const Vector* gaps = form_.gap_vectors();
         const auto turn = [&](int i, const Vector& v, double sign) {
@@ -75,7 +77,7 @@ class ArmsBetween {
         return turn(0, turn(1, gaps[2], 1.0), 1.0) + rotation.turn(turn(6, turn(5, gaps[5], -1.0) + gaps[6], -1.0));
     }
 
-    // Bounds the changes of the lines over the box and the shares.
+    // Bounds the change of each line over the box and the shares.
     void changes(const AngleBox& box, const Shares& shares, double (&sizes)[7]) const {
         for (const int way : {1, -1}) {
             double away = 0.0;
@@ -87,7 +89,7 @@ class ArmsBetween {
         }
     }
 
-    // Computes the axes as lines of unit direction, seen from the middle link: direction, and moment in units.
+    // Computes the axes as lines in the frame of the middle link: unit direction, and moment in units of `unit()`.
     void lines(const double (&q)[7], double share, double (&j)[7][6]) const {
         const Vector* gaps = form_.gap_vectors();
         const Vector moved[7] = {gaps[2] * -share, gaps[2] * -share,           {}, {}, {},
@@ -114,11 +116,11 @@ class ArmsBetween {
     double unit() const { return unit_; }  // unit of moments [m]
 
    private:
-    static constexpr double kMostChange = 0.99;  // below 1 because it is rounded
+    static constexpr double kMostChange = 0.99;  // below 1 to allow for rounding
     static constexpr double kRounded =
         1e-10;  // bound of the rounding error of a line; the actual error is much smaller
 
-    // Computes the P of least size with J P = 1. Returns false if J is nearly singular.
+    // Computes the smallest P with J P = 1. Returns false if J is nearly singular.
     static bool right_inverse(const double (&j)[7][6], double (&p)[7][6]) {
         double l[6][6];  // Cholesky factor of J J^T
         for (int a = 0; a < 6; ++a) {
@@ -147,7 +149,7 @@ class ArmsBetween {
 
     const ParameterisedForm& form_;
     Vector about_, points_[7];
-    double reach_[7], unit_;  // [m]: from the point on axis 4 along the links; the unit of moments
+    double reach_[7], unit_;  // [m]: distances from the point on axis 3 along the links; the unit of moments
 };
 
 }  // namespace eim
