@@ -1,9 +1,10 @@
-// Attempts to reach a pose by damped least squares, one seed per attempt and one attempt per lane of a pack.
+// Attempts to reach a pose by damped least squares. Each attempt starts from one seed, and each lane of a pack runs one
+// attempt.
 //
 // The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it starts at 1, is multiplied by 4 after each step
 // that increased the error, and is halved after every other step. Without this factor, attempts at an unreachable pose
-// oscillate instead of converging. An attempt is abandoned if the squared error does not halve within `patience` steps.
-// A lane whose attempt has ended takes the next seed. Lengths are in the unit of the arm. In metres, the lengths of a
+// oscillate instead of converging. An attempt ends if the squared error does not halve within `patience` steps. The
+// lane of an ended attempt takes the next seed. Lengths are in the unit of the arm. In metres, the lengths of a
 // millimetre-sized arm would hardly count compared with angles.
 #pragma once
 
@@ -18,7 +19,7 @@ inline constexpr S kDamping = S(3e-2);
 template <class S>
 inline constexpr S kDampingFloor = std::is_same_v<S, double> ? S(1e-10) : S(1e-7);
 inline constexpr double kStallRatio = 0.5;
-// [units of the arm], [rad]: error at which attempts in single precision continue in double precision
+// [units of the arm], [rad]: error below which attempts in single precision continue in double precision
 inline constexpr double kHandOver = 1e-4;
 // [m], [rad]: largest reach and limits for which single precision is enough
 inline constexpr double kLongestInSingle = 50.0;
@@ -32,19 +33,19 @@ template <class S, int N>
 struct Attempt {
     bool converged;
     int steps;
-    S distance, angle;  // errors of q [m], [rad]
+    S distance, angle;  // errors of `q` [m], [rad]
     S q[kJoints<N>];    // best configuration of the attempt
 };
 
 // Runs attempts until `jobs` has no more seeds. If a limit would cut a step, careful attempts compute the step again
-// without the joints at this limit.
-// `jobs` has three methods:
-//    bool next(lane, S* seed, Frame<V>& targets, int& taken)  next seed, target if not the task's, steps already taken
+// without the joints at this limit. `jobs` has three methods:
+//
+//    bool next(lane, S* seed, Frame<V>& targets, int& taken)  next seed, its target if it has one, steps already taken
 //    void ended(lane, const Attempt<S, N>&)
 //    bool is_wanted(lane)                                     false: the attempt is no longer needed
 //
 // This function is long on purpose, because the compiler decides for each function which products and sums it fuses.
-// Moving arithmetic to other functions would change rounding errors, and a seed could lead to another solution.
+// Moving arithmetic to other functions would change rounding errors. A seed could then lead to another solution.
 template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& arm, const Task& given, const StepOptions& effort, Jobs& jobs) {
     using S = Scalar<V>;

@@ -29,7 +29,7 @@ inline py::array_t<bool> converged_of(const Rows& rows) {
     return py::array_t<bool>(rows.size(), reinterpret_cast<const bool*>(rows.converged.data()));
 }
 
-// Positions and errors (2, n).
+// Returns positions (n, n_joints) and errors (2, n).
 inline py::tuple verified_tuple(const Rows& rows) {
     return py::make_tuple(positions_of(rows), errors_of(rows));
 }
@@ -39,9 +39,9 @@ inline py::tuple tuple_of(const Rows& rows) {
                           errors_of(rows));
 }
 
-inline constexpr Index kFewRows = 64;  // number of rows that take less than 1 ms
+inline constexpr Index kFewRows = 64;  // number of rows that are solved in less than 1 ms
 
-// Calls function<N>() without the interpreter's lock (see `Unlocked`).
+// Calls function<N>() with the GIL released (see `Unlocked`).
 template <class Function>
 inline void run_unlocked(const Chain& chain, bool is_short, Function function) {
     Unlocked unlocked(is_short);
@@ -53,7 +53,7 @@ inline void run_unlocked(const Chain& chain, Function function) {
     run_unlocked(chain, false, function);
 }
 
-// Returns the index of the first of the poses (n, 4, 4) that is not a rigid transform, or n.
+// Returns the index of the first pose of `poses` (n, 4, 4) that is not a rigid transform, or n if all are rigid.
 inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
     expect_shape(poses, "poses", {kAny, 4, 4});
     Index i = 0;
@@ -73,9 +73,9 @@ inline Chain make_chain(const Converted<double>& links, int n_joints) {
     return Chain(links.data(), int(links.shape(0)), n_joints);
 }
 
-// Computes an array of the given shape from the kinematics of each configuration, with the Jacobian if requested.
+// Computes an array of the given shape for each configuration from its kinematics, with the Jacobian if requested.
 //
-// The caller passes a function write(kinematics in packs, lane, double* result).
+// The caller passes the function write(kinematics in packs, lane, double* result).
 template <bool WithJacobian, class Write>
 inline Converted<double> kinematics(const Chain& chain, const Converted<double>& q, Shape shape, Write write) {
     expect_shape(q, "configurations", {kAny, chain.n_joints});
@@ -121,7 +121,7 @@ inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<do
     return result;
 }
 
-// Positions of the base, the origin of each moving joint, and the tip.
+// Returns the positions of the base, of the origin of each moving joint, and of the tip.
 inline Converted<double> skeletons(const Chain& chain, const Converted<double>& q) {
     return kinematics<false>(chain, q, {chain.n_links + 2, 3}, [&](const auto& at, int lane, double* entry) {
         entry = std::fill_n(entry, 3, 0.0);
@@ -145,7 +145,7 @@ inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions&
     return tuple_of(rows);
 }
 
-// Returns the Python class, to which other folders add methods.
+// Returns the Python class. Bindings of other folders add methods to this class.
 inline py::class_<Chain> bind_chain(py::module_& module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;

@@ -1,4 +1,4 @@
-// A serial chain; its kinematics is in `chain/kinematics.hpp`.
+// A serial chain. Its kinematics are in `chain/kinematics.hpp`.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@ inline constexpr int kMostJoints = 64, kMostLinks = 128;
 
 struct Chain {
     int n_joints, n_links;
-    int kind;            // N of the templates
-    double reach = 0.0;  // upper bound of the distance from base to tip without sliding joints [m]
-    // Length [m] that counts as much as 1 rad in errors. For arms without sliding joints it is the reach divided by the
-    // usual reach, rounded to a power of two. Multiplication by a power of two is exact.
+    int kind;            // N of the templates in `chain/kinematics.hpp`
+    double reach = 0.0;  // [m]: upper bound of the distance from base to tip, without prismatic joints
+    // Length [m] that counts as much as 1 rad in errors. For arms without prismatic joints, it is the reach divided by
+    // the usual reach, rounded to a power of two. Multiplication by a power of two is exact.
     double unit = 1.0;
-    std::vector<Link<double>> links;  // n_links + 1; the last one has P_m only
+    std::vector<Link<double>> links;  // n_links + 1 links; the last link has only P_m
     std::vector<Link<float>> single;
 
-    // The columns of rows (n_links + 1, 16) are rotation, translation, whether it slides, source, multiplier and
-    // offset.
+    // The columns of `rows` (n_links + 1, 16) are rotation, translation, whether the joint slides, source, multiplier
+    // and offset.
     Chain(const double* rows, int n_rows, int n_joints) : n_joints(n_joints), n_links(n_rows - 1) {
         if (n_joints < 1 || n_joints > kMostJoints || n_links < n_joints || n_links > kMostLinks) {
             throw std::invalid_argument("a chain must have 1 to 64 independent joints and at most 128 moving joints");
@@ -37,7 +37,7 @@ struct Chain {
         if (unit != 1.0) in_units_ = std::make_shared<const Chain>(*this, 1.0 / unit);
     }
 
-    // The same chain with lengths multiplied by a power of two.
+    // Copies a chain and multiplies its lengths by a power of two.
     Chain(const Chain& chain, double factor) : Chain(chain) {
         reach *= factor, unit = 1.0, in_units_ = nullptr;
         for (Link<double>& link : links) {
@@ -48,14 +48,14 @@ struct Chain {
         }
     }
 
-    // The chain with lengths in its unit.
+    // Returns the same chain with lengths in its unit.
     const Chain& in_units() const { return in_units_ ? *in_units_ : *this; }
 
    private:
     std::shared_ptr<const Chain> in_units_;
 };
 
-// Whether each joint slides.
+// Returns whether each joint is prismatic.
 inline std::vector<bool> prismatic_joints(const Chain& chain) {
     std::vector<bool> slides(chain.n_joints, false);
     for (int i = 0; i < chain.n_links; ++i) {

@@ -1,4 +1,4 @@
-// A task without limits of rotating joints. Self-motions are traced for such a task.
+// A task without limits of revolute joints. Self-motions are traced for this task.
 #pragma once
 
 #include "chain/task.hpp"
@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Fills the period of each joint: one revolution if it returns all links to their poses, otherwise 0.
+// Fills the period of each joint: 2 pi if a revolution returns all links to their poses, otherwise 0.
 inline void find_periods(const Chain& chain, double* period) {
     std::fill_n(period, chain.n_joints, kTwoPi);
     for (int i = 0; i < chain.n_links; ++i) {
@@ -15,7 +15,7 @@ inline void find_periods(const Chain& chain, double* period) {
     }
 }
 
-// Removes the limits of rotating joints from a task; fixed joints stay fixed.
+// Removes the limits of revolute joints from a task. Fixed joints stay fixed.
 inline Task without_limits(const Chain& chain, const Task& task) {
     Task free = task;
     double period[kMostJoints];

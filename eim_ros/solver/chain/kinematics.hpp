@@ -1,12 +1,12 @@
-// Forward kinematics and Jacobian of one configuration of a serial chain, or of a pack of them.
+// Forward kinematics and Jacobian of a serial chain, for one configuration or for a pack of configurations.
 //
-// Every joint rotates about, or slides along, the z axis of its frame:
+// Each joint rotates about the z axis of its frame, or slides along it:
 //
 //    T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
 //
-// (see eim_ros/kinematics/urdf.py). N is the number of joints if all rotate and none follows another, or 0 for any
-// chain. Include this header by `chain/chain.hpp`, which defines Chain. Kernels for GPUs have their own chain, of fixed
-// size.
+// (see eim_ros/kinematics/urdf.py). N is the number of joints if all joints are revolute and independent, or 0 for any
+// chain. Do not include this header directly: include `chain/chain.hpp`, which defines Chain. Kernels for GPUs use a
+// different chain, of fixed size.
 #pragma once
 
 #include "chain/link.hpp"
@@ -24,7 +24,7 @@ inline int links_of(const Chain& chain) {
 }
 
 template <int N>
-inline constexpr int kJoints = N > 0 ? N : kMostJoints;  // capacity
+inline constexpr int kJoints = N > 0 ? N : kMostJoints;  // capacity of arrays
 template <int N>
 inline constexpr int kLinks = N > 0 ? N : kMostLinks;
 
@@ -37,13 +37,13 @@ template <class V, int N>
 struct Kinematics {
     Frame<V> tip;
     V origin[kLinks<N>][3], axis[kLinks<N>][3];  // origin and axis of each moving joint
-    V jacobian[kJoints<N>][6];                   // transposed: linear [m], then angular
+    V jacobian[kJoints<N>][6];                   // transposed: linear [m] and angular components
 };
 
 template <int N, class V>
 [[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at);
 
-// Fills tip, origin and axis. If all joints rotate, large angles are handled once, before the loop, so that the loop
+// Fills tip, origin and axis. For chains with N > 0, large angles are handled once before the loop. The loop then
 // contains no function call.
 template <int N, bool AreLarge = N == 0, class V>
 inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
@@ -90,7 +90,8 @@ template <int N, class V>
     forward<N, true>(chain, q, at);
 }
 
-// Fills jacobian after `forward`. Joints that follow another joint add to the column of that joint.
+// Fills the Jacobian after a call of `forward`. A joint that follows another joint contributes to the column of that
+// joint.
 template <int N, class V>
 inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
     using S = Scalar<V>;
@@ -115,7 +116,7 @@ inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
     }
 }
 
-// Calls function<N>() with the N that fits a chain.
+// Calls function<N>() with the N of a chain.
 template <class Function>
 inline auto for_kind(const Chain& chain, Function function) {
     if (chain.kind == 7) return function.template operator()<7>();

@@ -9,7 +9,7 @@ namespace eim {
 
 template <class S>
 struct Link {
-    S rotation[9], translation[3];  // the transform P_i: rows of its rotation, and its translation [m]
+    S rotation[9], translation[3];  // transform P_i: rows of its rotation, and its translation [m]
     bool slides = false;
     int source = 0;
     S multiplier = 0, offset = 0;

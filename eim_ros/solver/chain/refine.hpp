@@ -1,7 +1,7 @@
-// Solves and verifies rows of configurations.
+// Solution and verification of rows of configurations.
 //
-// Many seeds start in single precision, where packs are twice as wide. Seeds that come within kHandOver of the target
-// continue in double precision. Everything reported about a solution is measured in double precision.
+// Large numbers of seeds start in single precision, where packs are twice as wide. Seeds that come within kHandOver of
+// the target continue in double precision. All reported errors are measured in double precision.
 #pragma once
 
 #include "chain/attempts.hpp"
@@ -18,7 +18,7 @@ struct Configurations {
     void add(const double* q) { positions.insert(positions.end(), q, q + n_joints); }
 };
 
-// Configurations and the results for them.
+// Configurations with their errors, and the outcome of their attempts.
 struct Rows : Configurations {
     std::vector<double> distances, angles;  // errors (n,) [m], [rad]
     std::vector<std::uint8_t> converged;
@@ -37,7 +37,7 @@ struct Rows : Configurations {
     }
 };
 
-// Indices from 0 to n - 1 for which a condition holds.
+// Returns the indices from 0 to n - 1 for which a condition holds.
 template <class Condition>
 inline std::vector<Index> numbers_where(Index n, Condition holds) {
     std::vector<Index> numbers;
@@ -47,12 +47,12 @@ inline std::vector<Index> numbers_where(Index n, Condition holds) {
     return numbers;
 }
 
-// Attempts that start from some of the rows. Each row may have its own target. Steps are added to earlier steps of the
-// row.
+// Attempts that start from some of the rows. Each row may have a target. The steps of an attempt are added to the
+// earlier steps of its row.
 struct RowJobs {
     Rows& rows;
     std::vector<Index> which;
-    const double* targets = nullptr;  // (n, 4, 4); null for the target of the task
+    const double* targets = nullptr;  // (n, 4, 4), or null to use the target of the task
     bool goes_on = false;             // whether earlier steps count as steps of the attempt
     std::size_t following = 0;
     Index row_of[kMostLanes] = {};
@@ -97,7 +97,7 @@ inline StepOptions coarse(const Chain& chain, const StepOptions& effort) {
             std::max(0.5 * effort.orientation_tolerance, kHandOver), effort.max_iterations, effort.patience};
 }
 
-// Calls function(kinematics, index of the first row, number of rows) for packs of rows (n, n_joints).
+// Calls function(kinematics, index of the first row, number of rows) for each pack of the rows (n, n_joints).
 template <int N, class Function>
 inline void for_packs(const Chain& chain, const double* rows, Index n, Function function) {
     constexpr int W = kLanes<WideDouble>;
@@ -105,7 +105,7 @@ inline void for_packs(const Chain& chain, const double* rows, Index n, Function 
     WideDouble q[kJoints<N>];
     for (Index first = 0; first < n; first += W) {
         const int n_lanes = static_cast<int>(std::min<Index>(W, n - first));
-        for (int lane = 0; lane < W; ++lane) {  // the last row is repeated
+        for (int lane = 0; lane < W; ++lane) {  // the last row fills the unused lanes
             const double* row = rows + (first + std::min(lane, n_lanes - 1)) * chain.n_joints;
             for (int j = 0; j < chain.n_joints; ++j) set(q[j], lane, row[j]);
         }
@@ -114,7 +114,7 @@ inline void for_packs(const Chain& chain, const double* rows, Index n, Function 
     }
 }
 
-// Measures the errors of rows, starting at `first`, against the target of a task.
+// Measures the errors of all rows from `first` on, with respect to the target of a task.
 template <int N>
 inline void measure_rows(const Chain& chain, const Task& task, Rows& rows, Index first = 0) {
     const Frame<WideDouble> target = target_of<WideDouble>(task);
@@ -128,7 +128,7 @@ inline void measure_rows(const Chain& chain, const Task& task, Rows& rows, Index
     });
 }
 
-// Solves from each of the rows, in place.
+// Solves from each row, and replaces the row by the result.
 template <int N>
 inline void refine_rows(const Chain& chain, const Task& task, const StepOptions& effort, Rows& rows) {
     RowJobs jobs = RowJobs::all(rows);
@@ -136,7 +136,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const StepOptions&
         return run_rows<N>(chain, task, effort, std::move(jobs));
     }
     run_attempts<N, WideFloat>(chain, task, coarse(chain, effort), jobs);
-    for (Index i = 0; i < rows.size(); ++i) {  // limits differ slightly in single precision
+    for (Index i = 0; i < rows.size(); ++i) {  // limits in single precision differ slightly
         for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task.bounds, j, rows.row(i)[j]);
     }
     measure_rows<N>(chain, task, rows);
@@ -144,7 +144,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const StepOptions&
     run_rows<N>(chain, task, effort, {rows, reached, nullptr, true});
 }
 
-// Measures rows, starting at `first`, and marks those within the tolerances and the limits. Only this function decides
+// Measures all rows from `first` on, and marks rows within the tolerances and the limits. Only this function decides
 // which solutions are valid.
 template <int N>
 inline void verify_rows(const Chain& chain, const Task& task, Rows& rows, Index first = 0) {

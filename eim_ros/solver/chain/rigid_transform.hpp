@@ -1,12 +1,12 @@
-// Checks whether a homogeneous transform is rigid.
+// Check of whether a homogeneous transform is rigid.
 #pragma once
 
 #include <cmath>
 
 namespace eim {
 
-// A transform is rigid if its rotation is orthonormal within a tolerance and right-handed, and its last row is 0 0 0 1.
-// Its translation must also be small enough for its square not to overflow.
+// Whether a transform is rigid: its rotation is orthonormal within a tolerance and right-handed, and its last row is 0
+// 0 0 1. The translation must also be below 1e100, because its square must not overflow.
 inline bool is_rigid(const double* pose, double tolerance) {
     const auto p = [&](int row, int column) { return pose[4 * row + column]; };
     bool good = std::abs(p(3, 0)) + std::abs(p(3, 1)) + std::abs(p(3, 2)) + std::abs(p(3, 3) - 1.0) <= tolerance &&

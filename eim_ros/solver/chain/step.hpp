@@ -3,7 +3,7 @@
 //    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
 //
 // (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). If a step would push a joint beyond its limit,
-// the column of this joint is left out of J. The step then uses only joints that can move.
+// the column of this joint in J is set to zero. The step then uses only joints that can move.
 #pragma once
 
 #include "chain/task.hpp"
@@ -12,12 +12,11 @@ namespace eim {
 
 inline constexpr double kPivotFloor = 1e-14;
 
-// Lower triangle of J J^T + damping I, row by row (21 entries), and its Cholesky factor with reciprocals on the
-// diagonal.
+// Lower triangle of J J^T + damping I, and later its Cholesky factor with reciprocals on the diagonal.
 template <class V>
 struct Damped {
     V lower[6][6];
-    int n;  // 3 if only the position counts, else 6
+    int n;  // 3 if only the position counts, otherwise 6
 };
 
 template <int N, class V>
@@ -27,7 +26,7 @@ inline Damped<V> factorised(const Chain& chain, const V (*jacobian)[6], bool pos
     V(&a)[6][6] = factor.lower;
     factor.n = position_only ? 3 : 6;
     const int n_joints = joints_of<N>(chain);
-    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3, whose sums fit into the registers
+    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3 entries, whose sums fit into the registers
         V sums[9] = {};
         for (int j = 0; j < n_joints; ++j) {
             const V* of = jacobian[j];
@@ -90,8 +89,8 @@ inline V product(const V* a, const V* b) {
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) + (a[3] * b[3] + a[4] * b[4] + a[5] * b[5]);
 }
 
-// Leaves out joints at a limit that J^T y would move further out, where y is an error or a step. Returns whether any
-// joint was left out.
+// Sets the columns of joints to zero that are at a limit and that J^T y would move beyond it. Here y is an error or a
+// step. Returns whether a column was changed.
 template <int N, class V>
 inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&y)[6],
                            V (*jacobian)[6]) {
@@ -108,7 +107,7 @@ inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, 
     return holds;
 }
 
-// Computes q <- q + J^T y, wrapped or clamped to the limits.
+// Computes q <- q + J^T y, wraps continuous joints, and clamps the other joints to their limits.
 template <int N, class V>
 inline void move(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V (*jacobian)[6], const V (&y)[6], V* q) {
     for (int j = 0; j < joints_of<N>(chain); ++j) q[j] = within(bounds, j, q[j] + product(jacobian[j], y));

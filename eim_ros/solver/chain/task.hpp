@@ -1,7 +1,7 @@
-// The task: joint limits, target pose and tolerances, and the error of a configuration.
+// A task (joint limits, target pose and tolerances) and the error of a configuration.
 //
-// The error has 6 components, (target - tip position, rotation vector from tip to target), in the base frame. If the
-// task has a tolerance per axis, the error is in the frame of the target, and is reduced by the tolerances.
+// The error has 6 components in the base frame: target minus tip position, and the rotation vector from tip to target.
+// If the task has a tolerance per axis, the error is in the frame of the target, and is reduced by the tolerances.
 #pragma once
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace eim {
 template <class S>
 struct Bounds {
     S lower[kMostJoints], upper[kMostJoints];  // [rad] or [m]
-    bool wraps[kMostJoints];                   // continuous joints: kept in [-pi, pi)
+    bool wraps[kMostJoints];                   // continuous joints, whose values are kept in [-pi, pi)
 };
 
 struct Task {
@@ -23,7 +23,7 @@ struct Task {
     double target[3][4];  // rotation and position
     bool position_only, has_tolerances;
     double tolerances[6];                              // along x, y, z [m] and about x, y, z [rad] of the target
-    double position_tolerance, orientation_tolerance;  // [m], [rad]: for the error beyond the tolerances per axis
+    double position_tolerance, orientation_tolerance;  // [m], [rad]: for the error beyond `tolerances`
 
     template <class S>
     const Bounds<S>& bounds_in() const {
@@ -31,7 +31,7 @@ struct Task {
     }
 };
 
-// Returns the value wrapped to [-pi, pi) or clamped to the limits of joint j.
+// Returns a value of joint j wrapped to [-pi, pi), or clamped to the limits if the joint is not continuous.
 template <class V>
 inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     using S = Scalar<V>;
@@ -44,12 +44,12 @@ inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     return (result < S(-kPi)) | (result >= S(kPi)) ? fill<V>(S(-kPi)) : result;
 }
 
-// Returns a - b, on the circle if a joint is continuous.
+// Returns a - b. The difference is measured on the circle if the joint is continuous.
 inline double difference(double a, double b, bool wraps) {
     return wraps ? wrapped_angle(a - b) : a - b;
 }
 
-// Whether a configuration is within the limits without wrapping; false for NaN.
+// Whether a configuration is within the limits without wrapping. Returns false for NaN.
 inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joints) {
     bool inside = true;
     for (int j = 0; j < n_joints; ++j) inside &= q[j] >= bounds.lower[j] && q[j] <= bounds.upper[j];
@@ -57,7 +57,8 @@ inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joint
 }
 
 template <class V>
-inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // the first three rows of a transform (4, 4)
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // copies the first three rows of a transform
+                                                                        // (4, 4)
     using S = Scalar<V>;
     for (int k = 0; k < 3; ++k, pose += 4) {
         set(frame.x[k], lane, S(pose[0])), set(frame.y[k], lane, S(pose[1])), set(frame.z[k], lane, S(pose[2]));
@@ -65,7 +66,7 @@ inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // the f
     }
 }
 
-// Copies one lane of a frame and multiplies its origin by a factor.
+// Copies one lane of a frame, and multiplies its origin by a factor.
 template <class V>
 inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> factor) {
     for (int k = 0; k < 3; ++k) {
@@ -74,7 +75,7 @@ inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> 
     }
 }
 
-// Returns the target in metres, or in units of an arm.
+// Returns the target in metres, or in the unit of an arm.
 template <class V>
 inline Frame<V> target_of(const Task& task, double unit = 1.0) {
     Frame<V> frame;
@@ -88,11 +89,12 @@ inline Frame<V> target_of(const Task& task, double unit = 1.0) {
 
 template <class V>
 struct Difference {
-    V vector[6], distance, angle;  // error, and the norms of its position part [m] and its rotation part [rad]
+    V vector[6], distance, angle;  // error, norm of its position [m] and rotation [rad]
     V axes[3][3];                  // set only with tolerances; see `beyond_tolerances`
 };
 
-// The angle follows from both the sine |v| and the cosine of the relative rotation, so it is accurate over [0, pi].
+// Computes the error of a tip. The angle is accurate over [0, pi], because it is computed from both the sine |v| and
+// the cosine of the relative rotation.
 template <class V>
 inline void pose_difference(const Frame<V>& tip, const Frame<V>& target, bool position_only, Difference<V>& error) {
     using S = Scalar<V>;
@@ -121,16 +123,17 @@ inline S beyond(S value, S tolerance) {
     return value < -tolerance ? value + tolerance : S(0);
 }
 
-// Computes the part of the error, in the frame of the target, that exceeds the tolerances of the axes.
+// Computes the error beyond the tolerances of the axes, in the frame of the target.
 //
-// In this frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
+// The rotation of the tip in this frame is split into twist and swing. The twist is a rotation about axis k, the axis
 // with the largest tolerance. The swing is the shortest rotation that moves axis k of the target to axis k of the tip.
 // Its rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and
-// swing. If the twist is free, the remaining error is the angle between the two axes k, whatever the twist is. The
-// components of a single rotation vector do not have this property.
+// swing. If the twist is free, the error is the angle between the two axes k for every twist. The components of a
+// single rotation vector do not have this property.
 //
 // Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
-// along these axes, and a rotation about axis k of the tip has no component along the other two axes.
+// along these axes as along the axes of the target. A rotation about axis k of the tip has no component along the other
+// two rows.
 template <class S>
 inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const double* tolerances,
                               Difference<S>& error) {
@@ -184,8 +187,8 @@ inline Frame<Scalar<V>> lane_of(const Frame<V>& frame, int lane) {
     return one;
 }
 
-// Measures the error of tips against targets as defined by a task. With tolerances, lanes are computed one by one,
-// because packs would not be faster: the code has many branches.
+// Measures the errors of tips with respect to targets, as defined by a task. With tolerances per axis, lanes are
+// computed one by one. Packs would not be faster, because the code has many branches.
 template <class V>
 inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
     if (!task.has_tolerances) return pose_difference(tip, target, task.position_only, error);
@@ -202,7 +205,8 @@ inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& tas
     }
 }
 
-// Rotates a transposed Jacobian into the axes of the error. Components within their tolerances are set to zero.
+// Rotates the rows of a transposed Jacobian into the axes of the error. Entries of components within their tolerances
+// become zero.
 template <class V>
 inline void turn_rows(const Frame<V>& target, const double* tolerances, const Difference<V>& error, int n_joints,
                       V (*jacobian)[6]) {

@@ -1,4 +1,4 @@
-// Tasks and limits built from arrays of Python.
+// Conversion of NumPy arrays to tasks and limits.
 #pragma once
 
 #include "chain/rigid_transform.hpp"
