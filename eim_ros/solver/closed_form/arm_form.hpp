@@ -1,4 +1,4 @@
-// The closed form of an arm, of whatever kind, and the solutions that it gives for a pose.
+// The closed form of an arm, and the solutions that it gives for a pose.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace eim {
 
-// The closed form of an arm, or of its other six joints while one joint is fixed.
+// The closed form of an arm, or of six of its joints while another joint is fixed.
 struct ArmForm {
     SixJoints part;
-    ClosedForm form;                           // if a joint is fixed, the form at some value of this joint
-    std::shared_ptr<const General6R> general;  // for arms that have no closed form, or only an approximate one
+    ClosedForm form;                           // at some value of the fixed joint, if there is one
+    std::shared_ptr<const General6R> general;  // for arms without closed form, or with an approximate one
 };
 
 inline ArmForm make_form(const Chain& chain, int held) {
@@ -27,7 +27,7 @@ inline ArmForm make_form(const Chain& chain, int held) {
     return made;
 }
 
-// Describes why an arm has a closed form; empty if it does not have one.
+// Returns the reason why an arm has a closed form, or an empty text if it does not have one.
 inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
     const ClosedForm& form = arm.form;
@@ -38,8 +38,8 @@ inline std::string kind_of(const ArmForm& arm) {
     return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
 }
 
-// The roots of a pose. If the closed form belongs only to a nearby arm and leaves a pose undecided, the general form is
-// used as well.
+// Returns the roots of a pose. If the closed form belongs to a nearby arm and leaves the pose undecided, the general
+// form is used as well.
 inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance,
                          bool wants_proof = false) {
     const int held = arm.part.held;
@@ -53,7 +53,7 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     if (!arm.general || (roots.is_complete && !roots.is_singular)) return roots;
     Roots all = general_roots(chain, *arm.general, task, tolerance, wants_proof, roots);
     if (all.is_complete) return all;
-    const double alike = std::max(tolerance, kMerged);  // other roots may be exact only up to the tolerances
+    const double alike = std::max(tolerance, kMerged);  // other roots are accurate only to the tolerances
     for (Index i = 0; i < roots.size(); ++i) {
         const auto is_known = [&](Index k) { return largest_difference(roots.row(i), all.row(k), 6) <= alike; };
         if (numbers_where(all.size(), is_known).empty()) all.add(roots.row(i));
@@ -63,17 +63,17 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     return all;
 }
 
-// Solutions of some poses: rows, ordered by pose, and a table with one line for each pose.
+// Solutions of several poses: rows ordered by pose, and a table with one line per pose.
 struct PoseSolutions {
     Rows rows;
     std::vector<double> table;
 };
 
-inline constexpr Index kLine = 8;  // entries of a line of the table
-// [rad, m]: difference in each joint below which roots are nearly equal
+inline constexpr Index kLine = 8;  // number of entries per line of the table
+// [rad, m]: roots are nearly equal if they differ by less in each joint
 inline constexpr double kNearDuplicates = 0.01;
 
-// Adds a configuration as the only solution if it solves the task, because no other solution can be nearer to it.
+// Adds a configuration as the only solution if it solves the task. No other solution can be nearer to it.
 inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
     Rows row(Configurations{chain.n_joints, {q, q + chain.n_joints}});
     for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, row); });
@@ -94,8 +94,8 @@ inline bool has_near_duplicates(const Roots& roots) {
     return false;
 }
 
-// Adds the solutions of a pose, up to a number: the roots within the limits and their 2 pi-equivalents. With a choice,
-// only one root and its equivalents are added.
+// Adds up to `most` solutions of a pose: the roots within the limits, and their 2 pi-equivalents. With a choice, only
+// one root and its equivalents are added.
 inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
                           const TurnCost& cost, Index most, double deadline, double choice, PoseSolutions& all) {
     if (most == 1 && !cost.by_root && add_reference(chain, task, cost.reference, all)) return;

@@ -23,7 +23,8 @@ inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, 
     return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
-// Returns the given values of the joints, by default the middle of the limits, or 1 for each joint without `bounds`.
+// Returns the given values of the joints. The default is the middle of the limits, or 1 for each joint without
+// `bounds`.
 inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
     std::vector<double> values(chain.n_joints, 1.0);
     if (!given.is_none()) {
@@ -37,7 +38,7 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
 }
 
 // Returns the valid configurations among the `most` 2 pi-equivalent configurations with the least cost: configurations,
-// errors (2, n), the index of their root, and the number of all equivalent solutions.
+// errors (2, n), the indices of their roots, and the number of all equivalent solutions.
 inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
                                 const py::object& reference, const py::object& weights, Index most, double deadline) {
     const Configurations given = rows_of(chain, roots);
@@ -52,15 +53,18 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
-inline constexpr Index kPosesAtOnce = 16;  // number of poses that a thread takes at once
+inline constexpr Index kPosesAtOnce = 16;  // number of poses that a thread takes at a time
 
-// Returns the solutions of poses (m, 4, 4) within the limits: configurations, ordered by pose, their errors (2, n), and
-// a table (m, 8). Columns of the table are the number of rows, the number of roots among them, the number of all
-// solutions, and whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may
-// use an equal share of the time. If there is no time left for a pose, the number of its solutions is NaN. If one
-// solution near a reference is requested, and the reference is itself a solution, only the reference is returned, and
-// the number is infinite. If each pose is given a uniform random number in [0, 1), this number selects one of its
-// roots. Otherwise all roots are returned.
+// Returns the solutions of poses (m, 4, 4) within the limits: configurations ordered by pose, errors (2, n), and a
+// table (m, 8).
+//
+// The columns of the table are the number of rows, the number of roots among them, and the number of all solutions. The
+// other columns show whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose
+// may use an equal share of the time. If no time is left for a pose, the number of its solutions is NaN.
+//
+// If one solution near a reference is requested and the reference is a solution, only the reference is returned. The
+// number of solutions is infinite in this case. If each pose has a choice, a uniform random number from [0, 1), it
+// selects one root of the pose. Otherwise all roots are returned.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads,
@@ -103,7 +107,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
     return py::make_tuple(positions_of(all.rows), errors_of(all.rows), copy_of(all.table, {n, kLine}));
 }
 
-// Returns configurations (n, n_joints) whose wrapping joints are moved to the revolution nearest to a reference.
+// Returns configurations (n, n_joints). Each wrapping joint is moved to the revolution nearest to a reference.
 inline Converted<double> in_revolution_of(const Converted<double>& reference, const Converted<double>& q,
                                           const Converted<bool>& wraps) {
     expect_shape(q, "configurations", {kAny, kAny});

@@ -1,15 +1,16 @@
-// All configurations of a 6-joint arm that reach a pose, in closed form.
+// Closed form for all configurations of a 6-joint arm that reach a pose.
 //
-// The arm rotates about six axes, and one of these conditions is met:
-//  - the last three axes meet in a point (a spherical wrist: Pieper 1968),
-//  - the second to fourth axes are parallel (the UR series), or the first three axes are,
-//  - one of these conditions holds with the axes in reverse order.
-// The motion of the tip X = e_1 e_2 ... e_6 is a product of rotations
-// e_i about the axes at the zero configuration (Brockett 1984). Its inverse is the motion of the arm with the axes
-// reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
-// other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
+// The arm has six revolute joints, and meets one of these conditions:
+//  - The last three axes meet in a point (a spherical wrist: Pieper 1968).
+//  - The second to fourth axes are parallel (the UR series), or the first three axes are parallel.
+//  - One of these conditions holds with the axes in reverse order.
 //
-// Every decision about a branch is counted (see `Candidates`). In the following special cases, a branch has neither
+// The motion of the tip is X = e_1 e_2 ... e_6, where e_i is the rotation about axis i at the zero configuration
+// (Brockett 1984). The inverse of X is the motion of an arm whose axes are reversed in order and direction. In each
+// case, one subproblem has two unknown angles (`subproblem.hpp`). The other angles follow one by one (Paden and Kahan;
+// Elias and Wen 2022).
+//
+// The form counts each decision about a branch (see `Candidates`). In the following special cases, a branch has neither
 // exactly one root nor none:
 //
 //   case                                          what is returned
@@ -34,40 +35,40 @@
 
 namespace eim {
 
-// Axes below this sine count as parallel, and axes below this relative distance as intersecting.
+// Axes are parallel below this sine of their angle, and intersect below this relative distance.
 inline constexpr double kAlike = 1e-7;
-// like kAlike, for calibrated arms, where roots of a slightly different arm are found first and then polished
+// like kAlike, for calibrated arms; roots of a slightly different arm are computed first, and are polished afterwards
 inline constexpr double kNearly = 2e-3;
 inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
-// Relative length below which the direction of a vector is ignored, so that an angle is free. The resulting errors of
-// poses are below the default tolerances, 1e-6. Angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
+// Relative length below which the direction of a vector is ignored, which makes an angle free. The resulting errors of
+// poses are below the default tolerances, 1e-6. Angles about longer vectors are accurate to 1e-15 / 3e-7 = 3e-9 rad.
 inline constexpr double kFree = 3e-7, kLeastFree = 1e-9;
 inline constexpr double kShareOfTolerance = 0.3;  // largest kFree, as a share of the tolerances [1 / m, 1]
-// relative length below which a direction is not exact if it depends on a root that nearly meets another root
+// relative length below which directions are inexact if they depend on a root that nearly meets another root
 inline constexpr double kNear = 1e-5;
 inline constexpr double kNoise = 1e-14;  // relative rounding error of poses and equations
-// [rad]: largest error of an angle that Newton's method may leave, because the arm is singular in two ways
+// [rad]: largest error of an angle that Newton's method does not reduce, because the arm is singular in two ways
 inline constexpr double kLargestError = 5e-5;
 inline constexpr int kMostCandidates = 64, kCases = 8;
 
-// Solutions with one free angle. If `level` matters, a second angle is phase +- acos(level), so each value of the free
-// angle has two solutions. These solutions meet where the level is 1 or -1, and do not exist beyond these values.
+// Solutions with one free angle. If `level` matters, a second angle is phase +- acos(level). Each value of the free
+// angle then has two solutions. These solutions meet where the level is 1 or -1, and do not exist beyond these values.
 struct Sweep {
-    std::function<void(double angle, double sign, double* q)> at;  // all six angles
+    std::function<void(double angle, double sign, double* q)> at;  // computes all six angles
     bool has_signs = false;
-    Sinusoid level;  // function of the free angle
+    Sinusoid level;  // as a function of the free angle
     int joint = 0;   // index of the free joint, from 0
 };
 
 // Configurations that may reach a pose, before they are polished and verified.
 //
-// The forms distinguish kCases cases. A case is decided if it has a candidate, is known to have no solution, meets
-// another case, or belongs to a sweep. `n_decided` counts these cases. If it is below kCases, the set is undecided.
+// The forms distinguish kCases cases. A case is decided if it has a candidate, has no solution, meets another case, or
+// belongs to a sweep. `n_decided` counts the decided cases. If it is below kCases, the set is undecided.
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
-    bool is_free[kMostCandidates];      // whether some joint is free, so that the candidate is one of a continuum
-    bool is_solution[kMostCandidates];  // whether it is a solution; otherwise a guess where solutions meet or vanish
+    bool is_free[kMostCandidates];      // whether a joint is free; the candidate then belongs to a continuum
+    bool is_solution[kMostCandidates];  // false for a guess where solutions meet or vanish
     bool meet = false;                  // whether some candidates nearly coincide
     int n_decided = 0;
     bool is_undecided = false;  // free angle without a sweep, inexact direction, or too many candidates
@@ -83,7 +84,7 @@ struct Candidates {
     bool is_decided() const { return n_decided == kCases && !is_undecided; }
 };
 
-// Returns the sinusoid with the values of a function at three angles.
+// Returns the sinusoid that takes the values of a function at three angles.
 template <class Value>
 inline Sinusoid sinusoid_through(Value value) {
     Sinusoid sum;
@@ -103,7 +104,7 @@ class ClosedForm {
 
     ClosedForm() = default;
 
-    // Takes the axes and the pose of the tip at zero.
+    // Takes the axes of the joints and the pose of the tip at zero.
     ClosedForm(const Line (&axes)[6], const Motion& tip) {
         for (int i = 0; i < 6; ++i) size_ = std::max(size_, length(axes[i].point - axes[0].point));
         size_ = std::max(size_, length(tip.translation - axes[0].point));
@@ -119,10 +120,11 @@ class ClosedForm {
         }
     }
 
-    // Returns how much the arm deviates from the arm for which the roots are exact; 0 if the two arms are the same.
+    // Returns the deviation of the arm from the arm for which the roots are exact; 0 if both are the same arm.
     double deviation() const { return deviation_; }
 
-    // Adds configurations that may reach a target pose of the tip. Directions shorter than `free_below` are arbitrary.
+    // Adds configurations that may reach a target pose of the tip. Directions of vectors shorter than `free_below` are
+    // arbitrary.
     void solve(const Motion& target, Candidates& found, double free_below = kFree) const {
         found.free_below = free_below;
         Motion x = target;
@@ -152,13 +154,13 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    // Returns the relative error of the equations, due to rounding and to neglected small offsets.
+    // Returns the relative error of the equations, caused by rounding and by small offsets that the form neglects.
     double noise() const { return kNoise + 2.0 * neglected_; }
-    // Returns the error of a root that nearly meets another root. Newton's method does not reduce it, because the arm
-    // is singular.
+    // Returns the error of a root that nearly meets another root. Newton's method does not reduce this error, because
+    // the arm is singular there.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
 
-    // Adds a sweep unless it is already known, and marks its branches as decided. Members of the sweep also become
+    // Adds a sweep unless it is already known, and counts its branches as decided. Members of the sweep also become
     // candidates. Sweeps are exact only for arms that the form describes exactly.
     void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
         found.decide(n_branches);
@@ -173,7 +175,7 @@ class ClosedForm {
         };
         sweep.at(1.0, 1.0, q);
         if (std::any_of(found.sweeps.begin(), found.sweeps.end(), is_same)) return;
-        // the angle whose level is closest to 0, where the solutions of the two signs are farthest apart
+        // the angle with a level closest to 0, because the solutions of both signs are farthest apart there
         const Sinusoid& level = sweep.level;
         const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
         const double best = amplitude > 0.0 ? portable::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
@@ -208,7 +210,7 @@ class ClosedForm {
         common_ = axes_[i].direction;
         const Vector normal = across({common_.y, common_.z, common_.x}, common_);
         some_ = length(normal) > 0.1 ? normal : across({1, 0, 0}, common_);
-        for (int k = 0; k < 3; ++k) {  // the vectors may point in opposite directions
+        for (int k = 0; k < 3; ++k) {  // the axes may point in opposite directions
             signs_[k] = dot(common_, axes_[i + k].direction) > 0.0 ? 1.0 : -1.0;
         }
     }
@@ -218,8 +220,9 @@ class ClosedForm {
         deviation_ = most <= kAlike ? 0.0 : most;
     }
 
-    // Rotations 1, 2, 3 move the wrist centre c to w. Let u be c rotated by joint 3, as seen from axis 2, and o the
-    // common normal of axes 1 and 2. Then |w|^2 = |o + R_2 u|^2 and h_1 w = h_1 R_2 u. R_4 R_5 R_6 follows.
+    // Rotations 1, 2 and 3 move the wrist centre c to w. Let u be c rotated by joint 3, relative to axis 2, and let o
+    // be the common normal of axes 1 and 2. Then |w|^2 = |o + R_2 u|^2 and h_1 w = h_1 R_2 u. The angles of R_4 R_5 R_6
+    // follow.
     void wrist(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l2 = axes_[1], &l3 = axes_[2];
         const Vector &h1 = l1.direction, &h2 = l2.direction, &h3 = l3.direction;
@@ -242,7 +245,7 @@ class ClosedForm {
                 found.is_undecided |= any3 || (any1 && any2);
                 found.is_undecided |= !any1 && pair_.distance > 0.0 && is_close(w, h1);
                 found.is_undecided |= !any2 && is_close(u, h2);
-                // the length neglected by a free angle changes the other angles, more so if the wrist is near the
+                // a free angle neglects a length, which changes the other angles, especially if the wrist is near the
                 // shoulder
                 const double neglected = any1 ? length(across(w, h1)) : any2 ? length(across(u, h2)) : 0.0;
                 found.is_undecided |= neglected > kLargestError * length(u);
@@ -260,7 +263,7 @@ class ClosedForm {
 
     bool is_close(const Vector& v, const Vector& axis) const { return length(across(v, axis)) <= kNear; }
 
-    // Rotations by the first three angles, and their inverses.
+    // Return a vector rotated by the first three angles, or by their inverses.
     Vector out(Vector v, const Vector& q) const {
         v = turned(v, axes_[2].direction, q.z), v = turned(v, axes_[1].direction, q.y);
         return turned(v, axes_[0].direction, q.x);
@@ -270,7 +273,7 @@ class ClosedForm {
         return turned(v, axes_[2].direction, -q.z);
     }
 
-    // Adds the angles of a spherical wrist, given the first three angles and their error.
+    // Adds the angles of a spherical wrist for given first three angles and their error.
     void orientation(const Motion& x, Vector before, bool is_free, bool is_solution, double error,
                      Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
@@ -309,7 +312,7 @@ class ClosedForm {
         }
     }
 
-    // The first or second joint is free. The angle of joint 5 depends on this joint.
+    // Adds a sweep over joint 1 or 2. The angle of joint 5 depends on the free joint.
     void sweep_shoulder(const Motion& x, Vector before, int joint, int n_branches, Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
         const Sinusoid product = turned_product(h4, h5, h6);
@@ -338,16 +341,16 @@ class ClosedForm {
         add_sweep(std::move(sweep), n_branches, found);
     }
 
-    // Rotations 2, 3, 4 preserve components along their common direction h. Let z be the end of the common normal of
-    // axes 5 and 6 on axis 6. Then h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
+    // Rotations 2, 3 and 4 preserve components along their common direction h. Let z be the point of axis 6 on the
+    // common normal of axes 5 and 6. Then h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
     void middle(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h1 = l1.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        // The last angles, given q1 and q5 and their error. If axis 6 can be nearly parallel to h, `aligned` is the
-        // value of q5 at which it is parallel.
+        // Computes the last angles from q1 and q5 and their error. If axis 6 can be nearly parallel to h, `aligned` is
+        // the value of q5 at which it is parallel.
         const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6, found);
@@ -387,7 +390,7 @@ class ClosedForm {
             found.is_undecided |= any1;
             return;
         }
-        Angles q1s = roots(e1, slack());  // axes 5 and 6 meet, so q1 does not depend on q5
+        Angles q1s = roots(e1, slack());  // axes 5 and 6 meet, and q1 does not depend on q5
         found.meet |= q1s.meet, any1 = q1s.all;
         found.is_undecided |= any1;
         if (any1) q1s.n = 0, q1s.add(0.0, true);
@@ -413,7 +416,7 @@ class ClosedForm {
         }
     }
 
-    // Rotations 1, 2, 3 preserve components along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
+    // Rotations 1, 2 and 3 preserve components along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
     void first(const Motion& x, Candidates& found) const {
         const Line &l3 = axes_[2], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h4 = l4.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
@@ -446,8 +449,8 @@ class ClosedForm {
         found.decide(2 * n_missing);
     }
 
-    // Three rotations about parallel axes, seen along the axes. Together, the rotations move the last axis to the
-    // position d relative to the first axis, and turn directions by `all`. The second angle solves |b + R r| = |d|.
+    // Three rotations about parallel axes, projected along the axes. Together, they move the last axis to the position
+    // d relative to the first axis, and turn directions by the angle `all`. The second angle solves |b + R r| = |d|.
     struct Plane {
         Vector b, r, d;
         double all;
@@ -459,8 +462,8 @@ class ClosedForm {
         }
     };
 
-    // Returns the plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations
-    // move them; `point` is on the last of the axes.
+    // Returns the projection of three parallel axes, starting at axis i. `before` maps points to the places to which
+    // the three rotations move them. `point` lies on the last of the three axes.
     template <class Before>
     Plane plane(int i, const Vector& point, Before before) const {
         const Vector &h = common_, &o = axes_[i].point;
@@ -473,7 +476,7 @@ class ClosedForm {
         return at;
     }
 
-    // Writes the three angles for a value of the second one.
+    // Writes the three angles for a value of the second angle.
     void bend(const Plane& at, double second, double* three) const {
         bend(at, second, angle_between(at.b + turned(at.r, common_, second), at.d, common_), three);
     }
@@ -481,7 +484,7 @@ class ClosedForm {
         three[0] = signs_[0] * first, three[1] = signs_[1] * second, three[2] = signs_[2] * (at.all - first - second);
     }
 
-    // Adds the angles of three parallel axes that start at axis i. `others` writes the other three angles. `error` is
+    // Adds the angles of three parallel axes, starting at axis i. `others` writes the other three angles. `error` is
     // the error of d.
     template <class Others>
     void planar(int i, const Plane& at, Others others, bool is_free, bool is_solution, double error,
@@ -490,7 +493,7 @@ class ClosedForm {
         found.meet |= elbows.meet, found.is_undecided |= elbows.all;
         if (elbows.all) elbows.n = 0, elbows.add(0.0, true);
         if (is_solution) found.decide(2 - elbows.n_roots);
-        // the elbow is nearly straight or folded, so the error may hide two solutions
+        // if the elbow is nearly straight or folded, the error may hide two solutions
         const double away = std::abs(1.0 - std::abs(at.level()));
         found.is_undecided |= away <= 10.0 * error && error > kLargestError * kLargestError;
         double q[6];
@@ -505,7 +508,7 @@ class ClosedForm {
                 found.decide(is_root);
                 continue;
             }
-            if (is_free || elbows.all) {  // folded, and another angle is free
+            if (is_free || elbows.all) {  // folded elbow, and another free angle
                 found.is_undecided = true;
                 bend(at, second, 0.0, q + i);
                 found.add(q, true, false);
@@ -522,8 +525,7 @@ class ClosedForm {
         }
     }
 
-    // Adds a sweep over the values of the free angle for which the plane has solutions. The elbow then bends in two
-    // ways.
+    // Adds a sweep over the free angles for which the plane has solutions. Each free angle has two elbow solutions.
     template <class At>
     void sweep_plane(Sweep sweep, At plane_at, int n_branches, Candidates& found) const {
         sweep.has_signs = true;
@@ -534,7 +536,7 @@ class ClosedForm {
     }
 
     double deviation_ = 0.0, neglected_ = 0.0;
-    double size_ = 0.0;  // size of the arm [m]; lengths below are relative to it
+    double size_ = 0.0;  // size of the arm [m]; the lengths below are relative to it
     Line axes_[6];
     Motion to_axes_;  // inverse of the pose of the tip at zero
     Vector centre_, common_, some_;

@@ -1,5 +1,5 @@
-// All solutions of a pose for an arm with a closed form. Roots are polished, duplicates removed, and revolutions added
-// within the limits.
+// All solutions of a pose for an arm with a closed form. Roots are polished, duplicates are removed, and revolutions
+// within the limits are added.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -12,17 +12,17 @@ namespace eim {
 
 // number of random configurations, and how many of them a closed form must reproduce
 inline constexpr int kTried = 16, kFound = 14;
-// this factor times the deviation of the form from the arm bounds the change of roots by polishing
+// bound of the change of roots by polishing, as a multiple of the deviation of the form from the arm
 inline constexpr double kMostMoved = 50.0;
-inline constexpr double kGivenBack = 1e-4;  // [rad]
+inline constexpr double kGivenBack = 1e-4;  // [rad]: largest error of a reproduced configuration
 
-// Roots, each joint in [-pi, pi]. A flag is true only if the computation gave evidence for it.
+// Roots with each joint in [-pi, pi]. A flag is true only if the computation found evidence for it.
 struct Roots : Configurations {
-    Index n_isolated = 0;       // isolated roots, which come first; the others belong to sweeps or to a continuum
-    bool is_singular = false;   // some roots belong to a continuum
-    bool is_complete = false;   // no root is missing, except further members of sweeps
+    Index n_isolated = 0;       // isolated roots come first; the others belong to sweeps or to a continuum
+    bool is_singular = false;   // whether some roots belong to a continuum
+    bool is_complete = false;   // whether no root is missing, except members of sweeps
     bool is_certified = false;  // whether completeness does not rely on a measured noise level
-    bool is_swept = false;      // whether all roots of a continuum are on sweeps
+    bool is_swept = false;      // whether sweeps contain all roots of a continuum
 };
 
 inline Motion motion_of(const Frame<double>& frame) {
@@ -33,14 +33,14 @@ inline Motion motion_of(const Frame<double>& frame) {
     return motion_of(rows);
 }
 
-// The six joints with a closed form: all joints of a chain, or six of seven while one is fixed.
+// Six joints with a closed form: all joints of a chain, or six of seven while one joint is fixed.
 struct SixJoints {
-    int held = -1;  // the fixed joint, if any
+    int held = -1;  // index of the fixed joint, or -1
 
     bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
     int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
 
-    // Returns the closed form for a value of the fixed joint, of kind `none` if the six joints have no closed form.
+    // Returns the closed form for a value of the fixed joint. Its kind is `none` if the six joints have no closed form.
     template <int N>
     ClosedForm form(const Chain& chain, double value) const {
         Kinematics<double, N> at;
@@ -55,7 +55,7 @@ struct SixJoints {
         return {axes, motion_of(at.tip)};
     }
 
-    // Configurations of all joints from candidates and the value of the fixed joint.
+    // Returns configurations of all joints from candidates and the value of the fixed joint.
     Configurations with_held(const Candidates& candidates, double value) const {
         Configurations all{held >= 0 ? 7 : 6};
         for (int k = 0; k < candidates.n; ++k) {
@@ -68,8 +68,8 @@ struct SixJoints {
     }
 };
 
-// The closed form of a chain. Its kind is `none` unless the form reproduces random configurations. If a joint is fixed,
-// the form is computed at some value of this joint.
+// Returns the closed form of a chain. Its kind is `none` if the form does not reproduce random configurations. If a
+// joint is fixed, the form is computed at some value of this joint.
 template <int N>
 inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     Random random(0.5);
@@ -92,8 +92,8 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
-// Returns the roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are
-// ignored, except that a fixed joint keeps its value.
+// Returns the roots of a task's pose. Two roots differ in some joint by more than a tolerance, measured on the circle.
+// Limits are ignored, except that a fixed joint keeps its value.
 template <int N>
 inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const SixJoints& part, const Task& task,
                                double tolerance) {
@@ -121,7 +121,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
                     return candidates.is_free[i] == free && residual(i) <= kMerged && is_unclear(i);
                 }).empty();
     };
-    bool is_clear = candidates.sweeps.empty() || !has_unclear(true);  // checked before members of sweeps are polished
+    bool is_clear = candidates.sweeps.empty() || !has_unclear(true);  // before members of sweeps are polished
     run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
     is_clear &= !has_unclear(false);
     const auto is_exact = [&](Index i) { return residual(i) <= kExactRoot; };
@@ -129,12 +129,12 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     Roots roots{{N}};
     roots.is_complete = candidates.is_decided() && is_clear && numbers_where(rows.size(), is_lost).empty();
     roots.is_certified = roots.is_complete;
-    if (form.deviation() > 0.0) {  // where roots of this similar arm meet, the arm itself may have none
+    if (form.deviation() > 0.0) {  // if roots of this similar arm meet, the actual arm may have none
         const auto fails = [&](Index i) { return !is_exact(i); };
         roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;
     }
-    for (int round = 0; round < 4; ++round) {  // isolated roots first, exact roots before others
+    for (int round = 0; round < 4; ++round) {  // isolated roots first; within each kind, exact roots first
         const bool exact = round % 2 == 0, free = round >= 2;
         for (Index i = 0; i < rows.size(); ++i) {
             if (candidates.is_free[i] != free || is_exact(i) != exact ||
@@ -155,7 +155,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     return roots;
 }
 
-// Whether a chain has six joints that turn or slide, in order and without followers.
+// Whether a chain has six independent joints in order, revolute or prismatic.
 inline bool has_six_joints(const Chain& chain) {
     bool fits = chain.n_joints == 6 && chain.n_links == 6;
     for (int i = 0; fits && i < 6; ++i) {
@@ -165,8 +165,8 @@ inline bool has_six_joints(const Chain& chain) {
     return fits;
 }
 
-// Returns the roots of a task's pose for any arm with six joints, as above. Configurations near some roots may be
-// given. Each root is verified by forward kinematics.
+// Returns the roots of a task's pose for any arm with six joints, as `closed_form_roots` does. `known` may contain
+// configurations near some roots. Each root is verified by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
                            bool wants_proof, const Configurations& known = {6}) {
     LoopSolutions near;
@@ -199,12 +199,12 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
     return roots;
 }
 
-// share of the remaining time for the enumeration; the rest is for measuring its configurations
+// share of the remaining time for the enumeration; the configurations are measured in the remaining time
 inline constexpr double kShareOfTurns = 0.7;
-inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
+inline constexpr int kTurnsAtOnce = 64;  // number of configurations between two checks of the clock
 
-// Numbers of all 2 pi-equivalent configurations, and of roots within the limits. `is_sure` is false if some could not
-// be verified, although they are not beyond the limits.
+// Numbers of all 2 pi-equivalent configurations, and of roots within the limits. `is_sure` is false if a configuration
+// within the limits could not be verified.
 struct Equivalents {
     double n;
     Index n_roots;
@@ -212,9 +212,10 @@ struct Equivalents {
 };
 
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
-// the valid ones among the first `most` configurations, and the numbers of all. Configurations beyond the limits by at
-// most the tolerance are clamped and solved again within them. The enumeration ends at the deadline, a time of the
-// steady clock [s], even if fewer configurations than requested are found. See `Revolutions` for the choice.
+// the valid ones among the first `most` configurations, and the numbers of all equivalents. Configurations beyond the
+// limits by at most the slack are clamped, and solved again within the limits. The enumeration ends at the deadline, a
+// time of the steady clock [s], even if it found fewer configurations than requested. `choice` is described in
+// `Revolutions`.
 template <int N>
 inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
                         Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {

@@ -1,22 +1,25 @@
-// Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
+// Self-motions of an arm with seven revolute joints in closed form. The first joint is the redundancy parameter.
 //
-// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. An arm
-// that has these properties in reverse order is read from tip to base, as in `closed_form.hpp`. A KUKA iiwa (spherical
-// shoulder and wrist) has these properties. So does a Franka (spherical shoulder; axes 5 and 6 meet), whose parameter
-// is joint 7 (He and Liu 2021). Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the
-// requested motion. w = e_1(-q_1) X c - o is a sinusoid of q_1:
+// The last three axes of the arm meet in a point c (a spherical wrist), and axes 2 and 3 meet in a point o. If an arm
+// has these properties in reverse order, it is read from tip to base, as in `closed_form.hpp`. One example is the KUKA
+// iiwa, which has a spherical shoulder and wrist. Another example is the Franka, whose parameter is joint 7 (He and Liu
+// 2021). It has a spherical shoulder, and its axes 5 and 6 meet.
+//
+// Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion. The vector
+// w = e_1(-q_1) X c - o is a sinusoid of q_1. The other angles follow from
 //
 //    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
 //    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
 //    h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
 //
-// Therefore there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet
-// where one square is 0. The code is a template for numbers and `Enclosed` values, and for packs of both.
+// A value of q_1 thus has up to 8 solutions, one on each of 8 branches. A branch exists where three squares are not
+// negative. Two branches meet where one of these squares is 0. The code is a template for numbers, for `Enclosed`
+// values, and for packs of both.
 //
-// If the axes only nearly meet, they are translated until they meet, which gives a nominal arm. At each configuration,
-// the true arm places its tip at T(d) times the motion of the nominal arm, where |d| is at most the sum of the gaps. So
-// each solution solves the nominal arm for a pose that is translated by at most this sum. `EnclosedNear` bounds hold
-// for all these poses.
+// If the axes only nearly meet, the closed form belongs to a nominal arm, whose axes are translated until they meet. At
+// each configuration, the actual arm places its tip at T(d) times the motion of the nominal arm, where |d| is at most
+// the sum of the gaps. Each solution of the actual arm therefore solves the nominal arm for a pose translated by at
+// most this sum. Bounds of type `EnclosedNear` hold for all these poses.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -25,12 +28,12 @@
 namespace eim {
 
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
-inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
-inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
-inline constexpr double kNearlyMeet = 2e-2;  // the same if a nominal arm is used
-inline constexpr double kLeastSine = 0.05;   // of the angle between axes
+inline constexpr double kConstants = 4e-15;  // relative error of constants of an arm and a pose
+inline constexpr double kMeet = 1e-9;        // relative distance of axes that meet
+inline constexpr double kNearlyMeet = 2e-2;  // the same for nominal arms
+inline constexpr double kLeastSine = 0.05;   // least sine of the angle between axes
 
-// A joint axis and two directions perpendicular to it, right-handed.
+// A joint axis h and two directions perpendicular to it. The basis is right-handed.
 struct Basis {
     Vector h, p, q;
 
@@ -39,11 +42,11 @@ struct Basis {
     double part(int k, const Vector& v) const { return dot(k == 0 ? h : k == 1 ? p : q, v); }
 };
 
-// Type of the constants of a computation with T.
+// Type of the constants in a computation with numbers of type T.
 template <class T>
 using Constant = std::conditional_t<std::is_same_v<T, float>, float, double>;
 
-// Return a f + b g + constant, and a b + c d, of numbers and packs. `intervals.hpp` has the same functions of bounds.
+// Return a f + b g + constant, and a b + c d, for numbers and packs. `intervals.hpp` has the same functions for bounds.
 template <class T>
 inline T linear_of(const T& a, Constant<T> f, const T& b, Constant<T> g, Constant<T> constant = 0.0,
                    double inexact = 0.0) {
@@ -62,18 +65,18 @@ inline T products_of(const T& a, const T& b, const T& c, const T& d) {
     }
 }
 
-// Components along the vectors of a basis.
+// Components of a vector in a basis.
 template <class T>
 struct Components {
     T h, p, q;
 
-    // The components after a rotation about h by an angle.
+    // Returns the components after a rotation about h.
     Components turned(const T& cosine, const T& sine) const {
         return {h, products_of<T>(cosine, p, -sine, q), products_of<T>(sine, p, cosine, q)};
     }
 };
 
-// Change from one basis to the next.
+// Change from one basis to another.
 template <class S>
 struct BasisChange {
     S rows[3][3];
@@ -104,7 +107,7 @@ struct BasisChange {
     }
 };
 
-// A constant with rounding error.
+// Returns a constant with its rounding error.
 template <class T>
 inline T constant(double value, double size) {
     if constexpr (requires { T::value; }) {
@@ -116,7 +119,7 @@ inline T constant(double value, double size) {
     }
 }
 
-// Branches of the lanes of a pack, as signs of the sines (see `kHeldBranches`).
+// The branches in the lanes of a pack, as signs of the sines (see `kHeldBranches`).
 template <class V>
 struct BranchSigns {
     V signs[3];
@@ -139,7 +142,7 @@ inline T at_turn(const Function& f, const T& cosine, const T& sine, double size)
 // Solves constant + cosine cos x + sine sin x = value: x = phase +- acos(level).
 template <class S>
 struct LevelAngles {
-    S constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: cosine and sine of the phase
+    S constant = 0, amplitude = 0, cosine = 0, sine = 0;  // cosine and sine are those of the phase
 
     LevelAngles() = default;
     template <class Other>
@@ -154,13 +157,13 @@ struct LevelAngles {
     }
 };
 
-// The geometry of a branch in a cell. Bounds of the rates of its joints follow from it.
+// The geometry of a branch in a cell. It determines bounds of the rates of the joints.
 struct BranchShape {
-    EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3 and q_4
-    EnclosedNear level, np, nq;                   // h_5 R_6 h_7; R_6 h_7 across h_5
+    EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3, q_4
+    EnclosedNear level, np, nq;                   // h_5 R_6 h_7; parts of R_6 h_7 across h_5
 };
 
-// Translations of the wrist: middle + x_1 sides[0] + x_2 sides[1] + x_3 sides[2], where |x_i| <= 1.
+// Translations of the wrist: middle + x_1 sides[0] + x_2 sides[1] + x_3 sides[2], |x_i| <= 1.
 struct Offsets {
     Vector middle, sides[3];
 
@@ -173,7 +176,8 @@ class ParameterisedForm {
    public:
     ParameterisedForm() = default;
 
-    // Takes the axes of the seven joints and the pose of the tip at zero. With `is_nominal`, axes may meet nearly.
+    // Takes the axes of the seven joints and the pose of the tip at zero. If `is_nominal` is true, axes only need to
+    // nearly meet.
     ParameterisedForm(const Line (&axes)[7], const Motion& tip, bool is_nominal = false) {
         for (const bool reversed : {true, false}) {
             const ParameterisedForm form(axes, tip, is_nominal, reversed);
@@ -183,22 +187,23 @@ class ParameterisedForm {
 
     bool is_reversed = false;
     bool fits() const { return read_; }
-    int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
+    int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm with index i in the order of reading
     int held() const { return joint(0); }
-    // Returns the largest distance between the tips of the nominal arm and the arm [m]; 0 if the axes of the arm meet.
+    // Returns the largest distance between the tips of the nominal arm and the actual arm [m]; 0 if the axes of the
+    // actual arm meet.
     double gap() const { return gap_; }
-    // Length of the arm [m]
+    // Returns the length of the arm [m].
     double size() const { return size_; }
-    // Returns the gaps before each axis, in the order of reading [m], and as translations at zero.
+    // Return the gap before each axis in the order of reading: its size [m], and its translation at zero.
     const double* gaps() const { return gaps_; }
     const Vector* gap_vectors() const { return moves_; }
     // Returns the axes of the nominal arm at zero, in the order of reading.
     const Line* axes() const { return axes_; }
-    // Returns the points where the last three axes meet, and the second and third.
+    // Return the point where the last three axes meet, and the point where axes 2 and 3 meet.
     const Vector& centre() const { return centre_; }
     const Vector& corner() const { return corner_; }
 
-    // Quantities of one pose of the tip; they determine the branches. The second class has them in single precision.
+    // Constants of one pose of the tip, which determine the branches. `SingleAtPose` has them in single precision.
     class AtPose;
     class SingleAtPose;
 
@@ -226,8 +231,8 @@ class ParameterisedForm {
         return recognise_exact(l);
     }
 
-    // Translates axes, each with all axes after it, so that axes 2 and 3 meet, and axes 5 to 7 as well. Returns false
-    // if the axes are too far apart.
+    // Translates axes so that axes 2 and 3 meet, and so that axes 5 to 7 meet. Each axis moves together with all axes
+    // after it. Returns false if the axes are too far apart.
     bool close_gaps(Line (&l)[7]) {
         gap_ = 0.0, moved_ = {};
         std::fill_n(gaps_, 7, 0.0), std::fill_n(moves_, 7, Vector{});
@@ -288,25 +293,25 @@ class ParameterisedForm {
     }
 
     bool read_ = false, is_nominal_ = false;
-    double gap_ = 0.0, gaps_[7] = {};  // [m]: the sum, and the gap before each axis
-    Vector moves_[7], moved_;          // the gaps as translations, and their sum
-    double radius_ = 0.0;              // [m]: from axis 4 to the centre of the wrist
-    // [m]; sine of the angle of axes 2 and 3; its cosine; |b|^2 + |r|^2
+    double gap_ = 0.0, gaps_[7] = {};  // [m]: sum of the gaps; gap before each axis
+    Vector moves_[7], moved_;          // gaps as translations; their sum
+    double radius_ = 0.0;              // [m]: distance from axis 4 to the centre of the wrist
+    // [m]; sine and cosine of the angle between axes 2 and 3; |b|^2 + |r|^2
     double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;
     Motion to_zero_;
     Line axes_[7], held_;
-    Vector centre_, corner_;  // the centre of the wrist, c; the point where axes 2 and 3 meet, o
-    Basis bases_[6];          // of joints 2 to 7
+    Vector centre_, corner_;  // c, the centre of the wrist; o, where axes 2 and 3 meet
+    Basis bases_[6];          // bases of joints 2 to 7
     BasisChange<double> changes_[5];
     LevelAngles<double> elbow_, wrist_;
-    // b + R_4 r as a function of q_4, in the basis of joint 3; R_6 h_7 as a function of q_6, in the basis of joint 5
+    // b + R_4 r as a function of q_4 in the basis of joint 3; R_6 h_7 as a function of q_6 in the basis of joint 5
     Sinusoid upper_[3], last_[3];
 };
 
 class ParameterisedForm::AtPose {
    public:
-    // Bounds also hold for the poses whose wrist is translated in the frame in which the joints are read. Variables 2
-    // to 4 of `EnclosedNear` are the coefficients of these translations.
+    // Bounds also hold for poses whose wrist is translated by `offsets`, in the frame in which the joints are read.
+    // Variables 2 to 4 of `EnclosedNear` are the coefficients of these translations.
     AtPose(const ParameterisedForm& form, const Motion& target, const Offsets& offsets = {})
         : form_(form), reach_(offsets.reach() * (1.0 + 1e-9)) {
         Motion x;  // target tip(0)^-1
@@ -339,20 +344,22 @@ class ParameterisedForm::AtPose {
         }
     }
 
-    // The rotation of the last link from zero.
+    // Returns the rotation of the last link, relative to zero.
     const Motion& rotation() const { return rotation_; }
 
-    // Computes a branch at a value of the parameter, given by its cosine and sine:
-    //    bool visit.root(number, square, T& root)    the root of a square, or false if the branch does not exist
-    //    bool visit.angle(number, y, x)              angle of a joint, in the order of reading: atan2(y, x)
-    //    bool visit.direction(number, y, x, T& c, T& s)   the same, and its cosine and sine
-    // The computation ends if one of these functions returns false. Packs compute a branch in each lane.
+    // Computes a branch at a value of the parameter, which is given by its cosine and sine. `visit` has three methods:
+    //
+    //    bool visit.root(number, square, T& root)    computes the root of a square; false if the branch does not exist
+    //    bool visit.angle(number, y, x)              takes the angle of a joint, in the order of reading: atan2(y, x)
+    //    bool visit.direction(number, y, x, T& c, T& s)   does the same, and computes the cosine and sine of the angle
+    //
+    // The computation ends as soon as one of these methods returns false. In packs, each lane computes a branch.
     template <class T, class Branch, class Visit>
     void walk(const T& cosine, const T& sine, const Branch& branch, Visit& visit) const {
         walk<T>(form_, *this, cosine, sine, branch, visit);
     }
 
-    // Does the same for constants of an arm and a pose in any precision.
+    // Does the same with constants of an arm and a pose in any precision.
     template <class T, class Form, class Pose, class Branch, class Visit>
     static void walk(const Form& f, const Pose& pose, const T& cosine, const T& sine, const Branch& branch,
                      Visit& visit) {
@@ -429,16 +436,18 @@ class ParameterisedForm::AtPose {
         visit.angle(6, last.q, last.p);
     }
 
-    // Returns an upper bound of |D Q| in a cell of a branch, see `certify/isotopy.hpp`. At most one root may be 0 in
-    // the cell; it has number `turn`, else -1. `cosine` and `sine` enclose the parameter over the cell. `along` is
-    // the least rate of h_5 R_6 h_7 by the parameter, which only matters for the last root.
+    // Returns an upper bound of |D Q| in a cell of a branch (see `certify/isotopy.hpp`). At most one root may be 0 in
+    // the cell. Its index is `turn`, which is -1 if there is no such root. `cosine` and `sine` enclose the parameter
+    // over the cell. `along` is the least rate of h_5 R_6 h_7 with respect to the parameter, and is used only for the
+    // last root.
     double rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3], const EnclosedNear& cosine,
                         const EnclosedNear& sine, double along, int branch, int turn) const;
 
    private:
     static Sinusoid rates(const Sinusoid& of) { return {0.0, of.sine, -of.cosine}; }
 
-    // Returns a sinusoid of the parameter, with its rates by the three translations. T is `EnclosedNear`.
+    // Returns a sinusoid of the parameter, together with its rates with respect to the three translations. T is
+    // `EnclosedNear`.
     template <class T>
     T near_poses(const Sinusoid& f, const Sinusoid (&by)[3], const T& cosine, const T& sine, double size) const {
         T value = at_turn<T>(f, cosine, sine, size);
@@ -450,25 +459,26 @@ class ParameterisedForm::AtPose {
         }
         return enclosed(value.value, value.error, value.slope, value.spread, value.radius);
     }
-    // |w|^2, or its rate by the parameter.
+    // Returns |w|^2, or its rate with respect to the parameter.
     template <class T>
     T squares(const Sinusoid& f, const Sinusoid (&by)[3], const T& cosine, const T& sine) const {
         T value = near_poses(f, by, cosine, sine, form_.size_ * form_.size_);
         for (int m = 0; m < 3; ++m) value.spread[m + 1] += by_side_[m] * reach_;
         return enclosed(value.value, value.error, value.slope, value.spread, value.radius + reach_ * reach_);
     }
-    static constexpr double kRoundedRate = 1e-12;  // relative error of rates by translations, much more than in fact
+    static constexpr double kRoundedRate = 1e-12;  // bound of relative errors of rates by translations; the errors are
+                                                   // much smaller
 
     const ParameterisedForm& form_;
     Motion rotation_;
-    Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
-    Sinusoid square_by_[3], to_centre_by_[3][3];   // rates by the translations: of |w|^2, of each part of w
-    double by_side_[3] = {}, reach_, aside_;       // twice the sides; their sum; largest distance of c from axis 1
+    Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2; w; last basis rotated by X, in the basis of joint 2
+    Sinusoid square_by_[3], to_centre_by_[3][3];   // rates of |w|^2 and of each part of w by translations
+    double by_side_[3] = {}, reach_, aside_;  // twice the sides; sum of the sides; largest distance of c from axis 1
 
     friend class SingleAtPose;
 };
 
-// Constants of an arm and a pose for walks in single precision, whose errors the visitor has to consider.
+// Constants of an arm and a pose for walks in single precision. Visitors have to allow for rounding errors.
 class ParameterisedForm::SingleAtPose {
    public:
     explicit SingleAtPose(const AtPose& at)
@@ -492,14 +502,14 @@ class ParameterisedForm::SingleAtPose {
         AtPose::walk<float>(*this, *this, cosine, sine, branch, visit);
     }
 
-    // Relative error of squares by rounding: of |w|^2, which the elbow magnifies, and of others.
+    // Returns the relative rounding error of squares. The elbow magnifies the error of |w|^2.
     float error() const { return 1e-6f * (1.0f + size_ * size_ / elbow_.amplitude); }
     float size() const { return size_; }
 
    private:
     friend class AtPose;
 
-    struct Single {  // a sinusoid
+    struct Single {  // sinusoid in single precision
         float constant, cosine, sine;
 
         Single() = default;

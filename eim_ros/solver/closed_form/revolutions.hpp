@@ -1,9 +1,10 @@
-// Enumerates configurations that differ by full revolutions of joints, within the limits, in the order of their cost.
+// Enumeration of 2 pi-equivalent configurations within the limits, in the order of their cost.
 //
-// The cost is sum_j w_j (q_j - r_j)^2, one term per joint. The revolutions of each joint are sorted by their term, so
-// the next best choice differs from an earlier one by one position in one joint. A heap contains these candidates
-// (Lawler 1972). Each candidate is reached in only one way, because a choice advances in the joint that moved last or
-// in a later joint. Memory grows with the number of returned configurations, not with the total number.
+// The cost is sum_j w_j (q_j - r_j)^2, with one term per joint. The revolutions of each joint are sorted by their term.
+// The next best choice therefore differs from an earlier choice by one position in one joint. A heap contains these
+// candidates (Lawler 1972). A choice advances only in the joint that moved last, or in a later joint. Each candidate is
+// therefore reached in only one way. Memory grows with the number of returned configurations, and does not depend on
+// the total number.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +18,14 @@ namespace eim {
 
 struct TurnCost {
     const double *reference, *weights;
-    // Whether the costs of each root are relative to its least cost. Then all roots come before further revolutions of
-    // any root.
+    // Whether the costs of each root are relative to its least cost. If so, all roots come before the further
+    // revolutions of any root.
     bool by_root;
 };
 
 class Revolutions {
    public:
-    // A uniform choice in [0, 1) selects a random root within the limits, and only this root is enumerated.
+    // A `choice` from [0, 1) selects one of the roots within the limits at random. Only this root is enumerated.
     Revolutions(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
                 const TurnCost& cost, double choice = -1.0)
         : bounds_(bounds), n_joints_(chain.n_joints), cost_(cost) {
@@ -50,13 +51,13 @@ class Revolutions {
         }
     }
 
-    // Returns the number of all configurations, and the number of roots within the limits. Both numbers include roots
+    // Return the number of all configurations, and the number of roots within the limits. Both numbers include roots
     // that are not enumerated.
     double total() const { return total_; }
     Index n_within() const { return n_within_; }
 
-    // Writes the next configuration within the limits, and the index of its root. Returns false if no configuration is
-    // left.
+    // Writes the next configuration within the limits, and the index of its root. Returns false after the last
+    // configuration.
     bool next(double* q, Index& root, bool& is_clamped) {
         while (n_followed_ < returned_.size()) {
             const Choice& earliest = returned_[n_followed_];
@@ -79,16 +80,18 @@ class Revolutions {
    private:
     struct Choice {
         double cost;
-        Index n_turns;  // positions from the best choice of the root, summed over joints
+        Index n_turns;  // number of positions from the best choice of the root, summed over joints
         Index root;
-        int moved;  // the joint that moved last
+        int moved;  // joint that moved last
         std::vector<Index> places;
-        bool operator<(const Choice& other) const {  // the queue returns the greatest first
+        bool operator<(const Choice& other) const {  // the queue returns the greatest element first
             if (cost != other.cost) return cost > other.cost;
-            if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
+            if (n_turns != other.n_turns)
+                return n_turns > other.n_turns;  // all roots come before revolutions at no
+                                                 // cost
             return root != other.root ? root > other.root : places > other.places;
         }
-        // The successors of a choice cost at least as much, and are more positions away from the best choice.
+        // Successors of a choice cost at least as much, and are more positions away from the best choice.
         bool precedes_followers_of(const Choice& other) const {
             return cost != other.cost ? cost < other.cost : n_turns <= other.n_turns;
         }
@@ -101,7 +104,7 @@ class Revolutions {
             if (k + 1 >= turns(root, j).n) continue;
             Choice further = choice;
             further.moved = j, further.places[j] = k + 1, ++further.n_turns;
-            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 only by rounding
+            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // negative only by rounding
             open_.push(std::move(further));
         }
     }
@@ -113,14 +116,14 @@ class Revolutions {
         return Index(std::clamp(place, 0.0, double(std::max<Index>(turns.n - 1, 0))));
     }
 
-    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until one side has no
-    // more.
+    // Returns the k-th nearest revolution to the reference. Revolutions alternate around the nearest one until one side
+    // has no more revolutions.
     Index place(Index root, int j, Index k) const {
         const Turns& of = turns(root, j);
         const Index middle = nearest_[root * n_joints_ + j], below = middle, above = of.n - 1 - middle;
         const Index both = std::min(below, above);
         if (k > 2 * both) return below < above ? k : of.n - 1 - k;
-        // the next revolution above is then nearer than the next one below
+        // in this case, the next revolution above is nearer than the next revolution below
         const bool is_raised = of.at(middle) <= cost_.reference[j];
         const Index away = (k + 1) / 2;
         return (k % 2 == 1) == is_raised ? middle + away : middle - away;
@@ -137,11 +140,11 @@ class Revolutions {
     int n_joints_;
     TurnCost cost_;
     std::vector<Turns> turns_;    // (n_roots, n_joints)
-    std::vector<Index> nearest_;  // (n_roots, n_joints): revolution nearest to the reference
+    std::vector<Index> nearest_;  // (n_roots, n_joints): index of the revolution nearest to the reference
     std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
     std::vector<Choice> returned_;  // cheapest first
-    std::size_t n_followed_ = 0;    // number of returned choices whose successors are candidates
+    std::size_t n_followed_ = 0;    // number of returned choices with their successors in the heap
     double total_ = 0.0;
     Index n_within_ = 0;
 };

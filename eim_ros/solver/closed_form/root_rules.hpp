@@ -1,4 +1,4 @@
-// Rules for the roots of closed forms: how they are polished and compared, and which of them are within limits.
+// Rules for roots of closed forms: how they are polished and compared, and whether they are within limits.
 #pragma once
 
 #include "chain/attempts.hpp"
@@ -7,16 +7,17 @@
 
 namespace eim {
 
-inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // down to rounding errors; more steps where roots meet
-inline constexpr double kExactRoot = 1e-9;                  // [m], [rad]: errors of exact roots, up to rounding
-// [rad]: a solution that is not exact and this close to a root counts as the root
+inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // down to rounding errors; takes more steps where roots
+                                                            // meet
+inline constexpr double kExactRoot = 1e-9;                  // [m], [rad]: largest error of an exact root
+// [rad]: a solution that is not exact counts as an exact root at this distance or less
 inline constexpr double kMerged = 0.05;
 
-// A set is undecided if a root is so close to a limit that its error decides whether it is within the limit.
-inline constexpr double kCloseToLimit = 1e-3;    // [rad]: no error is larger
-inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding of poses and forward kinematics
-inline constexpr double kErrors = 3.0;           // factor on estimated errors
-inline constexpr double kDisplaced = 1e-3;       // [rad]: motion by which the change of a singular value is measured
+// The set of solutions is undecided if the error of a root decides whether the root is within a limit.
+inline constexpr double kCloseToLimit = 1e-3;    // [rad]: largest error of a root
+inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding error of poses and forward kinematics
+inline constexpr double kErrors = 3.0;           // safety factor for estimated errors
+inline constexpr double kDisplaced = 1e-3;       // [rad]: step for the change of a singular value
 
 inline Motion motion_of(const double (&rows)[3][4]) {
     Motion motion;
@@ -25,20 +26,19 @@ inline Motion motion_of(const double (&rows)[3][4]) {
     return motion;
 }
 
-// Returns the largest difference of a joint between two configurations, measured on the circle.
+// Returns the largest difference between two configurations in any joint, measured on the circle.
 inline double largest_difference(const double* a, const double* b, int n_joints) {
     double most = 0.0;
     for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
     return most;
 }
 
-// Returns the distance beyond a limit up to which a root is clamped to the limit, and solved again.
+// Returns the distance beyond a limit up to which a root is clamped to the limit and solved again.
 inline double slack_at_limits(const Task& task) {
     return std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
 }
 
-// Returns the length below which directions of a task are arbitrary, because the resulting errors are within its
-// tolerances.
+// Returns the length below which directions are arbitrary. The resulting errors are within the tolerances of the task.
 inline double free_below(const Task& task) {
     const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
     return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
@@ -46,9 +46,9 @@ inline double free_below(const Task& task) {
 
 // Returns an estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
 //
-// Let sigma be the least singular value of the Jacobian, v its direction, and c the change of sigma along v. A motion e
-// along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction, because the first one is
-// the tangent of the sweep.
+// Let sigma be the least singular value of the Jacobian, v its direction, and c the rate of sigma along v. A motion of
+// size e along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction, because the first
+// direction is the tangent of the sweep.
 template <int N, class Part>
 inline double error_of(const Chain& chain, const Part& part, const double* q, double residual, bool is_on_sweep) {
     const int k = is_on_sweep ? 1 : 0;
@@ -71,8 +71,8 @@ inline double error_of(const Chain& chain, const Part& part, const double* q, do
     return residual / std::max(values[k], std::sqrt(residual * displaced[k] / kDisplaced));
 }
 
-// Whether a root, or a member of a sweep, is so close to a limit of the task that its error decides whether it is
-// within. Roots that are closer to a limit than the slack always count as within, and so do their equivalents at the
+// Whether the error of a root, or of a member of a sweep, decides whether it is within the limits of the task. Roots
+// that are closer to a limit than the slack always count as within it. The same applies to their equivalents at the
 // other limit.
 template <int N, class Part>
 inline bool is_between(const Chain& chain, const Part& part, const Task& task, const double* q, double residual,
@@ -90,12 +90,12 @@ inline bool is_between(const Chain& chain, const Part& part, const Task& task, c
     return gap <= kCloseToLimit && gap <= kErrors * error_of<N>(chain, part, q, residual, is_on_sweep);
 }
 
-// Values of a joint at full revolutions within the limits.
+// Values of a joint that differ by full revolutions and are within the limits.
 struct Turns {
-    double first = 0.0;  // least value
+    double first = 0.0;  // smallest value
     Index n = 0;
 
-    // Limits are widened by a slack [rad] or [m]. A joint that slides has one value.
+    // Limits are widened by `slack` [rad] or [m]. A prismatic joint has at most one value.
     Turns() = default;
     Turns(const Bounds<double>& bounds, int j, double value, double slack, bool slides) {
         if (slides) {

@@ -1,10 +1,10 @@
-// The subproblem with two unknown angles in closed forms of 6-joint arms (Elias and Wen 2022):
+// Subproblem with two unknown angles in the closed forms of 6-joint arms (Elias and Wen 2022):
 //
 //    a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
 //
 // Here x is an angle, and v is a known vector rotated by the other angle. E_1 and E_2 are sinusoids, constant + cosine
-// cos x + sine sin x. a is the distance of two successive axes, and s is the sine of their angle. So x is a root of a
-// trigonometric polynomial of degree 2, or of degree 1 if the axes meet (a = 0) or are parallel (s = 0).
+// cos x + sine sin x. The distance of two successive axes is a, and s is the sine of their angle. In general, x is a
+// root of a trigonometric polynomial of degree 2. The degree is 1 if the axes meet (a = 0) or are parallel (s = 0).
 #pragma once
 
 #include <utility>
@@ -13,18 +13,19 @@
 
 namespace eim {
 
-inline constexpr double kSmall = 1e-2;  // value of a or s below which v follows from the other one, with both signs
-inline constexpr double kVanishing = 1e-13;  // a polynomial below this share of its terms is 0 up to rounding
+inline constexpr double kSmall = 1e-2;  // below it, a or s is not divided by, and v follows from the other one, with
+                                        // both signs
+inline constexpr double kVanishing = 1e-13;  // relative to its terms; smaller polynomials are rounding errors
 
-// Directions for v in the plane perpendicular to an axis: x is along the common normal of this axis and another axis, y
-// is along the other axis.
+// Directions for v in the plane perpendicular to an axis. The x direction is along the common normal of this axis and
+// another axis, and the y direction is along the other axis.
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
-    double neglected = 0.0;  // part of distance or sine that was neglected
+    double neglected = 0.0;  // distance or sine that was neglected
     Vector along_x, along_y;
 
-    // v is perpendicular to `across_axis`, which is one of the axes.
+    // Vector v is perpendicular to `across_axis`, which is one of the axes.
     Pair() = default;
     Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other, double tolerance) {
         const Normal normal = common_normal(a, b, tolerance);
@@ -41,10 +42,10 @@ struct Pair {
         }
     }
 
-    // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another solution). If v is not a
-    // solution, it is a guess, or two solutions meet next to it. Returns the number of solutions that are absent, or
-    // meet another one. If these solutions and the found solutions are fewer than four, something is undecided: x is
-    // arbitrary (`is_free`), or v is not determined.
+    // Calls next(x, v, is_solution, is_double) for each candidate. If `is_solution` is false, v is a guess, or two
+    // solutions meet near v. If `is_double` is true, v nearly meets another solution. Returns the number of solutions
+    // that do not exist or meet another solution. If this number and the number of solutions found sum to less than
+    // four, something is undecided: x is arbitrary (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {
@@ -87,7 +88,7 @@ struct Pair {
             meet |= other * other <= 100.0 * slack * square;
             is_double |= other <= Angles::kDouble;
             if (takes_signs && other == 0.0) n_missing += is_root ? 2 : 0;
-            // the sign follows from the other equation, unless its coefficient is 0
+            // the other equation gives the sign, unless its coefficient is 0
             const double from = by_y ? e1(c, s) : e2(c, s), expected = std::max(by_y ? distance : sine, 0.0) * other;
             const bool is_clear = !takes_signs && std::abs(std::abs(from) - expected) < 0.1 * expected;
             for (int sign = 1; sign >= (other > 0.0 ? -1 : 1); sign -= 2) {
