@@ -1,13 +1,13 @@
-// One attempt to find all solutions of a loop. It eliminates the angles of one of twelve views, and bounds the number
-// of solutions.
+// One attempt to compute all solutions of a loop. It eliminates the angles in one of twelve views, and gives an upper
+// bound of the number of solutions.
 //
-// For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. The twisted attempts
-// turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). These attempts combine f at h, -h,
-// 2h and -2h by Richardson's rule,
+// For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. For these arms,
+// twisted attempts move L1 to L5 by fixed random motions of size h. In this case f = h^k g + O(h^(k+1)). Richardson's
+// rule combines f at h, -h, 2h and -2h:
 //
 //    g = (4 A(h) - A(2h) / 2^k) / 3, where A(h) is the mean of f(h) and f(-h) with aligned signs.
 //
-// In the limit of small h, the zeros of g are the solutions of the arm itself. The error of g is about 10 d^2 /
+// In the limit of small h, the zeros of g are the solutions of the actual arm. The error of g is about 10 d^2 /
 // amplitude, where d is the difference of g and A(h). If the arm is only nearly degenerate, lower orders of h remain
 // and increase the error.
 #pragma once
@@ -18,12 +18,12 @@
 
 namespace eim {
 
-inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain attempts, then twisted attempts
-inline constexpr double kNoiseFactor = 300.0;             // eta over the measured noise
-inline constexpr double kLeastNoise = 1e-9;               // least eta over the amplitude, due to rounding
-inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
+inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain attempts come before twisted attempts
+inline constexpr double kNoiseFactor = 300.0;             // ratio of eta to the measured noise
+inline constexpr double kLeastNoise = 1e-9;               // least ratio of eta to the amplitude, due to rounding
+inline constexpr double kMostNoise = 1e-2;  // ratio of eta to the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;
-inline constexpr double kTwist = 5e-5;  // h [rad, scaled length]
+inline constexpr double kTwist = 5e-5;  // size h of a twist [rad, scaled length]
 inline constexpr int kTwists = 4;
 inline constexpr double kTwistSizes[kTwists] = {kTwist, -kTwist, 2.0 * kTwist, -2.0 * kTwist};
 inline constexpr int kMostZeros = 24;
@@ -46,14 +46,14 @@ struct FixedLinks {
             const Vector axis = turn * (1.0 / size);
             for (int k = 0; k < kTwists; ++k) {
                 const double angle = kTwistSizes[k] * size;
-                Motion twist;  // its rows are the unit vectors turned back
+                Motion twist;  // the rows are unit vectors, rotated by the inverse
                 twist.rows[0] = turned({1, 0, 0}, axis, -angle), twist.rows[1] = turned({0, 1, 0}, axis, -angle);
                 twist.rows[2] = turned({0, 0, 1}, axis, -angle), twist.translation = shift * kTwistSizes[k];
                 twisted[k][i] = links[i] * twist;
             }
         }
     }
-    // Returns the loop of some links and `last`, which contains the pose.
+    // Returns the loop of some links and the link `last`, which contains the pose.
     Loop loop(const Motion (&links)[5], const Motion& last) const {
         Loop loop;
         std::copy_n(slides, 6, loop.slides);
@@ -72,13 +72,13 @@ struct Attempted {
     double pivot = 1.0;      // smallest pivot of Newton's method
 };
 
-// The resultant f of a loop that is twisted by h, in the limit of small h.
+// The resultant f of a loop that is twisted by h, in the limit h -> 0.
 struct TwistedResultant {
-    Resultant g, ahead;  // h^k g, and f(h) with its noise
+    Resultant g, ahead;  // h^k g; f(h) with its noise
     double eta = 0.0;
     int order = 1;
 
-    // Takes f for each size of the twist, and a function that returns f of the loop without a twist.
+    // Takes f for each size of the twist, and a function that returns f without a twist.
     template <class Plain>
     TwistedResultant(const Resultant (&f)[kTwists], const Plain& plain) : ahead(f[0]) {
         double sign[kTwists];
@@ -93,11 +93,11 @@ struct TwistedResultant {
         double noise = 0.0;
         for (const Resultant& each : f) noise = std::max(noise, each.noise);
         double rest = std::max(d, 10.0 * d * d / amplitude);
-        if (order == 1) {  // f = f_0 + h g: the loop differs from a degenerate one by f_0 / g times the twist
+        if (order == 1) {  // f = f_0 + h g: a degenerate loop is near; its twist is f_0 / g
             const double f0 = odd1.times(4.0).plus(odd2, -1.0).amplitude() / 3.0;
             rest = std::max(10.0 * d * d / amplitude, f0);
         } else if (order == 2) {
-            // f = (a + h b)^2 g / b^2: the linear term and f at h = 0 show a
+            // f = (a + h b)^2 g / b^2; a follows from the linear term, and from f at h = 0
             const double f1 = odd1.times(8.0).plus(odd2, -1.0).amplitude() / 6.0;
             const double f0 = std::max(0.0, plain().amplitude() - kNoiseFactor * noise);
             rest = std::max({10.0 * d * d / amplitude, f1, std::sqrt(f0 * amplitude)});
@@ -107,8 +107,7 @@ struct TwistedResultant {
     }
 };
 
-// Solves a loop by attempt `number`, and adds its solutions to the known solutions. `last` is the link that contains
-// the pose.
+// Solves a loop by attempt `number`, and adds its solutions to `found`. The link `last` contains the pose.
 inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
     const bool is_twisted = number >= LoopView<6>::count;
     const LoopView<6> view(number % LoopView<6>::count);

@@ -1,19 +1,20 @@
-// The resultant of six joints with twice the precision of double, and its error caused by rounding of the pose.
+// The resultant of six joints with twice the precision of double, and its error due to the rounded pose.
 //
-// Errors of the elimination and of its determinants are far below this error, so statements about the zeros are
-// certain. Coefficients of degree 9 to 11 must vanish; a test checks them.
+// Errors of the elimination and of its determinants are far below this error. Statements about the zeros are therefore
+// certain. Coefficients of degree 9 to 11 must vanish, and a test checks that they do.
 #pragma once
 
 #include "general_6r/isolation.hpp"
 
 namespace eim {
 
-// Bounds of errors: the relative error of a sum over t in double, and the error of a determinant. The error of a
-// determinant is relative to (|M|^2 / 12)^6, with the Frobenius norm, divided by the rank ratio of the elimination.
+// Error bounds: the relative error of a sum over t in double, and the error of a determinant. The latter is relative to
+// (|M|^2 / 12)^6 in the Frobenius norm, divided by the rank ratio of the elimination.
 inline constexpr double kEvaluation = 60.0 * 1.2e-16, kDeterminant = 1e-27;
-inline constexpr double kFarAboveFloor = 1e6;  // least amplitude over the error of a determinant
+inline constexpr double kFarAboveFloor = 1e6;  // least ratio of the amplitude to the error of a determinant
 
-// A motion with twice the precision. The Gram-Schmidt process makes its rotation orthonormal to that precision.
+// Returns a motion with twice the precision. Gram-Schmidt orthogonalisation makes its rotation orthonormal to this
+// precision.
 inline MotionOf<Doubled<double>> exact(const Motion& motion) {
     using Number = Doubled<double>;
     const auto doubled = [](const Vector& v) { return VectorOf<Number>{v.x, v.y, v.z}; };
@@ -26,12 +27,12 @@ inline MotionOf<Doubled<double>> exact(const Motion& motion) {
     return made;
 }
 
-// Functions b = 1, cos, sin, cos 2, sin 2, ... at n equidistant angles pi (2 j + 1) / n, times the factor of the
+// The functions b = 1, cos, sin, cos 2, sin 2, ... at n equidistant angles pi (2 j + 1) / n, times the factor of the
 // Fourier transform.
 template <int n>
 struct DoubledTable {
     using Number = Doubled<double>;
-    Number cosine[2 * n], sine[2 * n], bases[n - 1][n];  // values at the angles pi i / n
+    Number cosine[2 * n], sine[2 * n], bases[n - 1][n];  // at angles pi i / n; functions b
 
     DoubledTable() {
         for (int i = 0; i < 2 * n; ++i) doubled_turn(i, n, cosine[i], sine[i]);
@@ -54,7 +55,7 @@ struct DoubledResultant {
     using Number = Doubled<double>;
     static constexpr int kParts = 2 * kDegree + 1, kAll = 2 * kFrequencies - 1;
 
-    Number coefficients[kAll];  // factors of 1, cos t, sin t, cos 2t, ...; those from kParts on vanish
+    Number coefficients[kAll];  // factors of 1, cos t, sin t, cos 2t, ...; factors from index kParts on vanish
     double floor = 0.0;         // bound of the errors of determinants
     double rank_ratio;          // rank ratio of the elimination
 
@@ -91,12 +92,13 @@ struct DoubledResultant {
     }
 };
 
-// The resultants of all poses near the given one, because the pose itself is rounded.
+// The resultants of all poses near the given pose, because the given pose is rounded.
 //
-// Let g_i be the derivatives of f by the six coordinates of the pose. If no coordinate changes by more than delta, f(t)
-// changes by at most delta sum_i |g_i(t)|. This error depends on t. The error is small where two solutions have nearly
-// the same t3 but do not meet, because f has nearly a double zero there for all these poses. The g_i are differences of
-// f. The error of these differences is estimated by kCurved and the rank ratio, not bounded by interval arithmetic.
+// Let g_i be the derivatives of f with respect to the six coordinates of the pose. If no coordinate changes by more
+// than delta, f(t) changes by at most delta sum_i |g_i(t)|. This error depends on t. It is small where two solutions
+// have nearly the same t3 but do not meet, because f nearly has a double zero there for all these poses. The g_i are
+// computed as differences of f. The error of these differences is estimated from kCurved and the rank ratio, and not
+// bounded by interval arithmetic.
 class CertainResultant {
    public:
     struct Values : Resultant::Values {
@@ -105,9 +107,10 @@ class CertainResultant {
     };
     static constexpr int kMostCells = 1000, kShifts = 6;
     static constexpr double kSmallestNoisy = 1e-4, kSmallestCell = 1e-10;  // [rad]
-    static constexpr double kStep = 1e-6;                                  // [rad, scaled length] of the differences
+    static constexpr double kStep = 1e-6;  // step of the differences [rad, scaled length]
 
-    // Returns a small motion of the pose: rotations about the three axes for i < 3, translations along them for i >= 3.
+    // Returns a small motion of the pose: a rotation about axis i for i < 3, and a translation along axis i - 3 for i
+    // >= 3.
     static Motion shift(int i) {
         Motion motion{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {}};
         const Vector axis = motion.rows[i % 3];
@@ -119,7 +122,8 @@ class CertainResultant {
         return motion;
     }
 
-    // Uses the resultants of shifted poses. The rank ratio of the elimination shows how fast the derivatives change.
+    // Takes the resultant f and the resultants of the shifted poses. The rank ratio of f shows how fast the derivatives
+    // change.
     CertainResultant(const DoubledResultant& f, const Resultant (&shifted)[kShifts]) {
         set_coefficients(f.coefficients);
         const Resultant plain = f.plain();
@@ -150,11 +154,12 @@ class CertainResultant {
     }
     double error1(const Values& v, double r) const { return v.error1 + v.error2 * r + third_ * r * r / 2; }
     double error2(const Values& v, double r) const { return v.error2 + third_ * r; }
-    // At distance x from an extremum, |f| grows by bend x^2 / 2, and its error by error1 x.
+    // Bounds the error near an extremum. At distance x from the extremum, |f| grows by bend x^2 / 2, and its error by
+    // error1 x.
     double error_of_extreme(const Values& v, double bend) const { return v.error + v.error1 * v.error1 / (2.0 * bend); }
 
     Values at(double angle) const {
-        // with a corrected norm, rounded values of cosine and sine belong exactly to a nearby angle
+        // with a corrected norm, rounded cosine and sine are exact for a nearby angle
         const auto [s, c] = sine_and_cosine(angle);
         const Number excess = Number::product(c, c) + Number::product(s, s) - Number(1.0);
         const Number factor = Number(1.0) - Number(0.5) * excess, cosine = factor * Number(c),
@@ -191,7 +196,7 @@ class CertainResultant {
     static constexpr int W = kLanes<WideDouble>, kDerivatives = 8, kPacks = kDerivatives / W;
     static constexpr double kRoundedPose = 4e-15;   // [rad, scaled length]
     static constexpr double kRoundedAngle = 1e-15;  // [rad]
-    static constexpr double kCurved = 1e-4;         // relative change of derivatives over these distances
+    static constexpr double kCurved = 1e-4;         // relative change of derivatives over these small motions
     static constexpr double kSum = 1e-29;           // relative error of a sum over t
 
     // Derivative i of a cos kt + b sin kt is k^i (a cos(kt + i pi/2) + b sin(kt + i pi/2)).
@@ -209,8 +214,8 @@ class CertainResultant {
         pack.high[lane] = value.high, pack.low[lane] = value.low;
     }
 
-    Pack cosine_[kDegree + 1][kPacks], sine_[kDegree + 1][kPacks];  // f and its derivatives, one in each lane
-    WideDouble change_cosine_[kDegree + 1][kPacks] = {}, change_sine_[kDegree + 1][kPacks] = {};  // changes by shifts
+    Pack cosine_[kDegree + 1][kPacks], sine_[kDegree + 1][kPacks];  // f and its derivatives, one per lane
+    WideDouble change_cosine_[kDegree + 1][kPacks] = {}, change_sine_[kDegree + 1][kPacks] = {};  // by shifts
     double constant_, third_ = 0.0, fourth_ = 0.0, eighth_ = 0.0;
 };
 

@@ -1,24 +1,25 @@
-// Elimination of all angles of a loop except the third (Raghavan and Roth 1993).
+// Elimination of all angles of a loop except the third angle (Raghavan and Roth 1993).
 //
 // Both sides of
 //
 //    L2 Rz(t3) L3 Rz(t4) L4 Rz(t5) L5  =  Rz(-t2) L1^-1 Rz(-t1) L6^-1 Rz(-t6)
 //
 // act on the z axis a (`line_vector.hpp`), which Rz(t6) does not change. Let y(t1) = L1^-1 Rz(-t1) L6^-1 a, which is
-// linear in (1, c1, s1). The right side Rz(-t2) y has these properties:
+// linear in (1, c1, s1). The right side Rz(-t2) y has two properties:
 //
-//  - six components do not depend on t2. They are linear in (1, c1, s1), so four combinations of them are constants.
-//  - the transverse parts of l, p, m and h, as complex numbers x + i y, are exp(-i t2) times a linear form in
+//  - Six components do not depend on t2. They are linear in (1, c1, s1), so four combinations of them are constants.
+//  - As complex numbers x + i y, the transverse parts of l, p, m and h are exp(-i t2) times a linear form in
 //    (1, c1, s1). One complex combination of these four parts vanishes.
 //
-// These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. With the monomials
-// g = (1, c4, s4) x (1, c5, s5) they read E(t3) g = 0, E(t3) = E_1 + E_c c3 + E_s s3, of size 6 x 9.
+// These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. In the monomials
+// g = (1, c4, s4) x (1, c5, s5), they are E(t3) g = 0, where E(t3) = E_1 + E_c c3 + E_s s3 has size 6 x 9.
 //
 // Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions
-// (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5). Their 12 x 12 matrix M(t3) is singular at each solution.
-// Its determinant is a trigonometric polynomial of degree 8 in t3.
+// (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5). This gives a 12 x 12 matrix M(t3), which is singular at
+// each solution. Its determinant is a trigonometric polynomial of degree 8 in t3.
 //
-// Joints 1, 4 and 5 may slide (`as_turning`). Joint 1 then enters by (1, d, d^2) instead of (1, c1, s1).
+// Joints 1, 4 and 5 may be prismatic (`as_turning`). In this case, joint 1 enters by (1, d, d^2) instead of
+// (1, c1, s1).
 #pragma once
 
 #include "general_6r/loop.hpp"
@@ -44,7 +45,7 @@ class EliminationOf {
     using Row = LineVectorOf<T>;
     using Complex = ComplexOf<T>;
 
-    // Whether the joints of a loop can be eliminated. The second, third and sixth joints must be revolute.
+    // Whether the angles of a loop can be eliminated. The second, third and sixth joints must be revolute.
     static bool suits(const LoopOf<6, T>& loop) { return !loop.slides[1] && !loop.slides[2] && !loop.slides[5]; }
 
     explicit EliminationOf(const LoopOf<6, T>& loop) : second_(loop.links[1]) {
@@ -72,11 +73,11 @@ class EliminationOf {
         }
     }
 
-    // How well the constants determine the first angle. If the value is 0, solutions may differ only in the first two
-    // angles. The determinant then has fewer zeros than the loop has solutions.
+    // Returns how well the constants determine the first angle. If the ratio is 0, solutions may differ only in the
+    // first two angles. The determinant then has fewer zeros than the loop has solutions.
     double rank_ratio() const { return rank_ratio_; }
 
-    // Fills M for angles t3, given by their cosines and sines.
+    // Fills M at angles t3, which are given by their cosines and sines.
     template <class V>
     void matrix(const V& cosine, const V& sine, V (&m)[12][12]) const {
         for (int r = 0; r < 6; ++r) {
@@ -93,8 +94,8 @@ class EliminationOf {
         }
     }
 
-    // Completes a solution, given t3 to t5. t1 follows from the constants by least squares, and t2 from the phase of
-    // the transverse parts.
+    // Completes a solution from t3 to t5. The constants give t1 by least squares, and the phase of the transverse parts
+    // gives t2.
     void complete(double (&angles)[6]) const {
         const JointFunctions fourth(angles[3], slides_[3]), fifth(angles[4], slides_[4]);
         const auto of_fifth = [&](int i) {
@@ -128,7 +129,7 @@ class EliminationOf {
         return {{{x.l.x, x.l.y}, {x.p.x, x.p.y}, {x.m.x, x.m.y}, {x.h.x, x.h.y}}};
     }
 
-    // Fills rows 0 to 3: combinations of the axial components of y(t1) in which c1 and s1 cancel, minus their
+    // Fills rows 0 to 3 with the combinations of the axial components of y(t1) in which c1 and s1 cancel, minus their
     // constants.
     void eliminate_first(const Row (&ys)[3], Row (&rows)[6]) {
         T h[6][2], q[6][6] = {};
@@ -163,8 +164,8 @@ class EliminationOf {
         }
     }
 
-    // Fills rows 4 and 5: real and imaginary part of the combination of the transverse parts of y(t1) that vanishes. It
-    // is the last row of the unitary factor of their 4 x 3 matrix.
+    // Fills rows 4 and 5 with the real and imaginary part of the vanishing combination of the transverse parts of
+    // y(t1). This combination is the last row of the unitary factor of their 4 x 3 matrix.
     void eliminate_second(const Row (&ys)[3], Row (&rows)[6]) {
         Complex b[4][3], q[4][4];
         const std::array<Complex, 4> parts[3] = {transverse(ys[0]), transverse(ys[1]), transverse(ys[2])};
@@ -201,7 +202,7 @@ class EliminationOf {
     MotionOf<T> second_;              // L2
     Turning<T> axial_[6];             // axial components of y(t1)
     Turning<Complex> transverse_[4];  // transverse parts of y(t1)
-    Row left_[9];                     // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
+    Row left_[9];                     // L3 Rz(t4) L4 Rz(t5) L5 a, as coefficients of the monomials
     Turning<T> equations_[6][9];      // E(t3)
     double rank_ratio_ = 0.0;
     bool slides_[6];

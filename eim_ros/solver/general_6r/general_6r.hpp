@@ -1,15 +1,16 @@
-// All real solutions of any arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness. Some
-// joints may be prismatic.
+// All real solutions of an arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness. The
+// arm may have any geometry, and some of its joints may be prismatic.
 //
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number. The bound relies on a measured noise
-// level. Each solution is a zero of the resultant. If the number of known distinct solutions is equal to the bound of
-// an attempt, there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the
-// attempts is chosen once for each arm.
+// level. Each solution is a zero of the resultant. If the number of distinct solutions equals the bound of an attempt,
+// there are no other solutions. Otherwise the next attempt adds solutions and a bound. The order of the attempts is
+// chosen once for each arm.
 //
 // The bound is strong evidence but not a proof, because the noise is measured from a few coefficients of the resultant.
 // If the first attempts leave a pose undecided, they are repeated with twice the precision of double. The higher
 // precision gives certain bounds of all errors (`doubled_resultant.hpp`), and separates zeros that are close together.
-// This proof does not exist for arms with only degenerate eliminations, whose resultant is 0 for all angles.
+// This proof is not possible if all eliminations of an arm are degenerate, because the resultant is then 0 for all
+// angles.
 #pragma once
 
 #include <numeric>
@@ -32,19 +33,19 @@ inline Motion motion_of(const Link<double>& link) {
     return motion;
 }
 
-// Solutions of a pose, each angle in [-pi, pi]. Values of sliding joints are in metres.
+// Solutions of a pose. Each angle is in [-pi, pi], and values of prismatic joints are in metres.
 struct SixRevolute {
     LoopSolutions solutions;
     bool is_complete = false;
     bool is_certified = false;  // whether completeness does not rely on a measured noise level
-    bool is_singular = false;   // whether there may be a continuum of solutions
+    bool is_singular = false;   // whether a continuum of solutions may exist
 };
 
 class General6R {
    public:
     General6R() = default;
 
-    // Takes a chain of six independent joints. Random poses show which attempts suit it.
+    // Takes a chain of six independent joints. Random poses determine which attempts are used.
     explicit General6R(const Chain& chain) : base_(motion_of(chain.links[0])), tip_(motion_of(chain.links[6])) {
         double size = 0.0;
         bool slides[6];
@@ -53,7 +54,7 @@ class General6R {
         for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
         scale_ = std::ldexp(
-            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that scaling causes no rounding
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, because scaling by it is exact
         for (Motion& link : links) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         links_ = FixedLinks(links, slides);
@@ -62,10 +63,10 @@ class General6R {
 
     bool exists() const { return !order_.empty(); }
 
-    // Whether some elimination is not degenerate.
+    // Whether at least one elimination is not degenerate.
     bool can_prove() const { return exists() && !regular_.empty(); }
 
-    // Solutions of a pose. Configurations near some solutions may be given.
+    // Returns the solutions of a pose. `near` may contain configurations near some solutions.
     SixRevolute solve(const Motion& target, bool wants_proof = false, const LoopSolutions& near = {}) const {
         const Motion to = scaled(target), last = tip_ * to.inverse() * base_;
         Progress progress = from(last, near);
@@ -87,21 +88,21 @@ class General6R {
    private:
     using Number = Doubled<double>;
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
-    static constexpr int kTriedRegular = 4;  // poses that show whether an elimination is degenerate
-    static constexpr double kCostOfTwisted = 2.5, kCostOfProof = 6.0;  // a plain attempt costs 1
-    static constexpr double kUseful = 0.5;          // share of solved poses below which a search is used instead
+    static constexpr int kTriedRegular = 4;  // number of poses used to detect degenerate eliminations
+    static constexpr double kCostOfTwisted = 2.5, kCostOfProof = 6.0;  // relative to the cost of a plain attempt
+    static constexpr double kUseful = 0.5;          // share of solved poses; below it, a search is used instead
     static constexpr double kSingularPivot = 1e-7;  // smaller pivots indicate a continuum, or solutions that meet
-    static constexpr double kVanishing = 1e-13;     // amplitude relative to the amplitude for random poses
+    static constexpr double kVanishing = 1e-13;     // relative to the amplitude for random poses
     static constexpr double kBeyondReach = 1e-9;
 
     struct Progress {
         SixRevolute found;
         int most = LoopSolutions::kMost, proven_most = LoopSolutions::kMost + 1;
         bool has_bound = false, has_small_pivot = false;
-        bool vanishes = false;  // whether some resultant is nearly 0 for all angles, as along a continuum of solutions
+        bool vanishes = false;  // whether some resultant is nearly 0 for all angles, as along a continuum
     };
 
-    // Returns only the solutions that follow from configurations near them.
+    // Starts with the solutions that Newton's method computes from nearby configurations.
     Progress from(const Motion& last, const LoopSolutions& near) const {
         Progress progress;
         SixRevolute& found = progress.found;
@@ -114,8 +115,8 @@ class General6R {
         return progress;
     }
 
-    // Makes some attempts until the number of known solutions equals their bound. If more solutions are known than the
-    // bound allows, the set does not count as complete.
+    // Makes attempts until the number of known solutions equals their bound. If the number exceeds the bound, the set
+    // does not count as complete.
     void attempt_in_turn(const Motion& last, std::size_t first, std::size_t end, Progress& progress) const {
         SixRevolute& found = progress.found;
         for (std::size_t i = first; i < end && !found.is_complete; ++i) {
@@ -133,7 +134,7 @@ class General6R {
         }
     }
 
-    // Repeats attempts with twice the precision until the number of known solutions equals the bound of one of them.
+    // Repeats attempts with twice the precision until the number of known solutions equals one of their bounds.
     void prove(const Motion& to, const Motion& last, Progress& progress) const {
         LoopSolutions& solutions = progress.found.solutions;
         for (const int number : regular_) {
@@ -156,7 +157,7 @@ class General6R {
         }
     }
 
-    // Whether a view has revolute joints where the elimination needs them.
+    // Whether the joints are revolute at the positions of a view where the elimination needs it.
     bool suits(int number) const {
         const LoopView<6> view(number % LoopView<6>::count);
         return Elimination::suits(view.of(links_.loop(links_.plain, {})));
@@ -168,7 +169,7 @@ class General6R {
         return motion;
     }
 
-    // Returns the resultant of a view with twice the precision, or none if the view is degenerate.
+    // Returns the resultant of a view with twice the precision. Returns no value if the view is degenerate.
     std::optional<DoubledResultant> doubled(const Motion& to, int number) const {
         LoopOf<6, Number> loop;
         for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
@@ -181,7 +182,8 @@ class General6R {
 
     using Certain = IsolationOf<CertainResultant>;
 
-    // Returns the zeros of the resultant of a view for all poses near the given one, or none if the view is degenerate.
+    // Returns the zeros of the resultant of a view for all poses near the given pose. Returns no value if the view is
+    // degenerate.
     std::optional<Certain> isolated(const Motion& to, const Motion& last, int number) const {
         const std::optional<DoubledResultant> f = doubled(to, number);
         if (!f) return {};
@@ -193,8 +195,8 @@ class General6R {
         return Certain(CertainResultant(*f, shifted));
     }
 
-    // Sorts the attempts. The attempt that solves the most random poses for its cost comes first. The next attempt is
-    // the one that solves the most of the remaining poses for its cost, and so on.
+    // Sorts the attempts. The first attempt is the one that solves the most random poses relative to its cost. Each
+    // later attempt is the one that solves the most of the remaining poses relative to its cost.
     void choose_order() {
         Random random(0.61);
         std::vector<Motion> lasts;
@@ -238,7 +240,7 @@ class General6R {
             }
         }
         std::stable_sort(regular_.begin(), regular_.end(), [&](int a, int b) { return shares[a] > shares[b]; });
-        for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
+        for (int i = 0; i < kTried && exists(); ++i) {  // if a bound is wrong, the method is not used for the arm
             Progress progress = from(lasts[i], {});
             attempt_in_turn(lasts[i], 0, order_.size(), progress);
             const SixRevolute& found = progress.found;
@@ -279,7 +281,7 @@ class General6R {
         int order = 0;
     };
 
-    Motion base_, tip_;  // before the first joint and after the last one, scaled
+    Motion base_, tip_;  // before the first joint and after the last joint, scaled
     FixedLinks links_;
     double scale_ = 1.0;
     bool has_slide_ = false;

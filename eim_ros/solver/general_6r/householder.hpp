@@ -1,4 +1,4 @@
-// Householder's triangularisation of small matrices, one matrix in each lane.
+// Householder triangularisation of small matrices, with one matrix in each lane.
 #pragma once
 
 #include "numerics/doubled.hpp"
@@ -11,8 +11,9 @@ inline V choose(const M& mask, const V& a, const V& b) {
     return mask ? a : b;
 }
 
-// Makes the first N columns of a matrix upper triangular by reflections of its rows, which also apply to the other
-// columns. Returns the determinant of the first N columns. There is no pivoting, so all lanes follow the same steps.
+// Makes the first N columns of a matrix upper triangular by reflections of its rows, and applies the reflections to the
+// other columns as well. Returns the determinant of the first N columns. All lanes follow the same steps, because there
+// is no pivoting.
 template <class V, int N, int C>
 inline V triangularise(V (&m)[N][C]) {
     V determinant = fill<V>(1.0);

@@ -1,24 +1,24 @@
-// All zeros of a trigonometric polynomial with known error on the circle, and bounds of their number.
+// All zeros on the circle of a trigonometric polynomial with known error, and bounds of their number.
 //
-// The circle is divided into cells. Cells are halved until one of these statements is certain, given f, f', f'' and
-// f''' at the middle of the cell and a bound of the fourth derivative:
+// The circle is divided into cells. A cell is halved until one of these statements is certain. The statements use f,
+// f', f'' and f''' at the middle of the cell, and a bound of the fourth derivative:
 //
 //    empty     f has no zero
 //    monotone  f' has no zero
-//    convex    f'' has no zero, so that f has at most one extremum (also concave)
+//    convex    f'' has no zero, and f has at most one extremum (this kind includes concave cells)
 //
-// A sign is certain if |f| is larger than its error. The error either is the same for all angles (`NoisyResultant`), or
-// depends on the angle (`CertainResultant`). Edges of cells where the sign is certain divide the circle into parts.
-// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. Therefore f has the
-// largest number of zeros if all maxima are positive and all minima are negative. Edges with uncertain signs do not
-// matter.
+// A sign is certain if |f| is larger than its error. The error is the same for all angles (`NoisyResultant`), or
+// depends on the angle (`CertainResultant`). Edges of cells with a certain sign divide the circle into parts. Within a
+// part, minima are in convex cells and maxima are in concave cells, and minima and maxima alternate. The number of
+// zeros is therefore largest if all maxima are positive and all minima are negative. Edges with an uncertain sign are
+// not used.
 #pragma once
 
 #include "general_6r/resultant.hpp"
 
 namespace eim {
 
-// A resultant with an error of at most eta. The error of its k-th derivative is at most 8^k eta.
+// A resultant with an error of at most eta. Its k-th derivative has an error of at most 8^k eta.
 struct NoisyResultant {
     using Values = Resultant::Values;
     static constexpr int kMostCells = 300;
@@ -31,17 +31,19 @@ struct NoisyResultant {
         for (int k = 1; k <= kDegree; ++k) highest += double(k * k) * (k * k) * f.modulus(k);
     }
     Values at(double angle) const { return f.at(angle); }
-    // Returns a bound of the fourth derivative within a distance of an angle, given the values there.
+    // Returns a bound of the fourth derivative within a distance of an angle. The first argument contains the values at
+    // this angle.
     double fourth(const Values&, double) const { return highest; }
-    // Returns bounds of the errors of f, f' and f'' within a distance of an angle, given the values there.
+    // Return bounds of the errors of f, f' and f'' within a distance of an angle. The first argument contains the
+    // values at this angle.
     double error(const Values&, double = 0.0) const { return eta; }
     double error1(const Values&, double) const { return 8.0 * eta; }
     double error2(const Values&, double) const { return 64.0 * eta; }
-    // Returns a bound of the error of the extreme value of f, near an extremum with these values where |f''| exceeds
+    // Returns a bound of the error of an extreme value of f, near an extremum with these values. There, |f''| exceeds
     // its error by `bend`.
     double error_of_extreme(const Values&, double) const { return eta; }
 
-    // Fills in the values at the middles of all cells.
+    // Fills the values at the middle of each cell.
     void at_cells(Values (&values)[kCells]) const {
         constexpr int W = AngleTables::W;
         const AngleTables& tables = AngleTables::get();
@@ -66,7 +68,7 @@ class IsolationOf {
 
     int n = 0;
     double zeros[kMost];      // start angles for Newton's method
-    int least = 0, most = 0;  // bounds of the number of zeros, unless the number is unknown
+    int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
     bool is_unknown = false;
 
     explicit IsolationOf(const F& f) : f_(f) {
@@ -83,12 +85,12 @@ class IsolationOf {
    private:
     using Values = typename F::Values;
     static constexpr int kMostNoisy = 3, kDeepest = 40, kMostLeaves = 200;
-    static constexpr double kLastStep = 1e-9;  // [rad]: last Newton step; the error is about its square
+    static constexpr double kLastStep = 1e-9;  // [rad]: largest last Newton step; the error is about its square
 
-    // A cell that is not empty, or a part of one.
+    // A cell that is not empty, or part of such a cell.
     struct Leaf {
-        int bend;   // 1 if f is convex, -1 if it is concave, 0 without extremum
-        int after;  // sign of f at the right end, 0 if it is uncertain
+        int bend;   // 1 if f is convex, -1 if it is concave, 0 if there is no extremum
+        int after;  // sign of f at the right end, or 0 if it is uncertain
     };
 
     int certain_sign(const Values& v) const { return std::abs(v.f) > f_.error(v) ? sign(v.f) : 0; }
@@ -97,7 +99,7 @@ class IsolationOf {
     void add_zero(double angle) {
         if (n < kMost) zeros[n++] = angle;
     }
-    // Moves past an edge after which f has this sign up to rounding. Adds a zero if the previous sign was different.
+    // Passes an edge after which f has this sign up to rounding. Adds a zero if the sign before the edge was different.
     void pass(double edge, int sign) {
         if (sign_ && sign && sign_ != sign) add_zero(edge);
         sign_ = sign;
@@ -116,7 +118,7 @@ class IsolationOf {
         }
     }
 
-    // Adds the zero between a and b if f has different signs there.
+    // Adds the zero between a and b if f has opposite signs there.
     void search(double a, double b, double fa, double fb) {
         pass(a, sign(fa)), sign_ = sign(fb);
         if (sign(fa) == sign(fb)) return;
@@ -139,7 +141,7 @@ class IsolationOf {
         for (const double middle : {c - 0.5 * r, c + 0.5 * r}) examine(middle, 0.5 * r, f_.at(middle), depth + 1);
     }
 
-    // Examines the cell from c - r to c + r, given the values of f at c.
+    // Examines the cell from c - r to c + r. The values of f at c are v.
     void examine(double c, double r, const Values& v, int depth) {
         if (++n_cells_ > F::kMostCells) {
             is_unknown = true;
@@ -165,7 +167,7 @@ class IsolationOf {
         search(a, b, va.f, vb.f), add_leaf(0, after);
     }
 
-    // Adds a cell where f is convex (up is 1) or concave (up is -1), so that it lies on one side of its tangents.
+    // Adds a cell in which f is convex (up is 1) or concave (up is -1). Its graph lies on one side of each tangent.
     void add_bent(double c, double r, const Values& v, double bend) {
         const int up = sign(v.f2);
         const double a = c - r, b = c + r;
@@ -178,7 +180,7 @@ class IsolationOf {
         if (before == -up && after == -up) return add_empty(a, -up);
         double x = c;
         Values w = v;
-        for (int i = 0; i < 20; ++i) {  // Newton's method on f', within the cell
+        for (int i = 0; i < 20; ++i) {  // Newton's method for f' within the cell
             const double next = std::clamp(x - w.f1 / w.f2, a, b), step = std::abs(next - x);
             if (step == 0.0) break;
             x = next, w = f_.at(x);
@@ -194,7 +196,7 @@ class IsolationOf {
             return;
         }
         if (!is_inside) search(a, b, va.f, vb.f);
-        if (!middle) {  // Newton's method for the loop also starts on both sides
+        if (!middle) {  // the solver also starts Newton's method on both sides of the extremum
             const double away = std::sqrt(2.0 * std::max(std::abs(w.f), f_.error(w)) / bend);
             add_zero(x), add_zero(x - away), add_zero(x + away);
         }
@@ -230,8 +232,8 @@ class IsolationOf {
 
     F f_;
     Leaf leaves_[kMostLeaves];
-    int before_ = 0;                 // sign at the left end of the first leaf
-    int sign_ = 0, first_sign_ = 0;  // sign at the end of the last cell, and at the start of the circle, up to rounding
+    int before_ = 0;                 // sign at the start of the first leaf
+    int sign_ = 0, first_sign_ = 0;  // sign up to rounding at the end of the last cell, and at the start of the circle
     int n_leaves_ = 0, n_cells_ = 0, n_noisy_ = 0;
 };
 using Isolation = IsolationOf<NoisyResultant>;

@@ -1,15 +1,15 @@
-// Lines with a point on them, as vectors of 15 numbers on which rigid motions act linearly.
+// Vectors of 15 numbers for lines with a marked point. Rigid motions act linearly on these vectors.
 //
-// For a line with direction l through the point p, let m = p x l be its moment. The vector is
+// Let l be the direction of a line, p its point, and m = p x l its moment. The vector is
 //
 //    x = (l, p, m, h, p.l, p.p, 1),   h = (p.p) l - 2 (p.l) p.
 //
-// A rotation turns l, p, m and h. A translation t maps them to
+// A rotation rotates l, p, m and h. A translation t maps the components of x to
 //
 //    l,  p + t,  m + t x l,  h - 2 t x m + (t.t) l - 2 (p.l) t - 2 (t.l) t,  p.l + t.l,  p.p + 2 t.p + t.t,  1.
 //
-// These are the 14 equations of Raghavan and Roth (1993), written as a representation of rigid motions. All
-// coefficients of the elimination are products of its matrices.
+// These are the 14 equations of Raghavan and Roth (1993), written as a representation of rigid motions. Products of the
+// matrices of this representation give all coefficients of the elimination.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ struct LineVectorOf {
     VectorOf<T> l, p, m, h;
     T pl{}, pp{}, one{};
 
-    // Returns the components that rotations about z do not change: the z components of l, p, m and h, and the scalars
-    // p.l and p.p.
+    // Returns the components that do not change under rotations about z: the z components of l, p, m and h, and the
+    // scalars p.l and p.p.
     std::array<T, 6> axial() const { return {l.z, p.z, m.z, h.z, pl, pp}; }
 
     LineVectorOf operator+(const LineVectorOf& b) const {
@@ -35,7 +35,7 @@ struct LineVectorOf {
 };
 using LineVector = LineVectorOf<double>;
 
-// Returns the z axis, with the origin as its point.
+// Returns the z axis, with the origin as its marked point.
 template <class T>
 inline LineVectorOf<T> z_axis() {
     LineVectorOf<T> axis;
@@ -73,7 +73,7 @@ inline LineVectorOf<T> moved_row(const MotionOf<T>& motion, const LineVectorOf<T
             n.one + dot(n.p, t) + n.pp * tt};
 }
 
-// A value that depends on an angle as constant + cosine cos + sine sin.
+// A function of an angle: constant + cosine cos + sine sin.
 template <class T>
 struct Turning {
     T constant, cosine, sine;
@@ -84,7 +84,7 @@ struct Turning {
     }
 };
 
-// Returns the vector rotated about z by an angle, or by its opposite if `sign` is -1.
+// Returns the vector rotated about z by an angle. The sense of the rotation is reversed if `sign` is -1.
 template <class T>
 inline Turning<LineVectorOf<T>> turned_about_z(const LineVectorOf<T>& x, double sign) {
     Turning<LineVectorOf<T>> turning;
@@ -99,7 +99,7 @@ inline Turning<LineVectorOf<T>> turned_about_z(const LineVectorOf<T>& x, double 
     return turning;
 }
 
-// Returns the vector moved along z by d, or by -d if `sign` is -1: constant + cosine d + sine d^2.
+// Returns the vector moved along z by d, or by -d if `sign` is -1, as constant + cosine d + sine d^2.
 template <class T>
 inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double sign) {
     Turning<LineVectorOf<T>> powers{x, {}, {}};
@@ -112,17 +112,17 @@ inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double si
     return powers;
 }
 
-// Lengths of sliding joints as angles, with d = tan(angle / 2): the functions 1, cos and sin of the angle, divided by 1
-// + cos.
+// Returns a polynomial in the position d of a prismatic joint as a function of an angle, where d = tan(angle / 2). The
+// function is linear in 1, cos and sin of the angle, divided by 1 + cos.
 //
-// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. Therefore the elimination treats a sliding
-// joint like a rotating joint.
+// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. The elimination therefore treats a
+// prismatic joint like a revolute joint.
 template <class T>
 inline Turning<LineVectorOf<T>> as_turning(const Turning<LineVectorOf<T>>& powers) {
     return {powers.constant + powers.sine, powers.constant + powers.sine * T(-1.0), powers.cosine};
 }
 
-// Values of the three functions of a joint that turns by an angle, or slides by a length.
+// Factors of the three terms of a `Turning` at a joint value, which is an angle or a length.
 struct JointFunctions {
     double one, cosine, sine;
 
@@ -132,7 +132,7 @@ struct JointFunctions {
           sine(slides ? value : portable::sin(value)) {}
 };
 
-// The product n . Rz(angle) x of a row vector with a vector rotated about z.
+// Returns the product n . Rz(angle) x of a row vector n and a vector rotated about z.
 template <class T>
 inline Turning<T> turned_product(const LineVectorOf<T>& n, const LineVectorOf<T>& x) {
     Turning<T> product{n.pl * x.pl + n.pp * x.pp + n.one * x.one, T(0.0), T(0.0)};

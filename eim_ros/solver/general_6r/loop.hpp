@@ -1,8 +1,8 @@
-// The closed loop of six joints and six links, Rz(t1) L1 Rz(t2) L2 ... Rz(t6) L6 = 1, and Newton's method on it.
+// A closed loop of six joints and six links, Rz(t1) L1 Rz(t2) L2 ... Rz(t6) L6 = 1, and Newton's method for it.
 //
-// Joint i rotates about the z axis of its frame, or slides along this axis, with Tz(d) instead of Rz(t). L1 to L5 are
-// fixed. L6 connects the tip with the first axis, and contains the target pose. Lengths are divided by half the sum of
-// the lengths of L1 to L5, so that they are comparable with angles.
+// Joint i rotates about the z axis of its frame. If the joint is prismatic, it slides along this axis, by Tz(d) instead
+// of Rz(t). L1 to L5 are fixed. L6 connects the tip with the first axis, and contains the target pose. Lengths are
+// divided by half the sum of the lengths of L1 to L5, which makes them comparable with angles.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct LoopOf {
 };
 using Loop = LoopOf<6>;
 
-// A loop that is read forwards or backwards from any of its joints. If it is read backwards, all angles are negated:
+// A loop that is read forwards or backwards from any of its joints. Backward reading negates all angles:
 //
 //    Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
 template <int N>
@@ -46,7 +46,7 @@ struct LoopView {
         }
         return view;
     }
-    // Returns the joint of the original loop at position i of the view.
+    // Returns the index in the original loop of the joint at position i of the view.
     int joint(int i) const {
         const int k = (i + start) % N;
         return is_backwards ? N - 1 - k : k;
@@ -54,11 +54,11 @@ struct LoopView {
     double sign() const { return is_backwards ? -1.0 : 1.0; }
 };
 
-// Configurations of a loop, one in each lane, with the axes of the joints and the motion of the whole loop.
+// Configurations of a loop, one in each lane, with the axes of the joints and the motion of the complete loop.
 template <class V>
 struct LoopState {
     V axis[6][3], origin[6][3];
-    V x[3], y[3], z[3], p[3];  // columns of the rotation of the loop, and its translation
+    V x[3], y[3], z[3], p[3];  // columns of the rotation of the loop; its translation
     bool slides[6];
 
     LoopState(const Loop& loop, const V (&angles)[6]) {
@@ -82,15 +82,15 @@ struct LoopState {
         }
     }
 
-    // Computes the residual of the loop, which is 0 if it is closed: its translation, and the axis of its rotation
-    // times the sine of the angle.
+    // Computes the residual of the loop: its translation, and the axis of its rotation times the sine of the angle. The
+    // residual of a closed loop is 0.
     void residual(V (&r)[6]) const {
         for (int k = 0; k < 3; ++k) r[k] = p[k];
         r[3] = 0.5 * (y[2] - z[1]), r[4] = 0.5 * (z[0] - x[2]), r[5] = 0.5 * (x[1] - y[0]);
     }
 
-    // Fills the first six columns with the Jacobian of the residual. The Jacobian is exact if the rotation is the
-    // identity.
+    // Fills the first six columns with the Jacobian of the residual. The Jacobian is exact if the rotation of the loop
+    // is the identity.
     template <int C>
     void jacobian(V (&rows)[6][C]) const {
         for (int j = 0; j < 6; ++j) {
@@ -106,7 +106,7 @@ struct LoopState {
     }
 };
 
-inline constexpr double kLoopStep = 1e-8;  // [rad]: the last Newton step, so the error is about its square
+inline constexpr double kLoopStep = 1e-8;  // [rad]: largest last Newton step; the error is about its square
 inline constexpr double kLoopError = 1e-8;
 inline constexpr double kLongestLoopStep = 0.5;  // [rad]
 inline constexpr double kNoPivot = 1e-14;
@@ -122,7 +122,7 @@ struct Closed {
 };
 
 // Moves angles onto the loop by Newton's method. A configuration counts as a solution if the last step is small. A
-// small residual is not a sufficient criterion, because near a double root many configurations have small residuals.
+// small residual is not a sufficient criterion, because many configurations near a double root have small residuals.
 template <class V>
 inline Closed<V> close_loop(const Loop& loop, V (&angles)[6], int most_steps = kMostLoopSteps) {
     Closed<V> closed{};
@@ -134,7 +134,7 @@ inline Closed<V> close_loop(const Loop& loop, V (&angles)[6], int most_steps = k
         state.residual(r), state.jacobian(m);
         V error{}, longest{};
         for (int i = 0; i < 6; ++i) error = larger(error, absolute(r[i])), m[i][6] = -r[i];
-        // the sine is also small if the rotation is half a turn
+        // the sine is also small at half a turn
         error = state.x[0] + state.y[1] + state.z[2] > 0.0 ? error : fill<V>(1.0);
         triangularise(m);
         V pivot = fill<V>(1.0), d[6];

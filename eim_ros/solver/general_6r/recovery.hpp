@@ -1,8 +1,8 @@
-// Solutions of a loop from zeros of its resultant.
+// Recovery of the solutions of a loop from zeros of its resultant.
 //
 // At a zero t3, the null vector of M(t3) is (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5), up to a factor.
-// Two inverse iterations with the triangular factor of M find this vector, which gives t4 and t5. The elimination gives
-// t1 and t2, and t6 follows from the rotation of the loop. Newton's method makes these angles exact.
+// Two inverse iterations with the triangular factor of M compute this vector, which gives t4 and t5. The elimination
+// gives t1 and t2, and the rotation of the loop gives t6. Newton's method makes these angles accurate.
 #pragma once
 
 #include "general_6r/isolation.hpp"
@@ -10,16 +10,16 @@
 
 namespace eim {
 
-// Distinct solutions of a loop, each angle in [-pi, pi]. Values of sliding joints are not limited.
+// Distinct solutions of a loop, with each angle in [-pi, pi]. Values of prismatic joints are not limited.
 struct LoopSolutions {
     static constexpr int kMost = 32;
-    static constexpr double kSame = 1e-6;  // [rad]: solutions closer than this count as one
+    static constexpr double kSame = 1e-6;  // [rad]: solutions with smaller differences count as one
 
     int n = 0;
     double angles[kMost][6];
     bool slides[6] = {};  // whether each joint is prismatic
 
-    // Whether a solution differs from q by less than a tolerance [rad] in every joint.
+    // Whether some solution differs from q by less than a tolerance [rad] in every joint.
     template <class Row>
     bool contains(const Row& q, double tolerance) const {
         for (int i = 0; i < n; ++i) {
@@ -33,7 +33,7 @@ struct LoopSolutions {
         return false;
     }
 
-    // Adds a solution unless it is already known. Returns whether it was added.
+    // Adds a solution unless it is already contained. Returns whether it was added.
     bool add(const double (&q)[6]) {
         if (n == kMost || contains(q, kSame)) return false;
         for (int j = 0; j < 6; ++j) angles[n][j] = slides[j] ? q[j] : wrapped_angle(q[j]);
@@ -42,7 +42,7 @@ struct LoopSolutions {
     }
 };
 
-// Computes null vectors of M at angles t3, one in each lane.
+// Computes null vectors of M at angles t3, one vector in each lane.
 inline void null_vectors(const Elimination& elimination, const WideDouble& t3, WideDouble (&v)[12]) {
     using V = WideDouble;
     const SineCosine<V> turn = sine_and_cosine(t3);
@@ -52,7 +52,7 @@ inline void null_vectors(const Elimination& elimination, const WideDouble& t3, W
     for (int i = 0; i < 12; ++i) {
         const V size = absolute(m[i][i]);
         m[i][i] = 1.0 / (size > 1e-18 ? m[i][i] : fill<V>(1e-18));
-        v[i] = fill<V>(0.3 + 0.14 * ((i * 7 + 3) % 5) - 0.4 * ((i * 5) % 3));  // any start
+        v[i] = fill<V>(0.3 + 0.14 * ((i * 7 + 3) % 5) - 0.4 * ((i * 5) % 3));  // arbitrary start
     }
     for (int iteration = 0; iteration < 2; ++iteration) {
         for (int i = 0; i < 12; ++i) {
@@ -69,10 +69,10 @@ inline void null_vectors(const Elimination& elimination, const WideDouble& t3, W
     }
 }
 
-// Completes the angles of a solution, given t3 and the null vector.
+// Completes the angles of a solution from t3 and the null vector.
 inline void recover(const Elimination& elimination, const Loop& loop, double t3, const double (&v)[12],
                     double (&angles)[6]) {
-    int best = 0;  // the row of the outer product with the largest norm
+    int best = 0;  // row of the outer product with the largest norm
     double norm = -1.0;
     for (int i = 0; i < 4; ++i) {
         const double* row = v + 3 * i;
@@ -104,19 +104,20 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
         all.rows[0] = x * c - z * s, all.rows[1] = x * s + z * c;
         all.translation = {c * p.x - s * p.y, s * p.x + c * p.y, p.z};
     }
-    // all = A L6, so Rz(t6) = A^-1 L6^-1 = L6 all^-1 L6^-1; the same angle about the axis of L6
+    // all = A L6; Rz(t6) = A^-1 L6^-1 = L6 all^-1 L6^-1, the rotation by t6 about the axis of L6
     const Motion turn = loop.links[5] * all.inverse() * loop.links[5].inverse();
     angles[5] = portable::atan2(turn.rows[1].x - turn.rows[0].y, turn.rows[0].x + turn.rows[1].y);
 }
 
-// Solutions near zeros of a resultant.
+// Result of recovering solutions from zeros of a resultant.
 struct Recovered {
     int n_added = 0;
     double pivot = 1.0;  // smallest pivot of Newton's method; 0 along a continuum of solutions
 };
 
-// Recovers solutions from angles t3 and moves them onto a loop. The elimination belongs to the loop `near`, which may
-// differ slightly from `loop`. Angles of solutions are stored in the order and sign of the original loop.
+// Recovers solutions from angles t3, and moves them onto a loop. The elimination belongs to the loop `near`, which may
+// differ slightly from `loop`. The solutions are stored with the order and the signs of the angles in the original
+// loop.
 inline Recovered recover_all(const Elimination& elimination, const Loop& near, const Loop& loop,
                              const LoopView<6>& view, const double* t3, int n, LoopSolutions& found) {
     using V = WideDouble;
@@ -133,7 +134,7 @@ inline Recovered recover_all(const Elimination& elimination, const Loop& near, c
                 for (int i = 0; i < 12; ++i) v[i] = vectors[i][lane];
                 recover(elimination, near, t3[first + lane], v, angles);
             }
-            for (int j = 0; j < 6; ++j) rows[j][lane] = angles[j];  // spare lanes repeat the last one
+            for (int j = 0; j < 6; ++j) rows[j][lane] = angles[j];  // spare lanes repeat the last solution
             if (lane >= n_lanes) {
                 for (int j = 0; j < 6; ++j) rows[j][lane] = rows[j][n_lanes - 1];
             }
@@ -150,7 +151,8 @@ inline Recovered recover_all(const Elimination& elimination, const Loop& near, c
     return recovered;
 }
 
-// Moves configurations onto a loop and adds them to the known solutions. Returns the smallest pivot of Newton's method.
+// Moves configurations onto a loop, and adds them to the known solutions. Returns the smallest pivot of Newton's
+// method.
 inline double add_near(const Loop& loop, const LoopSolutions& near, LoopSolutions& found) {
     using V = WideDouble;
     constexpr int W = kLanes<V>;
@@ -172,10 +174,10 @@ inline double add_near(const Loop& loop, const LoopSolutions& near, LoopSolution
     return pivot;
 }
 
-// Adds the partners of solutions near a fold, which is where two solutions nearly meet.
+// Adds the partners of solutions near a fold, where two solutions nearly meet.
 //
-// Let n and u be the null directions of the Jacobian, u^T J n = sigma. Along n, u^T F is s sigma + s^2 u^T F''(n, n) /
-// 2, so the partner is near s = -2 sigma / u^T F''(n, n).
+// Let n and u be the null directions of the Jacobian, with u^T J n = sigma. Along n, u^T F is s sigma + s^2 u^T F''(n,
+// n) / 2. The partner is therefore near s = -2 sigma / u^T F''(n, n).
 inline void add_partners(const Loop& loop, LoopSolutions& found) {
     using V = WideDouble;
     constexpr int W = kLanes<V>;

@@ -1,7 +1,8 @@
-// The determinant of an elimination as a trigonometric polynomial of degree 8, from samples on the circle.
+// The determinant of an elimination, as a trigonometric polynomial of degree 8 that is computed from samples on the
+// circle.
 //
 // The determinant is computed at 24 equidistant angles. A discrete Fourier transform gives coefficients 0 to 11.
-// Coefficients 9 to 11 vanish except for rounding, so their largest modulus measures the noise.
+// Coefficients 9 to 11 vanish up to rounding. Their largest modulus therefore measures the noise.
 #pragma once
 
 #include "general_6r/elimination.hpp"
@@ -10,10 +11,10 @@
 namespace eim {
 
 inline constexpr int kDegree = 8, kSamples = 24, kFrequencies = kSamples / 2;
-inline constexpr int kCells = 48;             // cells of the circle at the start of the isolation
+inline constexpr int kCells = 48;             // number of cells of the circle at the start of the isolation
 inline constexpr double kShift = 0.01234567;  // [rad]: moves the edges of cells away from special angles
 
-// Sines and cosines at the sampled angles and at the middle of each cell.
+// Sines and cosines at the sampled angles, and at the middle of each cell.
 struct AngleTables {
     static constexpr int W = kLanes<WideDouble>;
     static_assert(kSamples % W == 0 && kCells % W == 0);
@@ -48,7 +49,7 @@ struct AngleTables {
 // f(t) = sum_k cosine_k cos(k t) + sine_k sin(k t).
 struct Resultant {
     double cosine[kDegree + 1] = {}, sine[kDegree + 1] = {};
-    double noise = 0.0;  // largest modulus of the coefficients that should vanish
+    double noise = 0.0;  // largest modulus of coefficients 9 to 11, which should vanish
 
     Resultant() = default;
 
@@ -85,11 +86,11 @@ struct Resultant {
         for (int k = 0; k <= kDegree; ++k) sum += cosine[k] * b.cosine[k] + sine[k] * b.sine[k];
         return sum;
     }
-    // Adds factor times b, without the noise of b.
+    // Adds factor times b, but not the noise of b.
     void add(const Resultant& b, double factor) {
         for (int k = 0; k <= kDegree; ++k) cosine[k] += factor * b.cosine[k], sine[k] += factor * b.sine[k];
     }
-    // Returns f + factor b, without noise.
+    // Returns f + factor b with zero noise.
     Resultant plus(const Resultant& b, double factor) const {
         Resultant result = *this;
         result.noise = 0.0;
@@ -98,7 +99,7 @@ struct Resultant {
     }
     Resultant times(double factor) const { return Resultant().plus(*this, factor); }
 
-    // f and its first three derivatives.
+    // Values of f and of its first three derivatives.
     struct Values {
         double f, f1, f2, f3;
     };

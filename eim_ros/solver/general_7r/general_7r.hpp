@@ -1,4 +1,4 @@
-// An arm with seven revolute joints as a closed loop, and the ways to read this loop that suit a proof.
+// An arm with seven revolute joints as a closed loop, and the readings of this loop that suit a proof.
 #pragma once
 
 #include "general_7r/torus_polynomial.hpp"
@@ -12,7 +12,7 @@ class General7R {
 
     General7R() = default;
 
-    // Takes a chain of seven revolute joints. Random poses show which readings suit it.
+    // Takes a chain of seven revolute joints. Random poses determine which readings are used.
     explicit General7R(const Chain& chain) {
         if (chain.kind != 7) return;
         base_ = motion_of(chain.links[0]), tip_ = motion_of(chain.links[7]);
@@ -20,14 +20,14 @@ class General7R {
         for (int i = 0; i < 6; ++i) links_[i] = motion_of(chain.links[i + 1]), size += length(links_[i].translation);
         if (!(size > 0.0)) return;
         scale_ = std::ldexp(
-            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that scaling causes no rounding
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, because scaling by it is exact
         for (Motion& link : links_) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         choose_readings();
     }
 
     bool fits() const { return !readings_.empty(); }
-    // Returns the numbers of the readings, with the best one first.
+    // Returns the indices of the readings, with the best reading first.
     const std::vector<int>& readings() const { return readings_; }
 
     // Returns the loop of a pose with twice the precision of double.
@@ -44,7 +44,8 @@ class General7R {
     static constexpr int kTried = 16, kAngles = 2;
     static constexpr double kNoGap = 1e-6, kLeastGap = 1e-5, kWidestGap = 0.5;  // [rad]
 
-    // Prefers readings whose zeros are far apart. If solutions always share s and t in pairs, f is a square.
+    // Prefers readings whose zeros are far apart. Readings in which solutions always share s and t in pairs are not
+    // used, because f is a square there.
     void choose_readings() {
         Random random(0.61);
         std::vector<double> gaps(Reading::count, 0.0);
@@ -72,7 +73,7 @@ class General7R {
         std::sort(readings_.begin(), readings_.end(), [&](int a, int b) { return gaps[a] > gaps[b]; });
     }
 
-    // Returns the smallest gap between zeros of the resultant [rad], at least kNoGap.
+    // Returns the smallest gap between zeros of the resultant [rad], but at least kNoGap.
     static double smallest_gap(const Loop& loop) {
         const Elimination elimination(loop);
         const Resultant f(elimination);

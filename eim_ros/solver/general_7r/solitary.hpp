@@ -1,18 +1,18 @@
-// Proof that no real solution is near a point where f is 0 for another reason, for example two complex solutions.
+// Proof that no real solution is near a zero of f. Such a zero can belong to two complex solutions, for example.
 //
-// Two complex conjugate solutions can have the same real s and t. Then f is 0 at an isolated point without a real
-// solution. M has two null vectors there, whose span contains no vector of the form
+// Two complex conjugate solutions can have the same real s and t. In this case, f has an isolated zero without a real
+// solution. M has two null vectors there, and their span contains no vector of the form
 //
 //    x = (cos u, sin u, cos 3u, sin 3u) x (1, c5, s5),   u = t4 / 2,
 //
-// as a 4 x 3 matrix. Such vectors are zeros of quadratic forms q: the minors of order 2, and trigonometric identities
+// as a 4 x 3 matrix. Quadratic forms q vanish on such vectors: the minors of order 2, and trigonometric identities
 // within rows and columns. For vectors of length up to 1, |q(x) - q(y)| <= kRate |x - y|.
 //
-// At a solution in a cell, M x = 0 for an x of this form and length 1. Then |M0 x| <= d, where M0 is the matrix at the
-// middle and d bounds the change of M over the cell. Let N be the span of the right singular vectors of the two
-// smallest singular values of M0, and sigma the third smallest. The part of x outside N is at most rho = d / sigma. So
-// there is a vector z of length 1 in N with |x - z| <= rho + rho^2, and |q(z)| <= kRate (rho + rho^2). If N contains no
-// such z, the cell contains no solution.
+// At a solution in a cell, M x = 0 for an x of this form and of length 1. Let M0 be the matrix at the middle of the
+// cell, and let d bound the change of M over the cell. Then |M0 x| <= d. Let N be the span of the right singular
+// vectors of the two smallest singular values of M0, and let sigma be the third smallest singular value. The component
+// of x perpendicular to N has length at most rho = d / sigma. Therefore N contains a vector z of length 1 with
+// |x - z| <= rho + rho^2 and |q(z)| <= kRate (rho + rho^2). If N contains no such z, the cell contains no solution.
 #pragma once
 
 #include "general_6r/elimination.hpp"
@@ -21,7 +21,7 @@
 
 namespace eim {
 
-// The quadratic forms that vanish for vectors of solutions.
+// The quadratic forms that vanish on the vectors of solutions.
 struct SolutionForms {
     static constexpr int n = 31;
     static constexpr double kRate = 5.0;  // the root of 4 + 4 + 4 + 2.42^2 + 2.42^2, rounded up
@@ -48,7 +48,8 @@ struct SolutionForms {
     }
 };
 
-// Whether no solution is in a cell, given M at the middle of the cell. M changes by at most `change` over the cell.
+// Whether a cell contains no solution. `m` is M at the middle of the cell, and `change` bounds its change over the
+// cell.
 inline bool is_without_solution(double (&m)[12][12], double change) {
     constexpr int kDirections = 1024;
     constexpr double kRounding = 1e-12;
@@ -57,7 +58,7 @@ inline bool is_without_solution(double (&m)[12][12], double change) {
     const double rho = (change + kRounding) / values[2];
     if (!(rho < 0.1)) return false;
     const double wanted = SolutionForms::kRate * (rho + rho * rho + 0.5 * kPi / kDirections) + kRounding;
-    // For vectors of length 1 in N with the angle a, each form q has the value mean + even cos 2a + odd sin 2a.
+    // For vectors of length 1 in N at angle a, each form q has the value mean + even cos 2a + odd sin 2a.
     double x[3][12];
     for (int i = 0; i < 12; ++i) {
         x[0][i] = vectors[i][0], x[1][i] = vectors[i][1], x[2][i] = std::sqrt(0.5) * (x[0][i] + x[1][i]);

@@ -1,25 +1,27 @@
-// Proof that no piece of the curve f(s, t) = 0 lies between two values of s.
+// Proof that no component of the curve f(s, t) = 0 lies between two values of s.
 //
 // A strip is a range of s, divided into cells by ranges of t. Taylor's formula of order 8 bounds f and its derivatives
-// over a cell, from derivatives at the middle and bounds for the highest order. A cell is
+// over a cell, using derivatives at the middle and bounds of the highest order. The kinds of cells are
 //
 //    empty       f is not 0
-//    monotone    f_t is not 0, so that there is at most one zero for each s
-//    turning     f_tt is not 0, so that there are at most two zeros for each s, and
-//                either f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
+//    monotone    f_t is not 0, so there is at most one zero for each s
+//    turning     f_tt is not 0, so there are at most two zeros for each s, and
+//                f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
 //    solitary    there is no solution, although f may be 0 (`solitary.hpp`)
 //
-// Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these points are
-// in turning cells. A cluster consists of the cells around a turning cell, up to the next empty cells. All turning
-// cells of a cluster must have the same sign of f_tt; let it be positive. For each s, f first falls and then rises over
-// the cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros (or one, if f is negative at one
-// end for all s). If m > 0, the cluster has no zero. All turning cells of a cluster must be steep with the same sign,
-// or all must be saddles. In the first case, m' = f_s, so m changes its sign at most once. In the second case, m'' =
-// f_ss - f_st^2 / f_tt < 0, so m <= 0 is impossible on a range inside the strip with m = 0 at both ends. Therefore
-// zeros always continue to an edge of the strip, and so does X.
+// Suppose that a component X of the solutions lies inside the strip. At the least and the greatest s of X, f_t = 0.
+// These points are therefore in turning cells. A cluster consists of the cells around a turning cell, up to the next
+// empty cells. All turning cells of a cluster must have the same sign of f_tt. Let this sign be positive. For each s, f
+// first falls and then rises over the cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros, or
+// one zero if f is negative at one end for all s. If m > 0, the cluster has no zero.
 //
-// If several solutions have the same s and t, M has one null vector for each of them, so f has a multiple zero.
-// Therefore neither an isolated solution nor solutions with the same s and t are overlooked.
+// All turning cells of a cluster must be steep with the same sign, or all must be saddles. In the first case, m' = f_s,
+// so m changes its sign at most once. In the second case, m'' = f_ss - f_st^2 / f_tt < 0. Then m <= 0 is impossible on
+// a range inside the strip with m = 0 at both ends. In both cases, zeros continue to an edge of the strip. This
+// contradicts the assumption that X lies inside the strip.
+//
+// If several solutions have the same s and t, M has one null vector for each of them, and f has a multiple zero. The
+// proof therefore also covers isolated solutions, and solutions with the same s and t.
 #pragma once
 
 #include <vector>
@@ -37,15 +39,15 @@ class StripProof {
         : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
 
     bool is_spent() { return n_looks_ > std::min(most_looks_, most_now_) || watch_.is_past(); }
-    // Allows at most this number of bounds from now on.
+    // Limits the number of bounds that may be computed from now on.
     void allow(long most_looks) { most_now_ = n_looks_ + most_looks; }
 
-    // A range of t. Empty and monotone cells are also empty and monotone in narrower strips.
+    // A range of t. Cells that are empty or monotone stay so in narrower strips.
     enum class Kind { empty, monotone, turning, unknown };
     struct Cell {
         double t, r;
         Kind kind = Kind::unknown;
-        int bend = 0, slope = 0;  // sign of f_tt, of f_s; 0 if it is uncertain
+        int bend = 0, slope = 0;  // signs of f_tt and f_s; 0 if uncertain
         bool is_saddle = false, is_bowl = false, is_solitary = false;
 
         bool is_regular() const { return bend && (slope || is_saddle); }
@@ -58,7 +60,7 @@ class StripProof {
         return cells;
     }
 
-    // Whether the strip middle +- half contains no piece of the curve. Takes and returns cells in the order of t.
+    // Whether the strip middle +- half contains no component of the curve. Takes and returns cells in the order of t.
     bool holds(double middle, double half, std::vector<Cell>& cells) {
         middle_ = middle, half_ = half;
         f_.at(middle, slices_);
@@ -80,13 +82,14 @@ class StripProof {
         return is_known;
     }
 
-    // The t of the solutions at one s. Up to rounding, some of these t may have no solution or two solutions.
+    // The t of the solutions at one s. The t in `certain` have one solution each. The t in `pairs` have at most two,
+    // because they are zeros only up to rounding.
     struct Zeros {
         std::vector<double> certain, pairs;
     };
 
-    // Fills in the zeros at one s of the last strip that was proven, given its cells. Returns false if some are
-    // uncertain.
+    // Computes the zeros at one s of the last proven strip, for which `cells` are the cells. Returns false if some
+    // zeros are uncertain.
     bool zeros(double s, const std::vector<Cell>& cells, Zeros& found) const {
         found = {};
         TorusSlices slices;
@@ -115,7 +118,7 @@ class StripProof {
         Resultant f;
         double noise;
 
-        // Returns the zero of a function between two places where its signs differ.
+        // Returns the zero of a function between two angles where its signs differ.
         template <class Function>
         static double zero(Function function, double a, double b) {
             const bool is_positive = function(a) > 0.0;
@@ -167,14 +170,14 @@ class StripProof {
     static constexpr int kFirstCells = 32;
     static constexpr long kCostOfSolitary = 100;  // in bounds of cells that take the same time
     static constexpr int kStepsOfLook = 32, kLooksAtOnce = 1024;
-    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;            // width of a cell in t over the strip's
+    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;  // width in t of a cell, relative to the strip
     static constexpr double kOverlapping = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // neighbouring cells must overlap
     static constexpr int kOrders = TorusPolynomial::kOrders;
 
-    // Bounds of derivatives over a cell, by Taylor's formula at its middle.
+    // Bounds of derivatives over a cell, from Taylor's formula at its middle.
     struct Bounds {
-        TorusSlices::Lanes at[kOrders];  // lane j of at[m]: derivative j times by s, m times by t at the middle
-        double away[3][3];               // largest change of each over the cell, for j + m <= 2
+        TorusSlices::Lanes at[kOrders];  // at the middle; lane j of at[m]: order j in s, m in t
+        double away[3][3];               // largest change of each derivative over the cell, for j + m <= 2
 
         double d(int j, int m) const { return at[m][j]; }
         int sign(int j, int m) const { return std::abs(d(j, m)) > away[j][m] ? (d(j, m) > 0.0 ? 1 : -1) : 0; }
@@ -217,12 +220,12 @@ class StripProof {
         return cell;
     }
 
-    // Adds a cell, or its parts. Returns whether the kinds of all parts are known.
+    // Adds a cell or its parts. Returns whether the kinds of all parts are known.
     bool examine(double t, double r) {
         if (is_spent()) return false;
         Cell cell = look(t, r);
         const bool is_small = r <= kLeastRatio * half_;
-        const bool is_narrow = r <= kMostRatio * half_;  // so that the parts next to the turn can be empty cells
+        const bool is_narrow = r <= kMostRatio * half_;  // the parts next to the turn can then be empty cells
         if (is_small && cell.kind == Kind::turning && !cell.is_regular()) {
             cell.is_solitary = is_solitary(cell);
             if (!cell.is_solitary) cell.kind = Kind::unknown;
@@ -243,7 +246,7 @@ class StripProof {
         return is_without_solution(m, f_.change(half_, cell.r));
     }
 
-    // Decides the cluster of a turning cell.
+    // Whether all turning cells in the cluster of a turning cell have the properties that the proof needs.
     bool cluster(int first) {
         const int bend = cells_[first].bend, slope = cells_[first].slope, n = int(cells_.size());
         if (bend == 0) return false;

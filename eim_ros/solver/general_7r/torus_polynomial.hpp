@@ -1,15 +1,15 @@
-// The self-motions of an arm with seven revolute joints as a curve f(s, t) = 0, where s and t are the angles of two
-// joints.
+// The self-motions of an arm with seven revolute joints, as a curve f(s, t) = 0 of the angles s and t of two joints.
 //
-// If the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
-// polynomial of degree 8 in t. The seven links form a loop. The loop is read such that s has position 2, 4 or 5
-// (counted from 0). If s has position 2, t has position 3, otherwise 2. Then s enters only the left side of the
-// elimination, and M is linear in (1, cos s, sin s). Therefore f has degree at most 12 in s. At position 2 it has
-// degree 8, because the part of Rz(s) with exp(i s) has rank 4 on vectors of 15 numbers, like the same part of Rz(t).
+// The seven links form a loop. If s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a
+// trigonometric polynomial of degree 8 in t. In the reading of the loop, s has position 2, 4 or 5, counted from 0. If s
+// has position 2, t has position 3. Otherwise t has position 2. The angle s then enters only the left side of the
+// elimination, and M is linear in (1, cos s, sin s). The degree of f in s is therefore at most 12. At position 2, the
+// degree is 8: on vectors of 15 numbers, the part of Rz(s) with exp(i s) has rank 4, like the same part of Rz(t).
 //
-// Therefore values at 28 x 24 angles determine f. These values are computed with twice the precision of double. Errors
-// of the elimination and of its determinants are therefore far below the errors of evaluating f in double. Evaluation
-// errors are bounded, so statements about f are certain. Coefficients of higher degree must vanish; a test checks them.
+// Values at 28 x 24 angles therefore determine f. They are computed with twice the precision of double. Errors of the
+// elimination and of its determinants are far below the errors of evaluating f in double. Evaluation errors are
+// bounded, which makes statements about f certain. Coefficients of higher degree must vanish, and a test checks that
+// they do.
 #pragma once
 
 #include "general_6r/doubled_resultant.hpp"
@@ -32,8 +32,8 @@ struct Reading {
     int joint_of_t() const { return view.joint(place == 2 ? 3 : 2); }
 };
 
-// Returns the loop of the other six joints while the joint at a position is fixed, given the cosine and sine of its
-// angle.
+// Returns the loop of six joints that remains if the joint at position `place` is fixed. The angle of this joint is
+// given by its cosine and sine.
 template <class T>
 inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cosine, const T& sine) {
     LoopOf<6, T> rest;
@@ -45,8 +45,7 @@ inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cos
     return rest;
 }
 
-// Computes cosine and sine in long double by Taylor series, because the functions of the libraries differ between
-// systems.
+// Computes cosine and sine in long double by Taylor series, because library functions differ between systems.
 inline void precise_turn(double angle, long double& cosine, long double& sine) {
     const portable::Remainder r = portable::remainder(angle);
     const long double x = static_cast<long double>(r.high) + r.low, z = x * x;
@@ -58,19 +57,19 @@ inline void precise_turn(double angle, long double& cosine, long double& sine) {
     if (r.quadrant & 2) sine = -sine;
 }
 
-// Relative error bound of a sum over s in long double, whose mantissa has 64 bits on x86, and may be that of double
-// elsewhere.
+// Bound of the relative error of a sum over s in long double. Its mantissa has 64 bits on x86. Elsewhere, long double
+// may be the same as double.
 inline constexpr double kSlicing = std::numeric_limits<long double>::digits >= 64 ? 1e-17 : 1e-14;
 
-// f and its first derivatives with respect to s at one angle s, as functions of t, with one derivative in each lane.
+// f and its first derivatives with respect to s at one angle s, as functions of t. Each lane contains one derivative.
 struct TorusSlices {
     static constexpr int kOrders = 8;
     typedef double Lanes __attribute__((vector_size(kOrders * sizeof(double))));
 
     Lanes cosine[kDegree + 1], sine[kDegree + 1];
-    Lanes noise[kOrders];  // bound of the errors of the derivatives by t
+    Lanes noise[kOrders];  // bounds of the errors of the derivatives by t
 
-    // Fills d[m], the derivatives m times by t; lane j is j times by s.
+    // Fills d[m] with the derivatives of order m in t. Lane j has order j in s.
     void at(double t, Lanes (&d)[kOrders]) const {
         const auto [s, c] = sine_and_cosine(t);
         d[0] = cosine[0];
@@ -87,7 +86,7 @@ struct TorusSlices {
             }
         }
     }
-    // f itself.
+    // Returns f without derivatives.
     Resultant plain() const {
         Resultant f;
         for (int l = 0; l <= kDegree; ++l) f.cosine[l] = cosine[l][0], f.sine[l] = sine[l][0];
@@ -103,9 +102,9 @@ class TorusPolynomial {
     using Number = Doubled<double>;
     static constexpr int kParts = DoubledResultant::kParts, kAll = DoubledResultant::kAll;  // numbers of functions of t
     static constexpr int kPartsInS = 2 * kDegreeInS + 1, kAllInS = kSamplesInS - 1;
-    static constexpr int kOrders = TorusSlices::kOrders;  // derivatives of this order are bounded
+    static constexpr int kOrders = TorusSlices::kOrders;  // order of the derivatives that are bounded
 
-    // Takes a loop in which s has the position `place`.
+    // Takes a loop in which s has position `place`.
     TorusPolynomial(const LoopOf<7, Number>& loop, int place) : place_(place) {
         for (int i = 0; i < 7; ++i) {
             const MotionOf<Number>& link = loop.links[i];
@@ -130,22 +129,22 @@ class TorusPolynomial {
     }
 
     double amplitude() const { return amplitude_; }
-    // The largest of the coefficients that must vanish.
+    // Returns the largest of the coefficients that must vanish.
     double beyond() const { return beyond_; }
-    // Whether f is useful: f does not vanish everywhere, and t1 follows from the other angles.
+    // Whether f can be used: it does not vanish everywhere, and the other angles determine t1.
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
-    // Returns the loop of the other joints at an angle s.
+    // Returns the loop of the six other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, portable::cos(s), portable::sin(s)); }
-    // Returns an upper bound of the derivative j times by s and kOrders - j times by t.
+    // Returns an upper bound of the derivative of order j in s and kOrders - j in t.
     double highest(int j) const { return sizes_[j][kOrders - j]; }
 
-    // Compute M(s, t), and a bound of its change over a cell (s +- ds, t +- dt) in the Frobenius norm.
+    // Compute M(s, t), and a bound of its change over the cell (s +- ds, t +- dt) in the Frobenius norm.
     void matrix(double s, double t, double (&m)[12][12]) const {
         Elimination(rest(s)).matrix(portable::cos(t), portable::sin(t), m);
     }
     double change(double ds, double dt) const { return ds * rate_s_ + dt * rate_t_; }
 
-    // Fills in the functions of t at an angle s.
+    // Fills the functions of t at an angle s.
     void at(double s, TorusSlices& slices) const {
         using Real = long double;
         Real c, sine;
@@ -189,7 +188,7 @@ class TorusPolynomial {
         return value;
     }
 
-    // Fills in the coefficients from values at equidistant angles.
+    // Computes the coefficients from values at equidistant angles.
     void sample(const LoopOf<7, Number>& loop, Number (&sums)[kAllInS][kAll]) {
         const DoubledTable<kSamplesInS>& table = DoubledTable<kSamplesInS>::get();
         for (int i = 0; i < kSamplesInS; ++i) {
@@ -204,7 +203,7 @@ class TorusPolynomial {
         }
     }
 
-    // Adds the part of frequencies k and l to the bounds.
+    // Adds the terms of frequencies k and l to the bounds.
     void bound_part(int k, int l) {
         double square = 0.0;
         for (const int a : {2 * k - 1, 2 * k}) {
@@ -221,8 +220,8 @@ class TorusPolynomial {
         }
     }
 
-    // M is linear in b(s) and in b(t), b = (1, cos, sin), so values at three angles each give its parts. The
-    // parts with cos t and sin t bound |M_t| by Cauchy's inequality, because |b(s)|^2 = 2.
+    // M is linear in b(s) and in b(t), where b = (1, cos, sin). Values at three angles each therefore determine its
+    // parts. The parts with cos t and sin t bound |M_t| by Cauchy's inequality, because |b(s)|^2 = 2.
     void bound_rates() {
         double values[3][3][12][12];
         for (int a = 0; a < 3; ++a) {
@@ -245,7 +244,7 @@ class TorusPolynomial {
         }
         rate_s_ = std::sqrt(2.0 * rate_s_), rate_t_ = std::sqrt(2.0 * rate_t_);
     }
-    // Returns the share of the value at 2 pi c / 3 in part a of (1, cos, sin).
+    // Returns the weight of the value at 2 pi c / 3 in part a of (1, cos, sin).
     static double weight(int a, int c) {
         const double angle = kTwoPi * c / 3;
         return a == 0 ? 1.0 / 3.0 : 2.0 / 3.0 * (a == 1 ? portable::cos(angle) : portable::sin(angle));
