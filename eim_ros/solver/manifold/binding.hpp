@@ -1,4 +1,4 @@
-// Python bindings of the motion along the solutions of a pose. Included by binding.cpp.
+// Python bindings for motion along the solutions of a pose. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Returns the given solutions and the added solutions, at most `most` in total.
+// Returns the given solutions, and added solutions. The total number is at most `most`.
 inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                           const Converted<double>& solutions, Index most, double seed) {
     Configurations rows = rows_of(chain, solutions);
@@ -29,15 +29,15 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
     return positions_of(rows);
 }
 
-// Returns valid rows, their errors (2, n), and their distances from the reference of a cost (n,).
+// Returns valid rows, their errors (2, n), and their distances (n,) from the reference of a cost.
 inline py::tuple with_distances(const Rows& valid, const Cost& cost) {
     std::vector<double> away;
     for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
     return py::make_tuple(positions_of(valid), errors_of(valid), copy_of(away, {Index(away.size())}));
 }
 
-// Moves configurations onto the pose, then along the self-motion to the point nearest to a reference. Returns the valid
-// configurations, their errors (2, n), and their distances from the reference (n,).
+// Moves configurations onto the pose, and along the self-motion to the point nearest to a reference. Returns the valid
+// configurations, their errors (2, n), and their distances (n,) from the reference.
 inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
                                   const Converted<double>& positions, const Converted<double>& reference,
                                   const Converted<bool>& continuous) {

@@ -1,7 +1,7 @@
-// Components of the solution set of a pose: the connected pieces of its self-motions within the limits.
+// Components of the solution set of a pose, which are the connected pieces of its self-motions within the limits.
 //
-// A curve on the torus of the joints is unrolled. Each of its segments is shifted by revolutions of joints into the
-// limits in all possible ways. If the limits are narrower than a revolution, at most one way exists.
+// A curve on the torus of the joints is unrolled. Each of its segments is shifted by revolutions of joints in all ways
+// that bring it within the limits. If the limits are narrower than a revolution, there is at most one way.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
@@ -12,15 +12,15 @@ namespace eim {
 
 inline constexpr Index kMaxComponents = 20000;
 inline constexpr double kMostTurns = 4096.0;  // largest number of combinations of revolutions of a segment
-inline constexpr double kLeastTime = 0.015;   // [s]: the search may take this time, even after the deadline
+inline constexpr double kLeastTime = 0.015;   // [s]: the search may always take this time, even after the deadline
 
-// An unrolled curve: place i + 1 follows place i along the curve. If the curve is closed, the last place equals the
-// first one.
+// An unrolled curve, in which place i + 1 follows place i. If the curve is closed, the last place equals the first
+// place.
 struct Curve {
     Configurations places, tangents;  // tangents: unit vectors along the curve
     std::vector<int> numbers;         // indices of the places in the graph
     bool is_closed = false;
-    bool ends_known[2] = {true, true};  // false for an end at which the curve could not be followed further
+    bool ends_known[2] = {true, true};  // false for an end at which tracing failed
 
     int n_segments() const { return int(numbers.size()) - 1; }
     Segment segment(int i) const {
@@ -31,23 +31,23 @@ struct Curve {
 };
 
 struct Piece {
-    int segment, turns;       // segment of the curve, index into Component::turns
-    double from, to, length;  // range within the segment, length [rad, m]
+    int segment, turns;       // segment of the curve; index into Component::turns
+    double from, to, length;  // range within the segment; length [rad, m]
 };
 
 struct Component {
     int curve;
-    // revolutions of each joint [rad]; several rows if the curve closes only after revolutions
+    // revolutions of each joint [rad], with several rows if the curve closes only after revolutions
     std::vector<std::vector<double>> turns;
-    std::vector<Piece> pieces;  // ordered along the curve
+    std::vector<Piece> pieces;  // in the order along the curve
     double length = 0.0;
     bool is_closed = false;
-    bool is_complete = true;  // whether it is closed, or cut by limits at both ends
+    bool is_complete = true;  // whether it is closed, or ends at limits on both sides
 };
 
 class CurveComponents {
    public:
-    // Takes the limits of the task, and the period of each joint (0 for joints without a period).
+    // Takes the limits of the task, and the period of each joint. Joints without a period have period 0.
     CurveComponents(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
@@ -58,20 +58,20 @@ class CurveComponents {
     bool is_too_many() const { return is_too_many_; }
     // Whether the deadline passed before all components of a curve were found.
     bool is_cut_short() const { return is_cut_short_; }
-    // Whether a curve only touches a limit or runs along it, so that rounding decides which part is within.
+    // Whether a curve only touches a limit or runs along it. Rounding then decides which part is within the limit.
     bool touches_limit() const { return touches_limit_; }
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_component(int curve) const { return has_component_[curve]; }
 
-    // Adds the new curves of the graph, and returns the number of their components. The curves of the graph are
-    // complete at this point, so two parts of a curve never meet later. At the deadline, a time of the steady clock
-    // [s], the search within a curve ends, and no component of that curve counts as complete.
+    // Adds the new curves of the graph, and returns the number of their components. The curves of the graph must be
+    // complete, because two parts of a curve would not be joined later. At the deadline, a time of the steady clock
+    // [s], the search within a curve ends. No component of this curve then counts as complete.
     int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
         const std::size_t n_before = components_.size();
         Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
         curve_of_.resize(graph.size(), -1);
         for (int i = 0; i < graph.size(); ++i) {
-            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // inserted into a known curve
+            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // the place was inserted into a known curve
                 const int next = graph.link(i, side).place;
                 if (next >= 0) curve_of_[i] = curve_of_[next];
             }
@@ -80,15 +80,15 @@ class CurveComponents {
         return int(components_.size() - n_before);
     }
 
-    // Adds a curve whose cubics are nearly exact, and cuts it at the limits with small tolerances.
+    // Adds a curve with almost exact cubics, and cuts it at the limits with small tolerances.
     void add(Curve curve) {
         curves_.push_back(std::move(curve)), has_component_.push_back(0);
         Watch watch(std::numeric_limits<double>::infinity());
         cut(int(curves_.size()) - 1, watch, kExactCuts);
     }
 
-    // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If the
-    // component is closed, the last place equals the first.
+    // Adds a component that is known from end to end, by places along it within the limits and unit tangents. If the
+    // component is closed, the last place equals the first place.
     void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
         Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
         Component component{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
@@ -104,15 +104,15 @@ class CurveComponents {
         curves_.push_back(std::move(curve)), components_.push_back(std::move(component)), has_component_.push_back(1);
     }
 
-    // Returns the segment of a piece, with its start moved into the limits.
+    // Returns the segment of a piece, shifted into the limits.
     Segment segment(const Component& component, const Piece& piece) const {
         Segment part = curves_[component.curve].segment(piece.segment);
         for (int j = 0; j < n_joints_; ++j) part.start[j] += component.turns[piece.turns][j];
         return part;
     }
 
-    // Adds n places to rows, one in each of n equal parts of a component. `phase` says where in its part a place is: 0
-    // at the start, 1 at the end.
+    // Adds n places to `rows`, one in each of n equal parts of a component. `phase` is the position of the place within
+    // its part, from 0 (start) to 1 (end).
     void divide(const Component& component, Index n, double phase, Configurations& rows) const {
         double q[kMostJoints], passed = 0.0;
         std::size_t p = 0;
@@ -132,12 +132,12 @@ class CurveComponents {
     }
 
    private:
-    static constexpr Index kUsualPlaces = 128;  // memory is reserved for this usual number of places of a curve
+    static constexpr Index kUsualPlaces = 128;  // usual number of places of a curve, for which memory is reserved
 
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
         int start = first, side = 1;
-        for (int i = first, back = 0;;) {  // back to the start of the curve, or once around
+        for (int i = first, back = 0;;) {  // back to the start of the curve, or once around it
             const CurveGraph::Link before = graph.link(i, back);
             if (before.place < 0) {
                 start = i, side = 1 - back;
@@ -174,12 +174,12 @@ class CurveComponents {
         cut(number, watch);
     }
 
-    // Finds the components of a curve.
+    // Computes the components of a curve.
     void cut(int number, Watch& watch, const LimitTolerances& tolerances = {}) {
         const Curve& curve = curves_[number];
         const std::size_t first_component = components_.size();
-        // components at the start of the curve, components that continue into this segment, and components that
-        // continue into the next segment
+        // components at the start of the curve; components that continue into this segment; components that continue
+        // into the next segment
         std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = curve.segment(i);
@@ -222,7 +222,7 @@ class CurveComponents {
         has_component_[number] = components_.size() > first_component;
     }
 
-    // Joins components that cross the end of a closed curve with the components at its start.
+    // Joins components that reach the end of a closed curve with the components at its start.
     void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
         std::vector<double> turned(n_joints_);
         for (int& from : open) {
@@ -239,7 +239,7 @@ class CurveComponents {
                     break;
                 }
                 append(components_[from], components_[to]);
-                for (int& other : open) {  // the appended component may also cross the end
+                for (int& other : open) {  // the appended component may also reach the end
                     if (other == to) other = from;
                 }
                 break;
@@ -265,8 +265,8 @@ class CurveComponents {
         return true;
     }
 
-    // Calls visit(revolutions of each joint) for all revolutions that may move a segment into the limits, up to a
-    // tolerance, until it returns false.
+    // Calls visit(revolutions of each joint) for all revolutions that may move a segment within the limits, up to a
+    // tolerance. Ends early if visit returns false.
     template <class Visit>
     void for_turns(const Segment& part, double tolerance, Visit visit) {
         double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;

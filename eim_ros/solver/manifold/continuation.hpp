@@ -1,14 +1,14 @@
-// Continuation along the self-motion of an arm with one joint more than the pose requires.
+// Continuation along the self-motion of an arm with one more joint than the pose requires.
 //
-// A branch starts at a known solution (a root) and takes steps of equal length, by a predictor and a corrector
+// A branch starts at a known solution (a root), and takes steps of equal length by a predictor and a corrector
 // (Allgower and Georg 1990). The predictor is the cubic through the last two places and their tangents. The corrector
-// is Newton's method. When a prediction is within kClose of the pose, one more Newton step completes the place, and the
-// same Jacobian gives the tangent there. Therefore a new solution needs only two or three evaluations.
+// is Newton's method. If a prediction is within kClose of the pose, one more Newton step completes the place. The
+// Jacobian of this step also gives the tangent. A new solution thus needs only two or three evaluations.
 //
-// Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits, and find the
-// piece on the other side even if it is short and reached by few seeds. Places outside the limits are remembered so
-// that no branch returns to them, but they are not solutions. A place is inside the limits if revolutions of joints
-// bring it there.
+// Joint limits cut a self-motion into pieces. Branches therefore continue for some steps outside the limits. They find
+// the piece on the other side even if it is short and reached by few seeds. Places outside the limits are stored,
+// because no branch should return to them, but they are not solutions. A place is inside the limits if revolutions of
+// joints move it there.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -21,31 +21,31 @@ namespace eim {
 inline constexpr double kSpacing = 0.6;  // least spacing of solutions, relative to the step
 // a step is not taken if its predicted end is closer to known places than this share of the spacing
 inline constexpr double kForesight = 0.9;
-inline constexpr int kStepsOutside = 5;       // steps of a branch outside the limits before it ends
-inline constexpr int kMostOutside = 256;      // number of remembered places outside
-inline constexpr int kStepsBack = 6;          // Newton steps from a prediction to the pose
+inline constexpr int kStepsOutside = 5;       // number of steps outside the limits after which a branch ends
+inline constexpr int kMostOutside = 256;      // largest number of stored places outside the limits
+inline constexpr int kStepsBack = 6;          // largest number of Newton steps from a prediction to the pose
 inline constexpr double kClose = 4e-3;        // [m], [rad]
 inline constexpr double kContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
-inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relative to the squared error, and absolute
-// factor on the distance from roots, because places are solutions only up to about 1e-4
+inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relative to the squared error; absolute
+// factor of the distance from roots, because places are solutions only up to about 1e-4
 inline constexpr double kSlack = 1.03;
-inline constexpr int kBranches = 16;  // branches processed together, for every register width
+inline constexpr int kBranches = 16;  // number of branches processed together, for all register widths
 
 struct ContinuationOptions {
     double step;     // [rad, m]
-    double finest;   // least difference of solutions in some joint; negative if gaps are not divided
-    int redundancy;  // dimensions of the self-motion
+    double finest;   // least difference of solutions in some joint; negative: do not divide gaps
+    int redundancy;  // dimension of the self-motion
     double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock
 
     bool is_late() const { return is_past(deadline); }
 };
 
-// The places of all branches; the roots come first.
+// The places of all branches. The roots are the first places.
 struct Trace {
     static constexpr int kNone = -1;
-    Configurations places, tangents;   // tangents have the length of a step; infinite if unknown
-    std::vector<int> parents;          // the previous place, or kNone
-    std::vector<std::uint8_t> is_new;  // inside the limits, and far from all roots
+    Configurations places, tangents;   // tangents with the length of a step; infinite if unknown
+    std::vector<int> parents;          // index of the previous place, or kNone
+    std::vector<std::uint8_t> is_new;  // whether a place is inside the limits, and far from all roots
 
     explicit Trace(int n_joints) : places{n_joints}, tangents{n_joints} {}
     int size() const { return static_cast<int>(parents.size()); }
@@ -74,9 +74,10 @@ class Continuation {
         }
     }
 
-    // Follows branches from all roots in both directions until there are most_new new places, or no branch is left.
+    // Follows branches from all roots in both directions until there are most_new new places, or until no branch is
+    // left.
     //
-    // Roots close to other roots are hidden: no branch starts or ends at them.
+    // Roots close to other roots are hidden. No branch starts or ends at a hidden root.
     Trace run(const Configurations& roots, int most_new) {
         n_roots_ = int(roots.size());
         const int room = n_roots_ + most_new + kMostOutside;
@@ -105,7 +106,7 @@ class Continuation {
 
     struct Group {  // one branch per lane
         V q[kJoints<N>] = {}, before[kJoints<N>] = {}, chord[kJoints<N>] = {}, tangent[kJoints<N>] = {};
-        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch (which is straight), else 1
+        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight, otherwise 1
         int at[W], n_back[W] = {}, n_outside[W] = {};
         Group() { std::fill_n(at, W, int(Trace::kNone)); }
     };
@@ -134,7 +135,7 @@ class Continuation {
 
     void advance(Group& group) {
         Difference<V> error;
-        // predicting, arriving: 1 in lanes that predict or arrive, else 0
+        // predicting, arriving: 1 in lanes that predict or arrive, otherwise 0
         V across[6], along[6], moved[kJoints<N>], predicting{}, arriving{};
         forward<N>(chain_, group.q, at_);
         pose_difference(at_.tip, target_, task_.position_only, error);
@@ -146,7 +147,7 @@ class Continuation {
         const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, group.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
-        for (int j = 0; j < n_; ++j) {  // adding J^T along removes the part of the chord that leaves the pose
+        for (int j = 0; j < n_; ++j) {  // J^T along is added, because the chord must not leave the pose
             group.chord[j] += arriving * (group.q[j] - group.before[j] - group.chord[j]);
             group.before[j] += arriving * (group.q[j] - group.before[j]);
             for (int k = 0; k < 6; ++k) error.vector[k] -= group.chord[j] * at_.jacobian[j][k];
@@ -162,7 +163,7 @@ class Continuation {
         }
     }
 
-    // Decides what each branch does next: predict from a root, arrive at a place and predict from there, or correct
+    // Decides the next step of each branch: predict from a root, arrive at a place and predict from there, or correct
     // again.
     void judge(Group& group, const Difference<V>& error, V& predicting, V& arriving) {
         for (int lane = 0; lane < W; ++lane) {
@@ -181,11 +182,12 @@ class Continuation {
         }
     }
 
-    // Moves q by J^T across, towards the pose, and computes the next step of lanes that predict.
+    // Moves q towards the pose by J^T across, and computes the next step of lanes that predict.
     //
-    // The tangent is chord + J^T along, scaled to the length of a step, and is kept for the next step. At a root the
-    // step follows the tangent. Later steps follow the cubic through the last place and this one. Its parameter is the
-    // arc length: the chord length plus a correction for the rotation of the tangent.
+    // The tangent is chord + J^T along, scaled to the length of a step. It is stored for the next step. At a root, the
+    // step follows the tangent. Later steps follow the cubic through the last place and the current place. The
+    // parameter of the cubic is the arc length, which is the chord length plus a correction for the rotation of the
+    // tangent.
     void predict(Group& group, const V* across, const V* along, V predicting, V* moved) {
         const double step = spread_.step;
         V square{}, chords{}, turned{};
@@ -236,7 +238,7 @@ class Continuation {
     }
 
     // Shifts the place of a branch by the revolutions that bring it closest to the middle of the limits. Returns
-    // whether the place is then within the limits.
+    // whether the shifted place is within the limits.
     bool turn_inside(const Group& group, int lane, double* place) const {
         const Bounds<double>& bounds = task_.bounds;
         for (int j = 0; j < n_; ++j) {
@@ -253,7 +255,7 @@ class Continuation {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // lengths are in its unit, like all lengths here
+    const Chain& chain_;  // in units of the arm, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     const ContinuationOptions& spread_;
@@ -262,7 +264,7 @@ class Continuation {
     const double radius_ = kSpacing * spread_.step;
     Trace trace_{n_};
     Places known_{task_.bounds, n_}, hidden_{task_.bounds, n_};
-    double period_[kJoints<N>], direction_[kJoints<N>];  // period: one revolution, or 0 if it moves links
+    double period_[kJoints<N>], direction_[kJoints<N>];  // period: 2 pi, or 0 if a revolution moves links
     int n_roots_ = 0, following_ = 0, n_new_ = 0;
     Group groups_[kBranches / W];
     Kinematics<V, N> at_;

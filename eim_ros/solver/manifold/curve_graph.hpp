@@ -1,4 +1,4 @@
-// Self-motions as a graph of places along curves, with links between successive places. Between two linked places, the
+// Self-motions as a graph of places on curves, with links between successive places. Between two linked places, the
 // curve is close to the cubic through both places with the tangents there (Hermite).
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace eim {
 
-inline constexpr double kSame = 1e-3;           // [rad, m]: a configuration this close to a cubic is on its curve
+inline constexpr double kSame = 1e-3;  // [rad, m]: distance from a cubic at which a configuration is on its curve
 inline constexpr double kLongestSegment = 0.4;  // [rad, m]: longest step along a curve
 // largest distance of a chord from the mean of its tangents, relative to the step
 inline constexpr double kMostSkew = 0.03;
 
-// The cubic from one place to another, with parameter s from 0 to 1.
+// The cubic between two places, with parameter s from 0 to 1.
 struct Segment {
     int n_joints;
-    // the last two are tangents times length
+    // ahead, behind: tangents times length
     double start[kMostJoints], chord[kMostJoints], ahead[kMostJoints], behind[kMostJoints];
     double length;
 
-    // The tangents have unit length. A sign is -1 if the tangent points against the segment.
+    // The tangents are unit vectors. A sign is -1 if its tangent points against the direction of the segment.
     Segment(int n_joints, const double* from, const double* from_tangent, double from_sign, const double* to,
             const double* to_tangent, double to_sign, const bool* wraps)
         : n_joints(n_joints) {
@@ -47,7 +47,7 @@ struct Segment {
                s * (3.0 * s - 2.0) * behind[j];
     }
 
-    // Writes 0, the parameters at which joint j turns back, and 1. Returns the number of these parameters.
+    // Writes 0, the parameters at which joint j changes its direction, and 1. Returns the number of values.
     int extremes(int j, double (&at)[4]) const {
         const double c = ahead[j], d = behind[j];
         // the slope is c + a2 s + a3 s^2
@@ -67,8 +67,8 @@ struct Segment {
         return n;
     }
 
-    // Finds the parameter s at which the cubic is closest to a place, by iteration from s. The place is given as offset
-    // `away` from the start. Returns the squared distance.
+    // Computes the parameter s at which the cubic is closest to a place, by iteration from the given s. The place is
+    // given as offset `away` from the start of the segment. Returns the squared distance.
     double closest(const double* away, double& s) const {
         double square = 0.0;
         for (int round = 0; round < 3; ++round) {
@@ -87,12 +87,12 @@ struct Segment {
     }
 };
 
-// Spatial hash of places by three rotating joints, so that a search for near places compares only a few.
+// Spatial hash of places by three revolute joints. A search for near places compares only a few places.
 class TorusCells {
    public:
     static constexpr double kFarthest = 0.5 * kTwoPi / 14;  // places within this distance are found
 
-    // `turns` marks the joints that rotate.
+    // `turns` marks the revolute joints.
     TorusCells(const bool* turns, int n_joints) {
         for (int j = 0; j < n_joints && n_ < 3; ++j) {
             if (turns[j]) joints_[n_++] = j;
@@ -108,7 +108,7 @@ class TorusCells {
         nexts_.push_back(firsts_[cell]), firsts_[cell] = int(nexts_.size()) - 1;
     }
 
-    // Calls visit(number) for all places within kFarthest, and for some farther places, until visit returns true.
+    // Calls visit(index) for all places within kFarthest, and for some places farther away, until visit returns true.
     template <class Visit>
     void for_near(const double* place, Visit visit) const {
         int near[3][2] = {};
@@ -134,20 +134,20 @@ class TorusCells {
     }
 
     int joints_[3] = {}, n_ = 0;
-    std::vector<int> firsts_, nexts_;  // first place of each cell, and next place after each place; -1 for none
+    std::vector<int> firsts_, nexts_;  // first place of each cell, next place after each place; -1 if none
 };
 
 // Position of a configuration on a curve.
 struct OnCurve {
-    int place = -1, side = 0;  // a place and the side of the segment
-    double s = 0.0;            // share of the segment between the place and the configuration
+    int place = -1, side = 0;  // a place, and the side of its segment
+    double s = 0.0;            // share of the segment from the place to the configuration
 };
 
 class CurveGraph {
    public:
-    static constexpr int kOpen = -1;  // a side that does not lead to a known place yet
-    static constexpr int kLost = -2;  // a side where the curve could not be followed, for example at a singularity
-    static constexpr int kCut = -3;   // a side where a sliding joint is far beyond its limits
+    static constexpr int kOpen = -1;  // side without a link to a known place so far
+    static constexpr int kLost = -2;  // side at which tracing failed, for example at a singularity
+    static constexpr int kCut = -3;   // side at which a prismatic joint is far beyond its limits
     struct Link {
         int place = kOpen, side = 0;
     };
@@ -174,7 +174,7 @@ class CurveGraph {
     }
     void end(int i, int side, int reason) { links_[i][side] = {reason, 0}; }
 
-    // Returns the segment from one side of a place, which must be linked.
+    // Returns the segment from one side of a place. The side must have a link.
     Segment segment(int i, int side) const {
         const Link to = links_[i][side];
         return {n_joints_,
@@ -187,7 +187,7 @@ class CurveGraph {
                 wraps_};
     }
 
-    // Returns the place that a new segment from place `from` meets first, or -1.
+    // Returns the first place that a new segment from place `from` passes, or -1.
     int met(const Segment& segment, int from) const {
         double middle[kMostJoints], away[kMostJoints], least = 1.02;
         int found = -1;
@@ -241,7 +241,7 @@ class CurveGraph {
         return best;
     }
 
-    // Inserts a place into a segment whose curve passes through it, although its cubic does not.
+    // Inserts a place into a segment whose curve passes through the place, although its cubic does not.
     void insert(const OnCurve& at, const double* place, const double* tangent) {
         const Link to = links_[at.place][at.side];
         const Segment part = segment(at.place, at.side);
@@ -252,14 +252,14 @@ class CurveGraph {
     }
 
    private:
-    // distance of a configuration on a curve from its nearest place
+    // largest distance of a configuration on a curve from its nearest place
     static constexpr double kMostAway = 0.55 * kLongestSegment;
-    // deviation of a curve from its tangent within that distance
+    // largest deviation of a curve from its tangent within this distance
     static constexpr double kMostBend = 0.4;
     static_assert(kMostAway < TorusCells::kFarthest);
-    static constexpr Index kUsualPlaces = 256;  // memory is reserved for this number
+    static constexpr Index kUsualPlaces = 256;  // number of places for which memory is reserved
 
-    // Returns the squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
+    // Returns the squared distance of a configuration from a place. The sum ends when it exceeds `enough`.
     double square_to(const double* q, int i, double enough) const {
         double square = 0.0;
         for (int j = 0; j < n_joints_ && square <= enough; ++j) {

@@ -1,16 +1,18 @@
-// Traces the self-motions of an arm with one redundant direction from end to end, ignoring the limits of rotating
-// joints.
+// Tracer of the self-motions of an arm with one redundant direction. It traces self-motions from end to end, and
+// ignores the limits of revolute joints.
 //
 // Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
-// for seven rotating joints). Limits only cut these curves into pieces. Therefore the tracer ignores limits, and
-// follows curves through them.
+// curves for seven revolute joints). Limits only cut these curves into pieces. The tracer therefore follows curves
+// through limits.
 //
-// The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
-// tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
-// rejected and halved if Newton's method is slow or the tangent rotates far. The same applies if the place is far from
-// the prediction, because the place may be on another curve. Branches start in both directions from every root, and end
-// where they meet a place of the same curve. A branch leaves each side of each place only once, so a curve is traced
-// once, however many roots are on it. A curve is known from end to end when none of its sides is open.
+// The method uses a predictor and a corrector (Allgower and Georg 1990). The predictor is the cubic through the last
+// two places and their tangents. The corrector is Newton's method. The error of the prediction controls the length of
+// the step. A step is rejected and halved if Newton's method is slow or if the tangent rotates far. The same applies if
+// the place is far from the prediction, because it may be on another curve.
+//
+// Branches start in both directions from each root, and end where they meet a place of the same curve. A branch leaves
+// each side of each place only once. A curve is therefore traced only once, even if several roots are on it. A curve is
+// known from end to end when none of its sides is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -20,23 +22,23 @@
 
 namespace eim {
 
-// [rad, m]: a solution this close to a cubic needs an exact check
+// [rad, m]: distance from a cubic at which a solution needs an exact check
 inline constexpr double kMaybeSame = 3e-2;
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
-inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // most Newton steps until close, and until arrived
-inline constexpr double kCloseToPose = 8e-3;                      // [m], [rad]: one more Newton step then gives a place
-// [rad, m]: error after a Newton step, about the square of the step divided by the least singular value
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;  // largest numbers of Newton steps: until close; in total
+inline constexpr double kCloseToPose = 8e-3;             // [m], [rad]: one Newton step from here completes a place
+// [rad, m]: error after a Newton step, which is about the square of the step divided by the least singular value
 inline constexpr double kNewtonError = 5e-5;
 inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: longer corrections rotate the tangent too far
 inline constexpr double kNewtonContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
-inline constexpr double kPredicted = 5e-3;          // [rad, m]: target error of predictions, which controls the step
-inline constexpr double kStraying = 0.15;           // share of the step; places farther from predictions are rejected
-inline constexpr double kLeastCosine = 0.9;         // least cosine of the angle between successive tangents
-inline constexpr double kWantedTurn = 0.35;         // [rad]: target rotation of the tangent per step
-inline constexpr double kLongestGrowth = 1.6;       // largest ratio of successive steps
-inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a sliding joint may exceed its limits
+inline constexpr double kPredicted = 5e-3;     // [rad, m]: target for the error of predictions, which controls the step
+inline constexpr double kStraying = 0.15;      // largest distance of places from predictions, as a share of the step
+inline constexpr double kLeastCosine = 0.9;    // least cosine of the angle between successive tangents
+inline constexpr double kWantedTurn = 0.35;    // [rad]: target for the rotation of the tangent per step
+inline constexpr double kLongestGrowth = 1.6;  // largest ratio of the lengths of successive steps
+inline constexpr double kBeyond = 0.5;         // [rad, m]: largest distance of a prismatic joint beyond its limits
 inline constexpr int kMostPlacesTraced = 6000;
-inline constexpr double kLeastTracing = 0.015;  // [s]: curves may be traced for this time even after the deadline
+inline constexpr double kLeastTracing = 0.015;  // [s]: tracing may always take this time, even after the deadline
 inline constexpr double kTraceDamping = 1e-10;
 // [m, rad per rad, m]: least singular value below which the arm counts as singular
 inline constexpr double kSingular = 3e-4;
@@ -51,8 +53,8 @@ class CurveTracer {
         for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
     }
 
-    // Traces the curves through configurations close to solutions, except known curves. Returns false if a curve has no
-    // end, or if the deadline, a time of the steady clock [s], has passed.
+    // Traces the curves through configurations close to solutions. Known curves are skipped. Returns false if there are
+    // more than kMostPlacesTraced places, or if the deadline, a time of the steady clock [s], has passed.
     bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
         roots_ = &roots, next_root_ = 0;
         Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
@@ -66,7 +68,7 @@ class CurveTracer {
             advance();
         }
         for (Job& job : jobs_) {
-            // another branch may have just arrived from this side, and its link must be kept
+            // another branch may have just arrived from this side; its link must stay
             if (job.kind == Kind::branch && graph_.link(job.place, job.side).place == CurveGraph::kOpen) lose(job);
             job = {};
         }
@@ -83,7 +85,7 @@ class CurveTracer {
     enum class Kind { none, root, branch };
     struct Job {
         Kind kind = Kind::none;
-        int place = -1, side = 0;  // where a branch starts
+        int place = -1, side = 0;  // the place and the side where a branch starts
         int n_back = 0;
         double step = kFirstStep, least = 0.0;
         bool has_before = false;
@@ -118,16 +120,16 @@ class CurveTracer {
         }
     }
 
-    // Result of one step of Newton's method.
+    // Result of one Newton step.
     struct Correction {
-        V damping{}, is_close{};  // is_close: 1 where the place was close to the pose before the step
-        V moved{};                // square of the length of the step
+        V damping{}, is_close{};  // is_close: 1 if the place was close to the pose before the step
+        V moved{};                // squared length of the step
         V tangent[kJoints<N>];    // not normalised
-        V squares{}, scale;       // of the tangent: square of its length, and its reciprocal length
-        V weakest{}, steepest{};  // estimates of 1 / s^2 and of 1 / s, of the least singular value s
+        V squares{}, scale;       // squared length of the tangent; reciprocal of its length
+        V weakest{}, steepest{};  // estimates of 1 / s^2 and 1 / s for the least singular value s
     };
 
-    // Makes one step of Newton's method in every lane, then handles the next event of each lane.
+    // Makes one Newton step in each lane, and handles the next event of each lane.
     void advance() {
         Difference<V> error;
         Correction step;
@@ -140,7 +142,7 @@ class CurveTracer {
         }
     }
 
-    // Counts the steps of Newton's method; n_back = -1 marks a job that does not converge.
+    // Counts the Newton steps. Jobs that do not converge get n_back = -1.
     void judge_convergence(const Difference<V>& error, Correction& step) {
         for (int lane = 0; lane < W; ++lane) {
             Job& job = jobs_[lane];
@@ -152,13 +154,13 @@ class CurveTracer {
             set(step.is_close, lane, close ? 1.0 : 0.0);
             ++job.n_back;
             const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
-            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose, but does not reach it
+            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose, but without convergence
             if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
             job.least = square;
         }
     }
 
-    // Corrector: moves q_ towards the pose, and takes the tangent from the null space of the Jacobian.
+    // Corrects q_ towards the pose, and computes the tangent from the null space of the Jacobian.
     void correct(Difference<V>& error, Correction& step) {
         V across[6], along[6];
         differentiate<N>(chain_, at_);
@@ -192,7 +194,7 @@ class CurveTracer {
         for (int k = 0; k < factor.n; ++k) step.steepest = larger(step.steepest, factor.lower[k][k]);
     }
 
-    // Decides what a job does next: it ends, tries a shorter step, corrects once more, or has reached the curve.
+    // Decides the next event of a job: it ends, tries a shorter step, corrects again, or has reached the curve.
     void settle(int lane, const Correction& step) {
         Job& job = jobs_[lane];
         if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
@@ -217,13 +219,14 @@ class CurveTracer {
 
     void take_root(int lane, double* q, const double* unit, double squares) {
         Job& job = jobs_[lane];
-        if (!(squares > 1e-4)) {  // the direction was perpendicular to the curve, so try another one
+        if (!(squares > 1e-4)) {  // tries another direction, because this one was perpendicular to the curve
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
             if (++n_turned_ < 100) return;
             job.kind = Kind::none;
             return;
         }
-        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // correct once more, to get the tangent there
+        if (job.least > 1e-14 &&
+            job.n_back < kStepsToPose) {  // corrects again, because the tangent belongs to another point
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, unit[j]);
             job.least = 1.0;
             return;
@@ -236,8 +239,8 @@ class CurveTracer {
         open_.push_back({place, 0}), open_.push_back({place, 1});
     }
 
-    // Whether a solution next to a segment is on its curve. If so, Newton's method leads from the cubic to it. If the
-    // cubic is inaccurate, the solution becomes a place of the curve.
+    // Whether a solution next to a segment is on its curve. In this case, Newton's method leads from the cubic to the
+    // solution. If the cubic is inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
         if (graph_.link(at.place, at.side).place < 0) return true;  // the solution is at a place
@@ -271,7 +274,8 @@ class CurveTracer {
         return true;
     }
 
-    // Event: a branch has reached the curve again. Checks the step, records the place and predicts the next one.
+    // Handles a branch that has reached the curve again. Checks the step, records the place, and predicts the next
+    // place.
     void arrive(int lane, double* q, const double* unit) {
         Job& job = jobs_[lane];
         double strayed = 0.0, cosine = 0.0;
@@ -311,7 +315,7 @@ class CurveTracer {
         return !(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError);
     }
 
-    // Event: the step passes a known place. The branch ends there if the side that it reaches is open.
+    // Handles a step that passes a known place. The branch ends there if the side that it reaches is open.
     void meet(int lane, int met, const double* unit) {
         Job& job = jobs_[lane];
         double along = 0.0;
@@ -322,7 +326,7 @@ class CurveTracer {
         job.kind = Kind::none;
     }
 
-    // Adds a place to the curve of a branch. Returns false if the branch ends there, far beyond a limit.
+    // Adds a place to the curve of a branch. Returns false if the branch ends there because it is far beyond a limit.
     bool record(Job& job, const double* q, const double* unit) {
         double end[kJoints<N>];
         std::copy_n(q, n_, end);
@@ -336,7 +340,8 @@ class CurveTracer {
         return false;
     }
 
-    // Chooses the step by the error of the prediction, which is of fourth order, and by the rotation of the tangent.
+    // Chooses the length of the step from the rotation of the tangent, and from the error of the prediction. This error
+    // is of fourth order.
     static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = portable::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
@@ -344,7 +349,7 @@ class CurveTracer {
         job.step = std::min(job.step, kLongestSegment);
     }
 
-    // Predictor: follows the cubic through the last two places and their tangents, or the tangent alone.
+    // Predicts the next place by the cubic through the last two places and their tangents, or by the tangent alone.
     void predict(int lane) {
         Job& job = jobs_[lane];
         job.n_back = 0;
@@ -391,7 +396,7 @@ class CurveTracer {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // lengths are in its unit, like all lengths here
+    const Chain& chain_;  // in units of the arm, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     CurveGraph& graph_;
@@ -401,7 +406,7 @@ class CurveTracer {
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;
-    std::vector<std::pair<int, int>> open_;  // places and sides where branches still have to start
+    std::vector<std::pair<int, int>> open_;  // places and sides from which no branch has started so far
     Job jobs_[W];
     V q_[kJoints<N>], heading_[kJoints<N>];
     Kinematics<V, N> at_;

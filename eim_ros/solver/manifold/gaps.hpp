@@ -1,15 +1,15 @@
-// Configurations between the places of a trace. The self-motion is close to the cubic through two successive places
-// with the tangents there (Hermite).
+// Configurations between the places of a trace. Between two successive places, the self-motion is close to the cubic
+// through both places with the tangents there (Hermite).
 #pragma once
 
 #include "manifold/continuation.hpp"
 
 namespace eim {
 
-inline constexpr double kMargin = 1.1;  // new neighbours differ by at least this multiple of `finest`
+inline constexpr double kMargin = 1.1;  // neighbours differ by at least this multiple of `finest`
 
-// Returns configurations within the limits that divide the steps of a trace evenly. At most n_wanted configurations are
-// returned, and neighbours differ by more than `finest` in at least one joint.
+// Returns configurations within the limits that divide the steps of a trace evenly. Neighbours differ by more than
+// `finest` in at least one joint. At most n_wanted configurations are returned.
 inline Configurations between(const Bounds<double>& bounds, Trace& trace, double finest, int n_wanted) {
     const int n_places = trace.size(), n_joints = trace.places.n_joints;
     std::vector<int> parts(n_places, 1);
@@ -18,7 +18,7 @@ inline Configurations between(const Bounds<double>& bounds, Trace& trace, double
     const auto chord = [&](int i, int j) {
         return difference(trace.place(i)[j], trace.place(trace.parents[i])[j], bounds.wraps[j]);
     };
-    double per_part = 0.0;  // seeds per additional part: steps inside the limits count fully, others by half
+    double per_part = 0.0;  // number of seeds per additional part; steps with one end inside the limits count half
     for (int i = 0; i < n_places; ++i) {
         const int parent = trace.parents[i];
         if (parent == Trace::kNone) continue;
@@ -30,7 +30,7 @@ inline Configurations between(const Bounds<double>& bounds, Trace& trace, double
         for (int j = 0; j < n_joints; ++j) {
             largest = std::max(largest, std::abs(chord(i, j))), along += chord(i, j) * trace.tangent(parent)[j];
         }
-        sign[i] = along >= 0.0 ? 1.0 : -1.0;  // branches leave a root in both directions
+        sign[i] = along >= 0.0 ? 1.0 : -1.0;  // branches leave a root in two directions
         parts[i] = static_cast<int>(std::clamp(largest / (kMargin * finest), 1.0, n_wanted + 1.0));
     }
     const int most = *std::max_element(parts.begin(), parts.end());

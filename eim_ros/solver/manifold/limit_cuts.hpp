@@ -1,33 +1,34 @@
-// The parts of a segment of a solution curve that are within the joint limits.
+// Search for the parts of a segment of a solution curve that are within the joint limits.
 //
-// On a segment, each joint is a cubic polynomial. It can cross a limit only once between two of its extremes, so even
-// very short pieces are found.
+// On a segment, each joint is a cubic polynomial. Between two successive extremes, it can cross a limit only once. Even
+// very short pieces are therefore found.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
 
 namespace eim {
 
-inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are due to rounding
+inline constexpr double kShortestPiece = 1e-6;  // as a share of a segment; shorter pieces are rounding errors
 
 // Tolerances at limits [rad, m]. The defaults are for traced curves.
 struct LimitTolerances {
-    double on_limit = 1.5e-4;  // tolerance beyond a limit, three times the error of places on curves
-    double touch = 3e-4;       // distance at which an extreme of a joint may be on the limit
-    double constant = 0.0;     // range of a joint that does not move
-    double at_limit = 0.0;     // tolerance beyond a limit for such a joint
-    double level = 0.0;        // slope of a joint along a curve below which the end of a segment counts as an extreme
+    double on_limit = 1.5e-4;  // distance allowed beyond a limit: three times the error of places
+    double touch = 3e-4;       // distance from a limit at which an extreme of a joint may be on it
+    double constant = 0.0;     // range below which a joint counts as constant
+    double at_limit = 0.0;     // distance allowed beyond a limit for a constant joint
+    double level = 0.0;        // the end of a segment is an extreme of a joint if its slope is smaller
 };
 inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
-// Returns an upper bound of the range of joint j along a segment: the range of the Bezier control points.
+// Returns bounds of joint j along a segment, which are the range of its Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
     const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j], c = d - part.behind[j] / 3.0;
     return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
 }
 
 // Adds the parameters at which joint j of a segment has the given value, by bisection between the extremes of the
-// cubic. Returns whether an extreme, or the range between two extremes, equals this value up to rounding.
+// cubic. Returns whether the segment touches the value: an extreme, or the range between two extremes, equals it up to
+// rounding.
 inline bool add_crossings(const Segment& part, int j, double value, const LimitTolerances& tolerances,
                           std::vector<double>& cuts) {
     double at[4];
@@ -53,7 +54,7 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
     return touches;
 }
 
-// Whether all joints of a segment stay farther from the limits than a distance, so that no limit cuts the segment.
+// Whether all joints of a segment stay farther from their limits than a distance. No limit cuts such a segment.
 inline bool is_well_within(const Bounds<double>& limits, const Segment& part, const double* shift, double distance) {
     for (int j = 0; j < part.n_joints; ++j) {
         if (limits.wraps[j]) continue;
@@ -65,8 +66,8 @@ inline bool is_well_within(const Bounds<double>& limits, const Segment& part, co
     return true;
 }
 
-// Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if the segment only
-// touches a limit or runs along it.
+// Returns the ranges of a segment that are within the limits after its joints are shifted. `touches` becomes true if
+// the segment only touches a limit, or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, const LimitTolerances& tolerances,
                                                             bool& touches) {

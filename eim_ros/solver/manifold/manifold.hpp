@@ -1,9 +1,9 @@
-// Even sampling of the self-motion manifold of a redundant arm, mainly if it has more than one dimension.
+// Even sampling of the self-motion of a redundant arm. It is used mainly for self-motions of more than one dimension.
 //
 // Let t be the direction of the null-space projection (I - J^+ J) d. A step h t from a solution q changes the pose only
-// by terms of order h^2. A few Newton steps then lead to a new solution at about the requested distance. The sampling
-// grows from all solutions at once and keeps only points that are at least a spacing from all others. This is
-// Poisson-disk sampling (Bridson 2007) on the manifold.
+// by terms of order h^2. A few Newton steps therefore lead to a new solution at about the requested distance. The
+// sampling grows from all solutions at once, and drops points that are closer than a spacing to another point. This is
+// Poisson-disk sampling (Bridson 2007) on a manifold.
 #pragma once
 
 #include "manifold/gaps.hpp"
@@ -11,13 +11,14 @@
 
 namespace eim {
 
-inline constexpr int kBatch = 96;                  // steps that are corrected together
-inline constexpr double kManifoldForesight = 0.7;  // like kForesight
-// if a smaller share of steps leads to new points, almost all reachable points are known
+inline constexpr int kBatch = 96;                  // number of steps that are corrected together
+inline constexpr double kManifoldForesight = 0.7;  // like kForesight, for manifolds
+// least share of steps that lead to new points; below it, almost all reachable points are known
 inline constexpr double kLeastYield = 0.08;
-inline constexpr double kSpare = 1.25;  // number of seeds for each solution requested in gaps
+inline constexpr double kSpare = 1.25;  // number of seeds per solution requested in gaps
 
-// Adds the ends of steps from a point, forward and back along random directions, that are far from all known points.
+// Adds the ends of steps from a point that are far from all known points. The steps go forward and back along random
+// directions of the null space.
 template <int N>
 inline void add_steps(const Chain& chain, const Task& task, const ContinuationOptions& spread, const double* point,
                       Random& random, const Places& known, Configurations& ends) {
@@ -40,10 +41,10 @@ inline void add_steps(const Chain& chain, const Task& task, const ContinuationOp
     }
 }
 
-// Adds solutions to `points`, which are solutions of the task. New solutions are at least kSpacing steps from all
-// others.
+// Adds solutions to `points`, which are solutions of the task. Each new solution is at least kSpacing steps away from
+// all other solutions.
 //
-// The function ends when almost no step leads to a new point, or when there are `most` points.
+// The function returns when almost no step leads to a new point, or when there are `most` points.
 template <int N>
 inline void grow(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                  Configurations& points) {
@@ -71,11 +72,12 @@ inline void grow(const Chain& chain, const Task& task, const ContinuationOptions
     }
 }
 
-// Adds solutions to `points` by continuation, one step from each other along the self-motion, until there are `most`.
+// Adds solutions to `points` by continuation until there are `most`. Successive solutions are one step apart along the
+// self-motion.
 //
-// If continuation finds fewer solutions and `finest` is not negative, gaps are divided evenly as long as successive
-// solutions differ by more than `finest` in some joint. New solutions are kSpacing steps from the given solutions, or
-// differ by more than `finest`.
+// If continuation finds fewer solutions and `finest` is not negative, gaps are divided evenly. Successive solutions
+// still differ by more than `finest` in some joint. New solutions are kSpacing steps away from the given solutions, or
+// differ from them by more than `finest`.
 template <int N>
 inline void trace(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                   Configurations& points) {
@@ -83,7 +85,7 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
     Trace places = Continuation<N>(chain, task, spread, seed).run(points, int(most - n_roots));
     Places known(task.bounds, points.n_joints);
     for (Index i = 0; i < n_roots; ++i) known.add(points.row(i));
-    const auto add = [&](Configurations seeds) {  // seeds are close to solutions, so one step usually suffices
+    const auto add = [&](Configurations seeds) {  // one step usually suffices, because seeds are close to solutions
         Rows near(std::move(seeds));
         run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 3, 3}, RowJobs::all(near));
         for (Index i = 0; i < near.size() && points.size() < most; ++i) {
@@ -103,8 +105,8 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
     add(between(task.bounds, places, spread.finest, int(kSpare * double(n_wanted)) + 1));
 }
 
-// Adds solutions to `points` along the self-motion until there are `most`. A self-motion with one dimension is followed
-// by continuation. Others are sampled from all points at once.
+// Adds solutions to `points` along the self-motion until there are `most`. Continuation is used if the self-motion has
+// one dimension. Otherwise the self-motion is sampled from all points at once.
 template <int N>
 inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
                         Index most, Configurations& points) {

@@ -1,4 +1,5 @@
-// Null-space motion of a redundant arm: projection onto the null space of the Jacobian, and descent of a cost along it.
+// Null-space motion of a redundant arm: projection onto the null space of the Jacobian, and minimisation of a cost
+// along the null space.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -7,18 +8,19 @@
 namespace eim {
 
 inline constexpr double kProjectionDamping = 1e-9;
-inline constexpr double kLeastShare = 1e-3;  // directions with a smaller share in the null space are not followed
+inline constexpr double kLeastShare = 1e-3;  // least share of a direction that is in the null space
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
-inline constexpr double kShortestScale = 0.1;  // least scale of a step (weights are at most 1)
+inline constexpr double kShortestScale = 0.1;  // least scale of a step, for weights of at most 1
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
 inline constexpr double kFlat = 3e-5;          // [rad, m]: norm of the null-space gradient at a minimum
-inline constexpr double kExact = 1e-12;        // [m], [rad]: errors after correction; larger ones would hide a descent
-// [rad, m]: closer joints count as at the limit, until a minimum is found
+inline constexpr double kExact = 1e-12;  // [m], [rad]: largest errors after correction; larger ones hide a descent
+// [rad, m]: closer joints count as being at the limit, until a minimum is found
 inline constexpr double kWidestMargin = 1e-2;
 inline constexpr double kNarrowing = 1e-3;
-inline constexpr double kEdge = 1e-8;  // [m], [rad]: values closer to a limit or to a tolerance count as equal to it
+inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer values count as equal to a limit or a tolerance
 
-// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration; differences of continuous joints are on the circle.
+// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration. Differences of continuous joints are measured on the
+// circle.
 struct Cost {
     const double *preferred, *weights;
     const bool* turns;
@@ -32,7 +34,8 @@ struct Cost {
     }
 };
 
-// Projects a vector onto the null space of a Jacobian by subtracting J^T y. Returns the squared length of the result.
+// Projects a vector onto the null space of a Jacobian by subtracting J^T y. Returns the squared length of the
+// projection.
 template <int N>
 inline double to_null_space(const Chain& chain, const double (*jacobian)[6], bool position_only, double* vector,
                             double (&y)[6]) {
@@ -48,8 +51,8 @@ inline double to_null_space(const Chain& chain, const double (*jacobian)[6], boo
     return left;
 }
 
-// Fills tangent with the unit vector of the null-space part of a direction at q. Returns false if the null space has no
-// part of this direction. A joint at a limit does not move further out.
+// Fills `tangent` with the projection of a direction onto the null space at q, as a unit vector. Joints at a limit do
+// not move beyond it. Returns false if the projection is almost zero.
 template <int N>
 inline bool project(const Chain& chain, const Task& task, const double (*jacobian)[6], const double* q,
                     const double* direction, double* tangent) {
@@ -69,8 +72,8 @@ inline bool project(const Chain& chain, const Task& task, const double (*jacobia
     return true;
 }
 
-// Returns the least singular value of the Jacobian at q, or of its position rows: the square root of the least
-// eigenvalue of J J^T, by inverse iteration.
+// Returns the least singular value of the Jacobian at q, or of its position rows. Inverse iteration computes it as the
+// square root of the least eigenvalue of J J^T.
 template <int N>
 inline double least_singular_value(const Chain& chain, const double* q, bool position_only) {
     constexpr int kIterations = 12;
@@ -88,13 +91,13 @@ inline double least_singular_value(const Chain& chain, const double* q, bool pos
 }
 
 inline constexpr double kNearby = 0.2;         // [rad, m]: largest distance of a solution that may end a search
-inline constexpr double kRegularShare = 0.25;  // largest such distance, as a share of the least singular value
+inline constexpr double kRegularShare = 0.25;  // largest ratio of this distance to the least singular value
 
-// Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
+// Whether q is certainly the solution nearest to a reference. The argument q must be a local minimum of the distance.
 //
-// Within this distance of the reference, the Jacobian changes by at most about twice the distance. With a share of
-// 0.25, this is at most half of the least singular value. Then the Jacobian keeps its full rank there, and the
-// solutions near the reference form a single smooth set.
+// Within this distance of the reference, the Jacobian changes by at most about twice the distance. With a ratio of
+// 0.25, the change is at most half of the least singular value. The Jacobian therefore keeps its full rank there, and
+// the solutions near the reference form a single smooth set.
 template <int N>
 inline bool is_surely_nearest(const Chain& chain, const double* q, double distance, bool position_only) {
     return distance <= kNearby && distance <= kRegularShare * least_singular_value<N>(chain, q, position_only);
@@ -102,9 +105,9 @@ inline bool is_surely_nearest(const Chain& chain, const double* q, double distan
 
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
-// The cost never increases: a point that cannot be improved is not changed. The first step minimises the cost along a
-// straight line. Later step lengths are those of Barzilai and Borwein (1988), which for one free dimension is the
-// secant method. Each step is halved until the cost decreases.
+// The cost never increases: points that cannot be improved do not move. The first step minimises the cost along a
+// straight line. Later steps have the length of Barzilai and Borwein (1988), which is the secant method if there is one
+// free dimension. Each step is halved until the cost decreases.
 template <int N>
 class Descent {
    public:
@@ -114,7 +117,7 @@ class Descent {
         led_back_.resize(1);
     }
 
-    // Moves one point (n_joints,) in place.
+    // Moves one point (n_joints,) and overwrites it.
     void run(double* point) {
         const int n = joints_of<N>(chain_);
         double q[kJoints<N>], trial[kJoints<N>];
@@ -148,7 +151,7 @@ class Descent {
     }
 
    private:
-    // Corrects q to the pose. Returns whether q is then a solution.
+    // Corrects q to the pose. Returns whether the result is a solution.
     bool lead_back(double* q) {
         std::copy_n(q, joints_of<N>(chain_), led_back_.row(0));
         run_rows<N, true>(chain_, task_, {kExact, kExact, 10, 3}, RowJobs::all(led_back_));
@@ -156,12 +159,13 @@ class Descent {
         return led_back_.distances[0] <= task_.position_tolerance && led_back_.angles[0] <= task_.orientation_tolerance;
     }
 
-    // Fills tangent_ with the steepest descent of half the cost along the self-motion. Returns its squared length.
+    // Fills tangent_ with the steepest descent direction of half the cost along the self-motion. Returns its squared
+    // length.
     //
     // This is an active-set method. A joint at a limit may move only inwards. An error at the end of its tolerance is
-    // treated alike, with a row of the Jacobian that is free at first. Joints and rows that the descent would move
-    // outwards are fixed, round by round, until no more need to be fixed. If no descent remains, the fixed joint with
-    // the largest inward pull is released.
+    // treated in the same way, by a row of the Jacobian that is free at first. Joints and rows that the descent would
+    // move outwards are fixed in each round, until none is left. If no descent remains, the fixed joint with the
+    // largest inward pull is released.
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);
@@ -208,7 +212,8 @@ class Descent {
         }
     }
 
-    // Returns the length of the step along tangent_, whose squared length is `left`. The step ends at joint limits.
+    // Returns the length of the step along tangent_, which has the squared length `left`. The step ends at joint
+    // limits.
     double first_scale(const double* q, double left) const {
         const Bounds<double>& bounds = task_.bounds;
         double curvature = 0.0, square = 0.0, bend = 0.0, scale = std::numeric_limits<double>::infinity();
@@ -229,14 +234,14 @@ class Descent {
 
     const Chain& chain_;
     const Task& task_;
-    Task within_;  // the same task with tolerances reduced by kEdge
+    Task within_;  // the task with tolerances reduced by kEdge
     const Cost& cost_;
     double tangent_[kJoints<N>], taken_[kJoints<N>], slope_[kJoints<N>] = {};
     Rows led_back_;  // one row
     Kinematics<double, N> at_;
 };
 
-// Moves configurations onto the pose, then along the self-motion to a local minimum of a cost. Returns the valid
+// Moves configurations onto the pose, and along the self-motion to a local minimum of a cost. Returns the valid
 // configurations.
 template <int N>
 inline Rows nearest_on_curves(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& cost,

@@ -1,8 +1,9 @@
-// Self-motions, as curves, of arms with a closed form at poses where one angle is free (see `Sweep`).
+// Self-motions as curves, for arms with a closed form at poses where one angle is free (see `Sweep`).
 //
-// A value of the free angle has solutions if its level is within [-1, 1]. Such values form the full circle, or one or
-// two arcs. On an arc, middle + half cos(t) for t from 0 to 2 pi leads once around a closed curve, with the first sign
-// up to pi and the second sign from there on. The curve is smooth at the ends of the arc, where both signs meet.
+// A value of the free angle has solutions if its level is within [-1, 1]. These values form the full circle, or one or
+// two arcs. On an arc, the free angle is middle + half cos(t). As t goes from 0 to 2 pi, it leads once around a closed
+// curve, with the first sign up to pi and the second sign afterwards. The curve is smooth at the ends of the arc, where
+// both signs meet.
 #pragma once
 
 #include "closed_form/finite_solutions.hpp"
@@ -10,19 +11,19 @@
 
 namespace eim {
 
-// Smallest difference between 1 and the absolute extreme of a level. Closer extremes may be above or below 1, and
-// curves may cross there.
+// Smallest difference of the absolute extreme of a level from 1. At a smaller difference, the extreme may be above or
+// below 1, and curves may cross there.
 inline constexpr double kClearLevel = 1e-7;
-inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // initial parts of a curve, and halvings of a part
+inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // numbers of initial parts, and of halvings of a part
 inline constexpr double kLongestPart = 0.3;                       // [rad]
-inline constexpr double kExactPart = 2e-7;  // [rad]: distance of the middle of a part from its cubic
+inline constexpr double kExactPart = 2e-7;  // [rad]: largest distance of a part's middle from its cubic
 
-// Values middle - half to middle + half of the free angle; half = pi for the circle.
+// The values of the free angle from middle - half to middle + half. The full circle has half = pi.
 struct Arc {
     double middle, half;
 };
 
-// Adds the arcs of a sweep. Returns false if it is undecided which arcs exist.
+// Adds the arcs of a sweep. Returns false if the existence of an arc is undecided.
 inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
     const Sinusoid& level = sweep.level;
     const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
@@ -48,13 +49,13 @@ inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
     return true;
 }
 
-// Follows a closed curve, given as a function of t from 0 to 2 pi, by parts that are close to cubics.
+// Traces a closed curve by parts that are close to cubics. The curve is a function of t from 0 to 2 pi.
 template <class At>
 class ClosedCurve {
    public:
     ClosedCurve(int n_joints, At at) : at_(at), curve_{{n_joints}, {n_joints}, {}, true} {}
 
-    // Returns whether all parts are close enough.
+    // Traces the curve. Returns whether all parts are close enough to their cubics.
     bool run() {
         Place from = place(0.0, nullptr);
         add(from);
@@ -65,7 +66,7 @@ class ClosedCurve {
             is_close &= follow(from, to, 0);
             from = to;
         }
-        for (int j = 0; j < n(); ++j) {  // the last place is the first one, after full revolutions
+        for (int j = 0; j < n(); ++j) {  // the last place is the first place after full revolutions
             double* q = curve_.places.row(curve_.places.size() - 1);
             q[j] = first.q[j] + 2.0 * kPi * std::round((q[j] - first.q[j]) / (2.0 * kPi));
             curve_.tangents.row(curve_.tangents.size() - 1)[j] = first.tangent[j];
@@ -81,7 +82,7 @@ class ClosedCurve {
 
     int n() const { return curve_.places.n_joints; }
 
-    // Returns the place at t, unrolled to the revolutions nearest to a known place.
+    // Returns the place at t, in the revolutions nearest to a known place.
     Place place(double t, const double* known) const {
         constexpr double kStep = 1e-4;
         Place at{t};
@@ -100,7 +101,7 @@ class ClosedCurve {
         curve_.places.add(at.q), curve_.tangents.add(at.tangent), curve_.numbers.push_back(-1);
     }
 
-    // Adds places up to the end of a part, its middle first if the cubic is not close enough.
+    // Adds places up to the end of a part. If the cubic is not close enough, the part is halved first.
     bool follow(const Place& from, const Place& to, int n_halved) {
         static constexpr bool never[kMostJoints] = {};
         const Place middle = place(0.5 * (from.t + to.t), from.q);
@@ -120,7 +121,7 @@ class ClosedCurve {
     Curve curve_;
 };
 
-// Adds the closed curves of all sweeps to components. Returns whether they are known with certainty.
+// Adds the closed curves of all sweeps to `components`. Returns whether the curves are certain.
 inline bool add_curves(const Candidates& candidates, const SixJoints& part, double held, CurveComponents& components) {
     bool is_certain = true;
     for (const Sweep& sweep : candidates.sweeps) {

@@ -1,4 +1,4 @@
-// Places on the components of a solution set. They are close to solutions, but not yet corrected to the pose.
+// Places on the components of a solution set. A place is close to a solution, but is not yet corrected to the pose.
 #pragma once
 
 #include "manifold/components.hpp"
@@ -7,10 +7,10 @@
 
 namespace eim {
 
-// places between two checks of the clock, which take less than a millisecond
+// number of places between two checks of the clock, which are computed in less than a millisecond
 inline constexpr Index kPlacesBeforeLook = 4096;
 
-// A configuration and its squared distance from the reference.
+// A configuration, and its squared distance from a reference.
 struct Nearby {
     double square;
     std::vector<double> q;
@@ -18,12 +18,12 @@ struct Nearby {
 
 class Waypoints {
    public:
-    // `bounds` belong to a task. Random places advance `random`.
+    // The bounds are those of the task. Random places advance `random`.
     Waypoints(const CurveComponents& components, const Bounds<double>& bounds, int n_joints, Random& random)
         : components_(components), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 
-    // Divides the components so that successive configurations differ by about `finest` in some joint. The number of
-    // configurations is limited to about `most`.
+    // Returns configurations that divide the components. Successive configurations differ by about `finest` in some
+    // joint. The number of configurations is limited to about `most`.
     Configurations filled(double finest, Index most) const {
         double parts = 0.0;
         for (const bool counts : {true, false}) {
@@ -53,9 +53,9 @@ class Waypoints {
         return Configurations{n_joints_};
     }
 
-    // Returns places along the components, one component after the other, and from end to end on each. Places are at
-    // most `spacing` apart, unless this would give more than about `most`. Sets `counts` to the number of places per
-    // component.
+    // Returns places along the components, in the order of the components and from end to end on each of them. Places
+    // are at most `spacing` apart, unless this would give more than about `most` places. Sets `counts` to the number of
+    // places per component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
         for (const Component& component : components_.components()) total += component.length;
@@ -70,15 +70,15 @@ class Waypoints {
         return rows;
     }
 
-    // Divides the components evenly. If spacing > 0, successive configurations are at most `spacing` apart. Otherwise
-    // there are n configurations, at least one per component if n is large enough. At the deadline, a time of the
-    // steady clock [s], `is_late` becomes true and the remaining components are left out.
+    // Returns configurations that divide the components evenly. If spacing > 0, successive configurations are at most
+    // `spacing` apart. Otherwise n configurations are returned, at least one per component if n is large enough. At the
+    // deadline, a time of the steady clock [s], `is_late` becomes true, and the remaining components are skipped.
     Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
         const std::vector<Component>& all = components_.components();
         std::vector<Index> parts(all.size(), 0);
         if (spacing > 0.0) {
             for (std::size_t f = 0; f < all.size(); ++f) parts[f] = Index(std::ceil(all[f].length / spacing + 1e-9));
-        } else {  // always divide the component with the longest parts
+        } else {  // repeatedly divides the component with the longest parts
             double total = 0.0;
             for (const Component& component : all) total += component.length;
             std::vector<std::pair<double, std::size_t>> heap;
@@ -107,7 +107,7 @@ class Waypoints {
     }
 
     // Returns random places on the components, on average one per `spacing` of length. The number of places on a
-    // component is rounded at random, so short components also get places.
+    // component is rounded at random. Short components therefore also get places.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Component& component : components_.components()) {
@@ -117,10 +117,10 @@ class Waypoints {
         return rows;
     }
 
-    // Returns the places nearest to a configuration, one on each of the `most` nearest components, nearest first.
+    // Returns the place nearest to a configuration on each of the `most` nearest components, in the order of distance.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
-        std::vector<std::pair<double, const Piece*>> order;  // lower bound of the distance of each piece
+        std::vector<std::pair<double, const Piece*>> order;  // pieces with lower bounds of their distances
         double nearest_square = std::numeric_limits<double>::infinity();
         for (const Component& component : components_.components()) {
             Nearby best{most == 1 ? nearest_square : std::numeric_limits<double>::infinity(), {}};
