@@ -1,4 +1,4 @@
-// Arrays exchanged with Python. Shapes are checked only here. Results are returned as copies.
+// Arrays exchanged with Python. Only this file checks shapes. Results are returned as copies.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -19,7 +19,7 @@ namespace py = pybind11;
 
 using Shape = std::vector<Index>;
 
-// Replaces the listener of this thread while it exists.
+// Replaces the clock listener of this thread during the lifetime of this object.
 class ClockListenerGuard {
    public:
     explicit ClockListenerGuard(ClockListener* listener)
@@ -35,8 +35,8 @@ class ClockListenerGuard {
     double began_;
 };
 
-// Releases the interpreter's lock for work without Python objects. The lock is released at once, or after kShort if the
-// work is probably short. A short delay pays off because a busy Python thread that gets the lock keeps it for 5 ms
+// Releases the GIL for work without Python objects. The GIL is released immediately, or after kShort if the work is
+// probably short. The delay is useful because a busy Python thread that gets the GIL keeps it for 5 ms
 // (sys.getswitchinterval).
 class Unlocked : ClockListener {
    public:
@@ -61,21 +61,21 @@ class Unlocked : ClockListener {
     std::optional<py::gil_scoped_release> released_;
 };
 
-// Acquires the interpreter's lock again, for work with Python objects inside of work without them.
+// Acquires the GIL for work with Python objects while `Unlocked` is active.
 class Locked {
     ClockListenerGuard listening_{nullptr};
     py::gil_scoped_acquire acquired_;
 };
 
-// Arrays in row-major order. Other arrays are copied to this order.
+// An array in row-major order. Arrays in other orders are copied.
 template <class T, int Flags = 0>
 using RowByRow = py::array_t<T, int(py::array::c_style) | int(py::detail::npy_api::NPY_ARRAY_ALIGNED_) | Flags>;
 
-// The same, but values of other types are converted.
+// The same, except that values of other types are converted.
 template <class T>
 using Converted = RowByRow<T, py::array::forcecast>;
 
-inline constexpr Index kAny = -1;  // stands for any size of an axis
+inline constexpr Index kAny = -1;  // matches any size of an axis
 
 inline void expect(bool holds, const std::string& what) {
     if (!holds) throw std::invalid_argument(what);

@@ -50,8 +50,8 @@ inline Converted<double> log_density(const Experts& experts, const Converted<dou
     return result;
 }
 
-// Returns the log densities of samples (n, n_dims) of m mixtures. The first counts[0] samples belong to the first
-// mixture, and so on.
+// Returns the log densities of samples (n, n_dims) under m mixtures. The first counts[0] samples belong to the first
+// mixture, the next counts[1] samples to the second mixture, and so on.
 inline Converted<double> log_densities(const Experts& experts, const Converted<double>& log_weights,
                                        const Converted<double>& contexts, const Converted<double>& samples,
                                        const Converted<std::int64_t>& counts, int n_threads) {
@@ -78,7 +78,8 @@ inline Converted<double> log_densities(const Experts& experts, const Converted<d
     return result;
 }
 
-// Returns the log weights of a mixture averaged over contexts, or of one mixture for each of the `separate` contexts.
+// Returns the log weights of a mixture averaged over contexts. If `separate` is true, returns the log weights of one
+// mixture per context instead.
 inline Converted<double> gate(const Converted<double>& contexts, const Converted<double>& weights,
                               const Converted<double>& biases, bool separate) {
     expect_shape(contexts, "contexts", {kAny, kAny});
@@ -95,7 +96,7 @@ inline Converted<double> gate(const Converted<double>& contexts, const Converted
     return result;
 }
 
-// These functions are for parts of the solver that are written in Python, because NumPy's functions differ between
+// Parts of the solver that are written in Python use these functions, because NumPy's functions differ between
 // processors.
 inline void bind_portable(py::module_& module) {
     module.def("sin", py::vectorize(portable::sin));

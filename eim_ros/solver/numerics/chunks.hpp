@@ -1,6 +1,6 @@
-// Divides work on many poses among threads. The chunks have equal size, and a free thread takes the next chunk.
+// Distribution of many poses over threads. The chunks have equal size, and a free thread takes the next chunk.
 //
-// The result of a chunk depends only on the chunk, so results do not depend on the number of threads.
+// The result of a chunk depends only on the chunk. The number of threads therefore does not change results.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace eim {
 
-// Calls work(number of the chunk, first, last) for each chunk of n items. If calls throw, one of their exceptions is
-// thrown again here after all threads have ended.
+// Calls work(index of the chunk, first, last) for each chunk of n items. If calls throw, one of their exceptions is
+// rethrown after all threads have ended.
 template <class Work>
 inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     const Index n_chunks = (n + size - 1) / size;
@@ -36,16 +36,16 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     std::vector<std::thread> others;
     try {
         for (int k = 1; k < std::min<Index>(n_threads, n_chunks); ++k) others.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads are available, so the existing threads do the work
+    } catch (const std::system_error&) {  // no more threads are available; the existing threads do the work
     }
     run();
     for (std::thread& other : others) other.join();
     if (failure) std::rethrow_exception(failure);
 }
 
-// Calls work(number of the pose, deadline of the pose) for n poses. Each pose may use an equal share of the remaining
-// time. After the deadline, a time of the steady clock [s], late(number) is called instead for each remaining pose
-// except the first one.
+// Calls work(index of the pose, deadline of the pose) for n poses. Each pose may use an equal share of the remaining
+// time. After the deadline, a time of the steady clock [s], late(index) is called for each remaining pose instead. The
+// first pose is never late.
 template <class Work, class Late>
 inline void for_poses(Index n, Index size, int n_threads, double deadline, Work work, Late late) {
     for_chunks(n, size, n_threads, [&](Index, Index first, Index last) {

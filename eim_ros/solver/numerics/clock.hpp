@@ -6,22 +6,22 @@
 
 namespace eim {
 
-// Returns the time of the steady clock [s], which is Python's `perf_counter`.
+// Returns the time of the steady clock [s]. Python's `perf_counter` uses the same clock.
 inline double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Receives the time whenever its thread checks whether a deadline has passed.
+// Receives the time whenever its thread compares the clock with a deadline.
 class ClockListener {
    public:
     virtual void hear(double now) = 0;
-    virtual void skip(double seconds) = 0;  // time that passed while the listener was replaced
+    virtual void skip(double seconds) = 0;  // reports the time during which another listener was installed
 
    protected:
     ~ClockListener() = default;
 };
 
-inline thread_local ClockListener* clock_listener = nullptr;  // listener of this thread, if any
+inline thread_local ClockListener* clock_listener = nullptr;  // listener of this thread, or null
 
 inline bool is_past(double deadline) {
     if (deadline == std::numeric_limits<double>::infinity() && !clock_listener) return false;
@@ -30,7 +30,7 @@ inline bool is_past(double deadline) {
     return now >= deadline;
 }
 
-// Reads the clock only at every n-th call, because reading it takes longer than a short step of work.
+// Reads the clock only at every n-th call, because reading the clock takes longer than a short step of work.
 class Watch {
    public:
     explicit Watch(double deadline, int every = 64) : deadline_(deadline), every_(every) {}

@@ -1,6 +1,6 @@
-// Numbers of twice the precision of double: sums of two doubles without overlap (Dekker 1971), also in packs.
+// Numbers with twice the precision of double, as sums of two doubles without overlap (Dekker 1971), also in packs.
 //
-// The relative error of an operation is at most 1e-31. The error of a sum is relative to |a| + |b|.
+// Each operation has a relative error of at most 1e-31. The error of a sum is relative to |a| + |b|.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace eim {
 
-// a b - c with one rounding.
+// Returns a b - c with a single rounding.
 inline double product_minus(double a, double b, double c) {
     return portable::product_minus(a, b, c);
 }
@@ -31,10 +31,10 @@ struct Doubled {
     V high{}, low{};
 
     Doubled() = default;
-    Doubled(double value) : high(fill<V>(value)) {}  // NOLINT: implicit, so that plain numbers convert
+    Doubled(double value) : high(fill<V>(value)) {}  // NOLINT: implicit conversion from plain numbers
     Doubled(const V& high, const V& low) : high(high), low(low) {}
 
-    // The sum of two numbers. The first must have at least the order of magnitude of the second.
+    // Returns the sum of two numbers. The first number must have at least the order of magnitude of the second.
     static Doubled joined(const V& large, const V& small) {
         const V sum = large + small;
         return {sum, small - (sum - large)};
@@ -96,7 +96,7 @@ inline Doubled<V> square_root(const Doubled<V>& a) {
     return Doubled<V>::joined(root, rest.high / (2.0 * safe));
 }
 
-// Returns a number as a value for all lanes. For plain packs, it stays a plain number.
+// Returns a number as a value for all lanes. For plain packs, returns the plain number.
 template <class V>
 inline auto spread(const double& a) {
     if constexpr (std::is_class_v<V>) {

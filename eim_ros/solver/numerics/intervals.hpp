@@ -1,13 +1,13 @@
-// Encloses functions of one variable over a cell, by interval arithmetic with slopes.
+// Enclosures of functions of one variable over a cell, by interval arithmetic with slopes.
 //
 // The variable is t in [-1, 1], the scaled cell. The bounds of f are
 //
 //    f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t.
 //
-// With more variables, all in [-1, 1], slope and spread have one lane for each variable, and t is the first. These
-// bounds give both the mean value form, value + slope t, and monotonicity (Moore 1966; Neumaier 1990). All bounds are
-// widened by the rounding error of each operation. Sines and cosines of the library are assumed to be correct to 4
-// units in the last place. The bounds are numbers, or packs with one cell per lane.
+// With several variables, all in [-1, 1], slope and spread have one lane per variable, and t is the first variable.
+// These bounds give both the mean value form, value + slope t, and monotonicity (Moore 1966; Neumaier 1990). Each
+// operation widens the bounds by its rounding error. Sines and cosines of the library are assumed to be accurate to 4
+// units in the last place. The bounds are numbers, or packs with one cell in each lane.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace eim {
 
 inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one operation
 inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
-inline constexpr double kWidened = 1e-15;  // relative widening of bounds, because bounds are rounded, too
+inline constexpr double kWidened = 1e-15;  // relative widening of bounds, because bounds are also rounded
 
 // Returns the sum over the variables.
 template <class V, class S>
@@ -30,7 +30,7 @@ template <class V, class S>
         return sum(parts) * (1.0 + 4.0 * kWidened);
     }
 }
-// Returns one part for each variable: `part` for the first one, and 0 for the others.
+// Returns one value per variable: `part` for the first variable, and 0 for all others.
 template <class S, class V>
 [[gnu::always_inline]] inline S of_first(const V& part) {
     if constexpr (std::is_same_v<V, S>) {
@@ -40,7 +40,7 @@ template <class S, class V>
     }
 }
 
-// V: a number, or a pack with one cell per lane. S: the same, or a pack with one variable per lane.
+// V is a number, or a pack with one cell in each lane. S is the same, or a pack with one variable in each lane.
 template <class V, class S = V>
 struct EnclosedOf {
     V value{}, error{};
@@ -59,9 +59,9 @@ struct EnclosedOf {
 };
 
 using Enclosed = EnclosedOf<double>;
-using EnclosedNear = EnclosedOf<double, WideDouble>;  // function of four variables
+using EnclosedNear = EnclosedOf<double, WideDouble>;  // functions of four variables
 
-// Uses the smaller of two bounds of the radius: the natural one and the one from the mean value form.
+// Returns an enclosure with the smaller of two radii: the natural radius, and the radius of the mean value form.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> enclosed(V value, V error, S slope, S spread, V radius) {
     error += 2.0 * kUnit * absolute(value);
@@ -70,11 +70,11 @@ template <class V, class S>
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
-// Relative rounding error of a sum of products, including the operations that compute the bound.
+// Relative rounding error of a sum of products, including the rounding errors of the bound itself.
 inline constexpr double kUnits = 8.0 * kUnit;
 
-// Like `enclosed`, for bounds that already include the rounding of value and slope, but not that of the bounds
-// themselves.
+// Like `enclosed`, for bounds that already include the rounding errors of value and slope, but not the rounding errors
+// of the bounds.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> widened(V value, V error, S slope, S spread, V radius) {
     constexpr double more = 1.0 + 4.0 * kWidened;
@@ -120,8 +120,8 @@ template <class V, class S>
     return enclosed<V, S>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
 }
 
-// Returns a f + b g + constant, with one widening for the rounding of all operations. `inexact` is the error of the
-// constant.
+// Returns a f + b g + constant. The rounding errors of all operations are covered by a single widening. `inexact` is
+// the error of the constant.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> linear(const EnclosedOf<V, S>& a, double f, const EnclosedOf<V, S>& b,
                                                       double g, double constant = 0.0, double inexact = 0.0) {
@@ -134,7 +134,7 @@ template <class V, class S>
                          a.radius * f_size + b.radius * g_size + rounding);
 }
 
-// Returns a b + c d, with one widening as well.
+// Returns a b + c d, also with a single widening.
 template <class V, class S>
 [[gnu::always_inline]] inline EnclosedOf<V, S> products(const EnclosedOf<V, S>& a, const EnclosedOf<V, S>& b,
                                                         const EnclosedOf<V, S>& c, const EnclosedOf<V, S>& d) {
@@ -153,7 +153,7 @@ template <class V, class S>
                          radius + rounding);
 }
 
-// Returns g(f), given its value at f.value, the range [least, most] of its derivative, and its own radius and error.
+// Returns g(f) from its value at f.value, the range [least, most] of g', and the radius and the error of g.
 template <class V, class S>
 inline EnclosedOf<V, S> composed(const EnclosedOf<V, S>& f, V value, V least, V most, V radius, V error) {
     const V mean = 0.5 * (least + most), half = 0.5 * (most - least);
@@ -161,8 +161,8 @@ inline EnclosedOf<V, S> composed(const EnclosedOf<V, S>& f, V value, V least, V 
                           absolute(mean) * f.spread + half * (absolute(f.slope) + f.spread), radius);
 }
 
-// Returns the square root of a value that is not negative, except on parts of the cell where the function does not
-// exist.
+// Returns the square root of a value that is not negative. If parts of the cell have negative values, the root does not
+// exist there.
 template <class V, class S>
 inline EnclosedOf<V, S> square_root(const EnclosedOf<V, S>& f) {
     const V zero{}, least = f.least(), most = larger(zero, f.most()), value = square_root(larger(zero, f.value));
@@ -187,15 +187,15 @@ inline EnclosedOf<V, S> square_root(const EnclosedOf<V, S>& f) {
     }
 }
 
-// Returns an upper bound of asin of a ratio from 0 to 1. The series of asin is below this one and agrees with it at 0
-// and 1.
+// Returns an upper bound of asin for a ratio from 0 to 1. The bound is at least the series of asin, and equals asin at
+// 0 and at 1.
 template <class V>
 inline V angle_over(V ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
 }
 
 // Computes the angle of the direction (x, y). Returns false if the direction may be (0, 0). The angle is continuous
-// around its value, beyond pi if necessary.
+// around its value, and may exceed pi.
 template <class V, class S>
 inline Mask<V> enclose_angle(const EnclosedOf<V, S>& y, const EnclosedOf<V, S>& x, EnclosedOf<V, S>& angle) {
     const auto length = [](V a, V b) { return square_root<V>(a * a + b * b) * (1.0 + 4.0 * kWidened); };
@@ -214,7 +214,7 @@ inline Mask<V> enclose_angle(const EnclosedOf<V, S>& y, const EnclosedOf<V, S>& 
     return is_known;
 }
 
-// Cosine and sine of an angle.
+// Computes cosine and sine of an angle.
 template <class V, class S>
 inline void enclose_turn(const EnclosedOf<V, S>& angle, EnclosedOf<V, S>& cosine, EnclosedOf<V, S>& sine) {
     const auto [s, c] = turn_by(angle.value);
@@ -223,7 +223,7 @@ inline void enclose_turn(const EnclosedOf<V, S>& angle, EnclosedOf<V, S>& cosine
     sine = composed<V, S>(angle, s, c - away, c + away, away, angle.error + error);
 }
 
-// The same for the cell middle +- half.
+// Cosine and sine of an angle over the cell middle +- half.
 template <class V, class S = V>
 struct EnclosedTurnOf {
     EnclosedOf<V, S> cosine, sine;

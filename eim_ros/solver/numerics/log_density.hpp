@@ -1,8 +1,9 @@
-// Log density of samples under a mixture, summed over all components that matter. The result is exact up to rounding.
+// Log density of samples under a mixture, summed over all components that matter. The result is accurate up to
+// rounding.
 //
-// Usually only a few experts matter to a sample. Single precision is enough to find them. The log joint of a component
-// is height - |w|^2 / 2 with w = L^-1 (x - mean). Let s be the length of the error of the computed w. Then the true
-// |w|^2 is at most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. This bound shows which components are
+// Usually only a few experts matter to a sample. Single precision is accurate enough to select them. The log joint of a
+// component is height - |w|^2 / 2 with w = L^-1 (x - mean). Let w be rounded by an error of length s. The exact |w|^2
+// is then at most (1 + s) |w|^2 + s + s^2 for the rounded w, and vice versa. This bound shows which components are
 // negligible compared with others. The remaining components are computed in double precision.
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace eim {
 
-// Samples have D coordinates; D = 0 means any number of coordinates.
+// D is the number of coordinates of a sample, or 0 for any number.
 template <int D>
 class LogDensity {
    public:
@@ -33,7 +34,7 @@ class LogDensity {
         std::partial_sort(order_.begin(), few, order_.end(), [&](int a, int b) { return heights_[a] > heights_[b]; });
     }
 
-    // Fills result (n,) [nat] of samples (n, d).
+    // Fills result (n,) with the log densities [nat] of samples (n, d).
     void run(const double* samples, std::ptrdiff_t n, double* result) {
         for (std::ptrdiff_t first = 0; first < n; first += kTogether) {
             const int n_here = int(std::min<std::ptrdiff_t>(kTogether, n - first));
@@ -44,7 +45,7 @@ class LogDensity {
                 for (int lane = 0; lane < std::min(W, n_here - i); ++lane) {
                     const Index sample = first + sorted_[i + lane];
                     const double* x = samples + sample * d_;
-                    // a sample with NaN has no density; its neighbours in the pack are not affected
+                    // a sample with NaN has no density, and does not affect its neighbours in the pack
                     const double nan = std::accumulate(x, x + d_, 0.0);
                     result[sample] = nan == nan ? get(sums, lane) : nan;
                 }
@@ -55,19 +56,19 @@ class LogDensity {
    private:
     using V = WideDouble;
     using Narrow = WideFloat;
-    static constexpr int W = kLanes<V>, kTogether = 512;  // samples per block: their packs stay in cache
-    static constexpr float kLeastError = 1e-5f;  // least value of s; exceeds the rounding of squares and heights
+    static constexpr int W = kLanes<V>, kTogether = 512;  // samples per block, whose packs stay in the cache
+    static constexpr float kLeastError = 1e-5f;           // least s; exceeds the rounding errors of squares and heights
     // components with a larger s are always computed in double precision
     static constexpr float kMostError = 0.1f;
     static constexpr float kMargin = float(kNegligible) + 1;  // [nat]
 
-    // Computes L^-1 x - shift of a component.
+    // Computes L^-1 x - shift for a component.
     template <class S>
     struct White {
         const int d;
         const S *inverse, *shift;
 
-        // Sum of squares of coordinates first to last.
+        // Returns the sum of squares of coordinates first to last.
         template <class T>
         T squares(const T* x, int first, int last) const {
             T sum{};
@@ -89,8 +90,8 @@ class LogDensity {
                 &in_precision<S>(shifts_, single_shifts_)[row]};
     }
 
-    // Sorts samples so that neighbours share a pack, because few components then matter to a pack. The samples are
-    // split recursively into halves along the axis of the largest extent.
+    // Sorts samples so that neighbours share a pack. Few components then matter to each pack. The samples are split
+    // recursively into halves along the axis with the largest extent.
     void sort(const double* samples, int* begin, int* end) {
         if (end - begin <= 2 * W) return;
         int axis = 0;
@@ -108,8 +109,8 @@ class LogDensity {
         sort(samples, begin, middle), sort(samples, middle, end);
     }
 
-    // Stores samples in packs, and repeats the last one to fill its pack. Each pack in single precision corresponds to
-    // two packs in double precision.
+    // Stores samples in packs. The last sample is repeated to fill its pack. Each pack in single precision corresponds
+    // to two packs in double precision.
     void load(const double* samples, int n) {
         const int n_packs = (n + 2 * W - 1) / (2 * W);
         sorted_.resize(n);
@@ -129,7 +130,7 @@ class LogDensity {
         least_.assign(n_packs, fill<Narrow>(-std::numeric_limits<float>::infinity()));
     }
 
-    // Upper bound of the length of the error of w in single precision, for samples with coordinates up to extent_.
+    // Returns an upper bound of s in single precision, for samples with coordinates up to extent_.
     float error(int component) const {
         const double* shift = shifts_.data() + std::ptrdiff_t(component) * d_;
         const double length = std::sqrt(std::inner_product(shift, shift + d_, shift, 0.0));
@@ -137,8 +138,8 @@ class LogDensity {
                float((2 * d_ + 4) * 0x1p-24 * (experts_.norms[component % experts_.k] * extent_ + length));
     }
 
-    // Finds the components that may matter to the samples of a pack. The first half of the coordinates rules out most
-    // components.
+    // Selects the components that may matter to the samples of each pack. The first half of the coordinates rules out
+    // most components.
     void find_candidates() {
         const int d = D > 0 ? D : d_, half = (d + 1) / 2, n_packs = int(least_.size());
         candidates_.assign(n_packs, {});
@@ -178,13 +179,13 @@ class LogDensity {
 
     const Experts& experts_;
     const int d_;
-    std::vector<double> shifts_, heights_;      // per component: L^-1 mean (d,), log weight plus log normaliser
-    std::vector<float> single_shifts_;          // the same in single precision
-    std::vector<int> order_, sorted_;           // component indices, sample indices
-    double extent_;                             // largest coordinate of a sample
+    std::vector<double> shifts_, heights_;      // for each component: L^-1 mean (d,); log weight plus log normaliser
+    std::vector<float> single_shifts_;          // shifts_ in single precision
+    std::vector<int> order_, sorted_;           // component indices; sample indices
+    double extent_;                             // largest absolute coordinate of a sample
     std::vector<Narrow> narrow_, least_;        // samples; lower bound of the largest log joint
     std::vector<V> wide_, values_;              // samples; log joints of a pack
-    std::vector<std::vector<int>> candidates_;  // per pack in single precision
+    std::vector<std::vector<int>> candidates_;  // for each pack in single precision
 };
 
 }  // namespace eim

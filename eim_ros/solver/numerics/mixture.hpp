@@ -1,7 +1,7 @@
-// The mixture of linear Gaussian experts for one pose: gating and draws. Densities are in log_density.hpp.
+// Mixture of linear Gaussian experts for one pose: gating and sampling. Densities are in log_density.hpp.
 //
-// Component c combines context c // k with expert c modulo k. Expert e is normal with mean W_e y + b_e and Cholesky
-// factor L_e of the covariance.
+// Component c combines context c // k with expert c modulo k. Expert e is a Gaussian with mean W_e y + b_e and
+// covariance L_e L_e'.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace eim {
 
-inline constexpr double kNegligible = 36.0;  // [nat]: a share exp(-36) of a sum is about its rounding error
+inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) is about the relative rounding error of a sum
 
-// Experts of a model, prepared once for any number of contexts.
+// The experts of a model, prepared for any number of contexts.
 struct Experts {
     int k, n_dims, n_context;
-    int n_reported;                                    // expert e is reported as number e modulo n_reported
+    int n_reported;                                    // expert e is reported as index e modulo n_reported
     std::vector<double> weights, biases, scale_trils;  // W (k, d, n_context), b (k, d), L (k, d, d)
     std::vector<double> inverses, log_normalisers;     // L^-1 (k, d, d), log of (2 pi)^(-d/2) / |L| (k,)
     std::vector<double> white_weights, white_biases;   // L^-1 W (n_context, k, d), L^-1 b (k, d)
@@ -81,7 +81,7 @@ struct Experts {
     }
 };
 
-// Experts for given contexts; the mixture averages over the contexts.
+// Experts for given contexts. The mixture averages over the contexts.
 struct Mixture {
     const Experts& experts;
     int n_contexts;
@@ -98,8 +98,8 @@ struct Mixture {
     }
 };
 
-// Returns exp(x) for x <= 0 with a relative error of 1e-12, or 0 where that is negligible compared with 1: a polynomial
-// of x / 128, squared seven times.
+// Returns exp(x) for x <= 0 with a relative error of 1e-12, as a polynomial of x / 128 that is squared seven times.
+// Returns 0 if the result is negligible compared with 1.
 template <class V>
 inline V falling_exp(V x) {
     const V y = larger(x, fill<V>(-kNegligible)) * (1.0 / 128.0);
@@ -122,7 +122,7 @@ inline void exponentiate(double* values, int n, double shift, double scale) {
     for (; i < n; ++i) values[i] = falling_exp(scale * (values[i] - shift));
 }
 
-// Computes result (n,) = biases + weights^T y, with weights (n_context, n).
+// Computes result (n,) = biases + weights^T y for weights (n_context, n).
 inline void affine(const double* y, int n_context, const double* weights, const double* biases, std::ptrdiff_t n,
                    double* result) {
     std::copy_n(biases, n, result);
@@ -131,7 +131,7 @@ inline void affine(const double* y, int n_context, const double* weights, const 
     }
 }
 
-// Fills result (n_contexts, k) with log softmax(weights y + biases) - log n_contexts, with weights (n_context, k).
+// Fills result (n_contexts, k) with log softmax(weights y + biases) - log n_contexts for weights (n_context, k).
 inline void log_gate(const double* contexts, int n_contexts, int n_context, const double* weights, const double* biases,
                      int k, double* result) {
     std::vector<double> terms(k);
@@ -147,11 +147,12 @@ inline void log_gate(const double* contexts, int n_contexts, int n_context, cons
 
 inline constexpr double kGoldenRatio = 0.6180339887498949;
 
-// Fills samples (n, d) and the reported indices of their experts (n,). Experts are drawn with probabilities
-// proportional to exp(tempering log_weight), independently or evenly. Only experts that are drawn are evaluated.
+// Fills samples (n, d), and sources (n,) with the reported indices of their experts. Experts are drawn independently or
+// evenly, with probabilities proportional to exp(tempering log_weight). Only the drawn experts are evaluated.
 //
 // For even draws, the numbers that select experts are a Kronecker sequence with the golden ratio and a random start.
-// The first numbers of this sequence are already spread evenly, so the counts of experts deviate less from the weights.
+// Even the first numbers of this sequence are spread evenly. The counts of experts therefore deviate less from the
+// weights than for independent draws.
 inline void draw(const Mixture& mixture, double tempering, bool evenly, int n, Random& random, double* samples,
                  std::uint32_t* sources) {
     const Experts& experts = mixture.experts;

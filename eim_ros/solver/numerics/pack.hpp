@@ -1,8 +1,8 @@
-// Value types of the templates: a number, or a pack of numbers with one configuration per lane.
+// Value types of the templates: a number, or a pack of numbers with one configuration in each lane.
 //
-// A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` are written
-// the same way for numbers and packs. This header adds functions that the vector types lack. No function assumes that
-// numbers are finite, and NaN stays NaN.
+// A pack is a vector type of the compiler (GCC and Clang). The operators +, -, *, / and `mask ? a : b`, and
+// comparisons, have the same syntax for numbers and packs. This header adds functions that the vector types lack. No
+// function assumes finite numbers, and NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ namespace eim {
 
 using Index = std::ptrdiff_t;
 
-// The number of lanes is the same on every processor, so that sums over lanes are also the same. Processors without
+// The number of lanes is the same on all processors, because sums over lanes must also be the same. Processors without
 // AVX2 emulate the packs.
 inline constexpr int kRegisterBytes = 32;
 
@@ -28,7 +28,7 @@ typedef double WideDouble __attribute__((vector_size(kRegisterBytes)));
 typedef float WideFloat __attribute__((vector_size(kRegisterBytes)));
 
 template <class V>
-struct Traits {  // for packs
+struct Traits {  // traits of packs
     using Scalar = std::remove_cvref_t<decltype(std::declval<V>()[0])>;
     using Mask = decltype(std::declval<V>() < std::declval<V>());
     static constexpr int lanes = sizeof(V) / sizeof(Scalar);
@@ -62,7 +62,7 @@ inline const auto& in_precision(const Double& in_double, const Single& in_single
     }
 }
 
-// The number in one lane.
+// Returns the number in one lane.
 template <class V>
 inline Scalar<V> get(const V& v, [[maybe_unused]] int lane) {
     if constexpr (kIsPack<V>) {
@@ -92,7 +92,7 @@ inline V fill(std::type_identity_t<Scalar<V>> x) {
 
 template <class M>
 inline bool get_mask(const M& mask, [[maybe_unused]] int lane) {
-    if constexpr (std::is_integral_v<M>) {  // two masks combined by & or | are an int
+    if constexpr (std::is_integral_v<M>) {  // two scalar masks combined by & or | have type int
         return mask != 0;
     } else {
         return mask[lane] != 0;
@@ -114,7 +114,7 @@ inline bool any(const M& mask) {
     }
 }
 
-// Sum of the lanes, pairwise.
+// Returns the sum of the lanes, added pairwise.
 template <class V>
 inline Scalar<V> sum(const V& v) {
     if constexpr (kLanes<V> == 1) {
@@ -158,18 +158,18 @@ inline V absolute(V v) {
     }
 }
 
-// A number so large that the last bit of its mantissa counts ones. Adding this number and subtracting it again rounds
-// to whole numbers.
+// A number that is so large that the last bit of its mantissa counts ones. Adding and subtracting this number rounds to
+// whole numbers.
 template <class S>
 inline constexpr S kRounder = std::is_same_v<S, double> ? S(6755399441055744.0) : S(12582912.0);
 
-// Returns the nearest whole number, for |v| < 2^51 (double) or 2^22 (float).
+// Returns the nearest whole number, for |v| < 2^51 (double) or |v| < 2^22 (float).
 template <class V>
 inline V nearest(V v) {
     return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;
 }
 
-// The difference of two angles modulo `turn`. It is unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
+// Returns a difference of two angles modulo `turn`, or unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
 template <class V>
 inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
     return difference - turn * nearest(difference * by_turn);
@@ -178,7 +178,7 @@ inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
 inline constexpr double kPi = 3.141592653589793238462643383279502884;
 inline constexpr double kTwoPi = 2.0 * kPi;
 
-// The angle in [-pi, pi].
+// Returns the equivalent angle in [-pi, pi].
 inline double wrapped_angle(double angle) {
     return wrapped(angle, kTwoPi, 1.0 / kTwoPi);
 }

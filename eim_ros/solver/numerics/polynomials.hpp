@@ -1,9 +1,9 @@
-// Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
+// Trigonometric polynomials of degree 1 and 2 in one angle, and their real roots.
 //
-// A polynomial of degree 2 becomes a quartic in t = tan((x - x0 - pi) / 2). The polynomial is far from zero at x0,
-// where t is infinite, so no root has a large t. Roots of the derivatives isolate the real roots of the quartic:
-// between two successive roots of the derivative there is at most one root. If two roots nearly meet, or have just
-// become complex, the point between them counts as one root.
+// A polynomial of degree 2 becomes a quartic in t = tan((x - x0 - pi) / 2). At x0, t is infinite. No root has a large
+// t, because x0 is an angle at which the polynomial is far from zero. The real roots of the derivatives isolate the
+// real roots of the quartic: there is at most one root between two successive roots of the derivative. If two roots
+// nearly meet, or have just become complex, the point between them counts as one root.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace eim {
 
-// constant + cosine cos x + sine sin x
+// The function constant + cosine cos x + sine sin x.
 struct Sinusoid {
     double constant = 0, cosine = 0, sine = 0;
 
@@ -24,13 +24,13 @@ struct Sinusoid {
     double amplitude() const { return portable::hypot(cosine, sine); }
 };
 
-// a . R b, where R rotates about a unit axis by x.
+// Returns a . R b as a function of x, where R rotates about a unit axis by x.
 inline Sinusoid turned_product(const Vector& a, const Vector& axis, const Vector& b) {
     const double along = dot(a, axis) * dot(axis, b);
     return {along, dot(a, b) - along, dot(a, cross(axis, b))};
 }
 
-// constant + cosine cos x + sine sin x + cosine2 cos 2x + sine2 sin 2x
+// The function constant + cosine cos x + sine sin x + cosine2 cos 2x + sine2 sin 2x.
 struct TrigonometricPolynomial {
     double constant = 0, cosine = 0, sine = 0, cosine2 = 0, sine2 = 0;
 
@@ -59,13 +59,13 @@ inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
 
 inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero where two roots meet
 
-// Up to eight angles that solve an equation exactly or nearly.
+// Up to eight angles that solve an equation exactly or approximately.
 struct Angles {
-    int n = 0, n_roots = 0;  // number of all values, and of values that are roots despite rounding
+    int n = 0, n_roots = 0;  // number of values; number of values that are roots despite rounding
     double values[8];
-    bool stands_for_two[8];  // the value is not a root, but next to it two roots meet, or have just become complex
-    bool all = false;        // every angle is a root
-    bool meet = false;       // two roots meet or nearly meet
+    bool stands_for_two[8];  // not a root, but two roots meet or become complex next to it
+    bool all = false;        // whether every angle is a root
+    bool meet = false;       // whether two roots meet or nearly meet
 
     void add(double angle, bool for_two = false) {
         if (n == 8) return;
@@ -73,8 +73,8 @@ struct Angles {
         values[n++] = angle;
     }
 
-    // Whether another root is so close to value i that rounding of the polynomial by 1e-15 changes the value by much
-    // more.
+    // Whether another root is so close to value i that the value is inaccurate. A rounding error of 1e-15 of the
+    // polynomial then changes the value by much more than 1e-15.
     bool is_double(int i) const {
         bool found = stands_for_two[i];
         for (int k = 0; k < n; ++k) {
@@ -85,7 +85,7 @@ struct Angles {
     static constexpr double kDouble = 1e-5;
 };
 
-// `slack` is the relative value of the polynomial that counts as zero where two roots meet.
+// Returns the roots of a sinusoid. `slack` is the relative value that counts as zero where two roots meet.
 inline Angles roots(const Sinusoid& polynomial, double slack) {
     Angles found;
     const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;
@@ -103,16 +103,17 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     return found;
 }
 
-// Returns the angle between two unit vectors, which is accurate even if they are nearly parallel or opposite.
+// Returns the angle between two unit vectors. It is accurate even if the vectors are nearly parallel or opposite.
 inline double angle_of_vectors(const Vector& a, const Vector& b) {
     return portable::atan2(length(cross(a, b)), dot(a, b));
 }
 
-// Returns the angles x at which the unit vector `moving`, rotated about a unit axis by x, makes the same angle with the
-// unit vector `fixed` as the unit vector `image` does. `phase` is the angle nearest to `fixed`.
+// Returns the angles x of rotation about a unit axis at which the rotated unit vector `moving` makes the same angle
+// with the unit vector `fixed` as the unit vector `image`. Sets `phase` to the x at which `moving` is nearest to
+// `fixed`.
 //
-// They are phase +- away, where `away` is an angle of a spherical triangle with known sides (half-angle formulas).
-// Unlike the arc cosine, this is accurate where both angles meet.
+// The angles are phase +- away, where `away` is an angle of a spherical triangle with known sides (half-angle
+// formulas). Unlike the arc cosine, these formulas are accurate where both angles meet.
 inline Angles turns_to(const Vector& fixed, const Vector& axis, const Vector& moving, const Vector& image, double slack,
                        double& phase) {
     Angles found;
@@ -137,7 +138,7 @@ inline Angles turns_to(const Vector& fixed, const Vector& axis, const Vector& mo
     return found;
 }
 
-// Finds real roots of polynomials sum_k coefficients[k] t^k.
+// Real roots of a polynomial sum_k coefficients[k] t^k.
 struct RealRoots {
     int n = 0;
     double values[8];
@@ -155,7 +156,7 @@ inline double polynomial(const double* coefficients, double t) {
     return value;
 }
 
-// Returns the root in [low, high], if the polynomial has opposite signs at the ends: Newton's method with bisection as
+// Returns the root in [low, high] of a polynomial with opposite signs at the ends, by Newton's method with bisection as
 // a fallback.
 template <int Degree>
 inline double root_between(const double* coefficients, double low, double high) {
@@ -174,7 +175,7 @@ inline double root_between(const double* coefficients, double low, double high) 
     return t;
 }
 
-// Roots in [-bound, bound]. An extremum at which the polynomial misses zero by at most `slack` also counts as a root.
+// Returns the roots in [-bound, bound]. An extremum with an absolute value of at most `slack` also counts as a root.
 template <int Degree>
 inline RealRoots real_roots(const double* coefficients, double bound, double slack) {
     RealRoots found;
@@ -203,7 +204,7 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
     }
 }
 
-// A polynomial whose absolute coefficients sum to `vanishing` or less is 0 up to rounding.
+// Returns the roots of a polynomial. If its absolute coefficients sum to at most `vanishing`, it is 0 up to rounding.
 inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, double vanishing = 0.0) {
     Angles found;
     const double size = polynomial.size();
@@ -216,7 +217,7 @@ inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, dou
         const double value = std::abs(polynomial(cosines[k], sines[k]));
         if (value > most) most = value, c0 = cosines[k], s0 = sines[k], at = 0.25 * kPi * k;
     }
-    // y = x - x0 - pi: the far value is at y = pi, t = infinity
+    // y = x - x0 - pi; the angle x0 is at y = pi, where t is infinite
     const double c = -c0, s = -s0, cc = c * c - s * s, ss = 2.0 * s * c;
     const double b0 = polynomial.constant, b1 = polynomial.cosine * c + polynomial.sine * s,
                  b2 = polynomial.sine * c - polynomial.cosine * s;

@@ -1,10 +1,10 @@
-// Elementary functions that return the same bits on every processor, with errors below 2 units in the last place.
+// Elementary functions that return the same bits on all processors. Errors are below 2 units in the last place.
 //
 // Functions of the C library have variants with and without fused multiply-add, and differ between versions of the
 // library. With these functions, the solver would return other solutions for the same seed on another computer. The
-// functions below use only operations of IEEE 754, whose rounding is exactly defined. The compiler must not fuse
-// operations (-ffp-contract=off). Exact functions of the C library, such as sqrt, round, fma and ldexp, may also be
-// used. Signed zeros, infinities and NaN follow the C standard.
+// functions below use only operations of IEEE 754, whose rounding is exactly defined. The compiler must not fuse these
+// operations (-ffp-contract=off). Functions of the C library with exactly defined results, such as sqrt, round, fma and
+// ldexp, may also be used. Signed zeros, infinities and NaN follow the C standard.
 #pragma once
 
 #include <bit>
@@ -14,10 +14,10 @@
 
 namespace eim::portable {
 
-// a b - c with one rounding.
+// Returns a b - c with a single rounding.
 //
-// Every processor with AVX2 has this instruction, but the compiler must not use it automatically (-mno-fma), because
-// GCC 12 fuses products and sums of vectorised code even with -ffp-contract=off.
+// All processors with AVX2 have this instruction. The compiler must not use it automatically (-mno-fma), because GCC 12
+// fuses products and sums of vectorised code even with -ffp-contract=off.
 inline double product_minus(double a, double b, double c) {
 #if defined(__AVX2__)
     asm("vfmsub132sd %2, %1, %0" : "+x"(a) : "x"(c), "x"(b));
@@ -27,13 +27,14 @@ inline double product_minus(double a, double b, double c) {
 #endif
 }
 
-// A number x as k pi/2 + high + low with |high| <= pi/4; only the last two bits of k are kept.
+// A number x as k pi/2 + high + low with |high| <= pi/4. `quadrant` contains only the last two bits of k.
 struct Remainder {
     unsigned quadrant;
     double high, low;
 };
 
-// Remainder of a number of at least 2^17, by the product with the bits of 2/pi that matter (Payne and Hanek 1983).
+// Returns the remainder of a number of at least 2^17, by multiplication with the relevant bits of 2/pi (Payne and Hanek
+// 1983).
 [[gnu::noinline, gnu::cold]] inline Remainder remainder_of_large(double x) {
     static constexpr std::uint64_t kTwoByPi[] = {0,
                                                  0xa2f9836e4e441529,
@@ -59,21 +60,21 @@ struct Remainder {
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
     const std::uint64_t mantissa = (bits & 0xfffffffffffff) | 0x10000000000000;
     const int exponent = int(bits >> 52 & 0x7ff) - 1075;  // |x| = mantissa 2^exponent
-    // Higher bits of 2/pi add only multiples of 4 to the product.
+    // higher bits of 2/pi add only multiples of 4 to the product
     const int first = 64 + exponent - 2, word = first / 64, shift = first % 64;
     const auto window = [&](int i) {
         return shift ? kTwoByPi[word + i] << shift | kTwoByPi[word + i + 1] >> (64 - shift) : kTwoByPi[word + i];
     };
-    // the product in units of 2^-190, modulo 4
+    // product in units of 2^-190, modulo 4
     const Wide lowest = Wide(mantissa) * window(2), middle = Wide(mantissa) * window(1) + std::uint64_t(lowest >> 64);
     std::uint64_t high = mantissa * window(0) + std::uint64_t(middle >> 64), low = std::uint64_t(middle);
     unsigned quadrant = unsigned(high >> 62);
     high = high << 2 | low >> 62, low = low << 2 | std::uint64_t(lowest) >> 62;
-    const bool is_beyond = high >> 63;  // the remainder exceeds pi/4, so the next multiple is nearer
+    const bool is_beyond = high >> 63;  // the remainder exceeds pi/4, and the next multiple is nearer
     if (is_beyond) quadrant += 1, high = ~high, low = ~low;
     const int zeros = std::countl_zero(high);  // about 60 or fewer
     if (zeros > 0) high = high << zeros | low >> (64 - zeros), low <<= zeros;
-    // the fraction as a sum of two doubles, times pi/2
+    // fraction as a sum of two doubles, times pi/2
     const double large = double(high >> 11) * 0x1p-53, small = double((high & 0x7ff) << 42 | low >> 22) * 0x1p-106;
     constexpr double kHigh = 0x1.921fb54442d18p+0, kLow = 0x1.1a62633145c07p-54;
     const double product = large * kHigh, error = product_minus(large, kHigh, product) + (large * kLow + small * kHigh);
@@ -81,7 +82,8 @@ struct Remainder {
     return {std::signbit(x) ? 0u - quadrant : quadrant, sum * scale, (error - (sum - product)) * scale};
 }
 
-// pi/2 is split in three parts (Cody and Waite 1980); the products with the first two are exact.
+// Returns the remainder of any number. The constant pi/2 is split into three parts (Cody and Waite 1980). The products
+// with the first two parts are exact.
 inline Remainder remainder(double x) {
     if (!(std::abs(x) < 0x1p17)) return remainder_of_large(x);
     constexpr double kRounder = 6755399441055744.0;  // its last bits count ones
@@ -93,8 +95,8 @@ inline Remainder remainder(double x) {
     return {unsigned(std::bit_cast<std::uint64_t>(shifted)) & 3, high, ((without - high) - third) + error};
 }
 
-// Returns sine and cosine of the remainder by Taylor series. Estrin's order keeps chains of operations short. The low
-// part changes them by less than a rounding error.
+// Return sine and cosine of the remainder by Taylor series. Estrin's scheme keeps chains of operations short. The low
+// part changes the results by less than a rounding error.
 inline double sine_of(const Remainder& r) {
     const double x = r.high, z = x * x, z2 = z * z, z4 = z2 * z2;
     const double s = (1.0 / 120 - z * (1.0 / 5040)) + z2 * (1.0 / 362880 - z * (1.0 / 39916800)) +
@@ -127,9 +129,9 @@ inline double cos(double x) {
     return sincos(x).cosine;
 }
 
-// Computes the angle of the direction (x, y) in the first octant, 0 <= y <= x, as a sum of two numbers. The nearest of
-// 0, atan(1/2) and pi/4 is subtracted, without a rounding error in the numerator, then a polynomial of degree 25
-// follows.
+// Computes the angle of the direction (x, y) in the first octant, 0 <= y <= x, as a sum of two numbers. First, the
+// nearest of 0, atan(1/2) and pi/4 is subtracted, without a rounding error in the numerator. A polynomial of
+// degree 25 gives the remaining angle.
 inline void angle_in_octant(double y, double x, double& high, double& low) {
     double t;
     if (y < 0.4375 * x) {
@@ -139,7 +141,7 @@ inline void angle_in_octant(double y, double x, double& high, double& low) {
     } else {
         t = (y - x) / (y + x), high = 0x1.921fb54442d18p-1, low = 0x1.1a62633145c07p-55;
     }
-    // least error of (t - atan t) / t^3 on [0, 0.44], as a function of z = t^2 (Remez): 4e-18
+    // (t - atan t) / t^3 on [0, 0.44], as a minimax polynomial of z = t^2 (Remez) with error 4e-18
     const double z = t * t, z2 = z * z, z4 = z2 * z2;
     const double least =
         (0x1.5555555555555p-2 - z * 0x1.99999999998bbp-3) + z2 * (0x1.2492492484c3ep-3 - z * 0x1.c71c71bccc0cdp-4);
@@ -160,8 +162,8 @@ inline double atan2(double y, double x) {
     if (std::isinf(a) || std::isinf(b)) a = std::isinf(a), b = std::isinf(b);  // only the direction matters
     const double larger = a > b ? a : b;
     if (larger == 0.0) b = 1.0;                                         // atan2(0, 0) = 0
-    if (larger > 0x1p1000) a *= 0x1p-600, b *= 0x1p-600;                // no overflow of sums
-    if (larger < 0x1p-900 && larger > 0.0) a *= 0x1p600, b *= 0x1p600;  // no subnormal numbers
+    if (larger > 0x1p1000) a *= 0x1p-600, b *= 0x1p-600;                // avoids overflow of sums
+    if (larger < 0x1p-900 && larger > 0.0) a *= 0x1p600, b *= 0x1p600;  // avoids subnormal numbers
     constexpr double kQuarter = 0x1.921fb54442d18p+0, kQuarterLow = 0x1.1a62633145c07p-54;
     double high, low;
     angle_in_octant(a > b ? b : a, a > b ? a : b, high, low);
@@ -176,7 +178,7 @@ inline double atan2(double y, double x) {
 inline double atan(double x) {
     return atan2(x, 1.0);
 }
-// The result is NaN outside of [-1, 1].
+// Return NaN outside of [-1, 1].
 inline double acos(double x) {
     return atan2(std::sqrt(product_minus(-x, x, -1.0)), x);
 }
@@ -184,7 +186,7 @@ inline double asin(double x) {
     return atan2(x, std::sqrt(product_minus(-x, x, -1.0)));
 }
 
-// Returns the length of (x, y), without overflow or underflow on the way.
+// Returns the length of (x, y). Intermediate results do not overflow or underflow.
 inline double hypot(double x, double y) {
     const double a = std::abs(x), b = std::abs(y), larger = a > b ? a : b;
     if (larger > 0x1p500) return std::sqrt(x * 0x1p-600 * (x * 0x1p-600) + y * 0x1p-600 * (y * 0x1p-600)) * 0x1p600;
@@ -195,8 +197,8 @@ inline double hypot(double x, double y) {
 inline constexpr double kLog2High = 6.93147180369123816490e-01,
                         kLog2Low = 1.90821492927058770002e-10;  // parts of log 2 with 33 and 53 bits
 
-// Returns the log of 2^k times m in [sqrt(1/2), sqrt(2)]: with s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + 2/5 s^5 +
-// ...
+// Returns the log of 2^k m, with m in [sqrt(1/2), sqrt(2)]. For s = (m - 1) / (m + 1), log m = 2 s + 2/3 s^3 + 2/5 s^5
+// + ...
 inline double log(double x) {
     if (!(x > 0.0))
         return x == 0.0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
@@ -220,7 +222,7 @@ inline double log1p(double x) {
                                                            : log(sum) + (x - (sum - 1.0)) / sum;
 }
 
-// Returns 2^n times the Taylor series of x - n log 2.
+// Returns exp(x) as 2^n times the Taylor series of x - n log 2.
 inline double exp(double x) {
     if (!(x < 709.782712893384)) return x > 0.0 ? std::numeric_limits<double>::infinity() : x;
     if (x < -745.2) return 0.0;

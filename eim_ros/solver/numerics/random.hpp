@@ -1,5 +1,5 @@
-// Random numbers for one request. The generator is small, because seeding a large one would take too long for a request
-// of a fraction of a millisecond.
+// Random numbers for one request. A request may take a fraction of a millisecond, so seeding a large generator would
+// take too long.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Random {
     // `seed` is in [0, 1).
     explicit Random(double seed) : state(static_cast<std::uint64_t>(seed * 9007199254740992.0)) {}
 
-    // Returns a uniform number in [0, 1) by splitmix64 (Steele, Lea and Flood 2014).
+    // Returns a uniform number from [0, 1), by splitmix64 (Steele, Lea and Flood 2014).
     double uniform() {
         state += 0x9E3779B97F4A7C15u;
         std::uint64_t z = state;
@@ -26,7 +26,7 @@ struct Random {
 
     double uniform(double lower, double upper) { return lower + (upper - lower) * uniform(); }
 
-    // Fills in standard normal numbers by the polar method (Marsaglia and Bray 1964).
+    // Fills `values` with standard normal numbers, by the polar method (Marsaglia and Bray 1964).
     void fill_normal(double* values, std::ptrdiff_t n) {
         for (std::ptrdiff_t i = 0; i < n; i += 2) {
             double x, y, square = 0.0;

@@ -1,5 +1,5 @@
-// Singular values and right singular vectors of small matrices, by rotations of columns (Hestenes 1958). Singular
-// values far below the others are also accurate.
+// Singular values and right singular vectors of small matrices, by rotations of columns (Hestenes 1958). Small singular
+// values are accurate even if others are much larger.
 #pragma once
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 
 namespace eim {
 
-// The columns of `vectors` are in the order of the singular values, which increase.
+// The singular values increase. The columns of `vectors` are in the same order.
 template <int kRows, int kColumns>
 inline void singular_vectors(const double (&m)[kRows][kColumns], double (&values)[kColumns],
                              double (&vectors)[kColumns][kColumns]) {
-    double columns[kColumns][kRows], right[kColumns][kColumns];  // columns[j] is a column of M V, right[j] one of V
+    double columns[kColumns][kRows], right[kColumns][kColumns];  // columns of M V; columns of V
     for (int j = 0; j < kColumns; ++j) {
         for (int i = 0; i < kRows; ++i) columns[j][i] = m[i][j];
         for (int i = 0; i < kColumns; ++i) right[j][i] = i == j;

@@ -1,4 +1,4 @@
-// Sine, cosine and arctangent of packs without branches, with errors below 2^-52 (double) or 2^-22 (float).
+// Sine, cosine and arctangent of packs, without branches. Errors are below 2^-52 (double) or 2^-22 (float).
 #pragma once
 
 #include "numerics/pack.hpp"
@@ -16,19 +16,20 @@ inline constexpr double kLargeAngle = 1e5;
 template <class V>
 SineCosine<V> sine_and_cosine_with_large(V x);
 
-// Sine and cosine for |x| < 1e5.
+// Returns sine and cosine for |x| < 1e5.
 //
-// x = k pi/2 + r with |r| <= pi/4, where pi/2 is split into two parts (Cody and Waite 1980), then Taylor series of r.
+// Let x = k pi/2 + r with |r| <= pi/4, where pi/2 is split into two parts (Cody and Waite 1980). The result follows
+// from Taylor series of r.
 template <class V>
 inline SineCosine<V> sine_and_cosine_of_small(V x) {
     using S = Scalar<V>;
-    const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are the bits of k
+    const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // the last bits are those of k
     const V k = shifted - kRounder<S>;
     V s, c, z;
     V r;
     if constexpr (std::is_same_v<S, double>) {
-        r = (x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a626331p-34;  // 33 bits: its product with k < 2^20 is exact
-        // Estrin's scheme: shorter chains of operations than Horner's
+        r = (x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a626331p-34;  // 33 bits: exact times k < 2^20
+        // Estrin's scheme has shorter chains of operations than Horner's scheme
         z = r * r;
         const V z2 = z * z, z4 = z2 * z2;
         s = (-1.0 / 6 + z * (1.0 / 120)) + z2 * (-1.0 / 5040 + z * (1.0 / 362880)) +
@@ -56,7 +57,7 @@ inline SineCosine<V> sine_and_cosine_of_small(V x) {
     }
 }
 
-// Returns sine and cosine of any angle; lanes with large angles are computed one by one.
+// Returns sine and cosine of any angle. Lanes with large angles are computed one by one.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     if (any(!(absolute(x) < Scalar<V>(kLargeAngle)))) return sine_and_cosine_with_large(x);
@@ -79,10 +80,10 @@ template <class V>
     return result;
 }
 
-// Returns the angle in [0, pi] with sine s >= 0 and cosine c, both up to a common factor.
+// Returns the angle in [0, pi] with sine s >= 0 and cosine c, where both are given up to a common factor.
 //
 // The first estimate t has an error of 1e-5 (Hastings 1955). In double precision, the sine of the remaining angle, s
-// cos t - c sin t, gives a correction.
+// cos t - c sin t, corrects it.
 template <class V>
 inline V angle_of(V s, V c) {
     using S = Scalar<V>;
@@ -100,7 +101,7 @@ inline V angle_of(V s, V c) {
     return t;
 }
 
-// Returns the angle in [-pi, pi] of the direction (x, y). It is more accurate for single numbers than for packs.
+// Returns the angle in [-pi, pi] of the direction (x, y). The angle is more accurate for single numbers than for packs.
 template <class V>
 inline V angle_towards(V y, V x) {
     if constexpr (kIsPack<V>) {
@@ -111,7 +112,7 @@ inline V angle_towards(V y, V x) {
     }
 }
 
-// Sine and cosine of an angle below 1e5. They are more accurate for single numbers than for packs.
+// Returns sine and cosine of an angle below 1e5. They are more accurate for single numbers than for packs.
 template <class V>
 inline SineCosine<V> turn_by(V angle) {
     if constexpr (kIsPack<V>) {

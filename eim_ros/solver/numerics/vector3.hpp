@@ -1,4 +1,4 @@
-// Vectors, lines, rotations about lines, and rigid motions, as used by closed forms.
+// Vectors, lines, rotations about lines, and rigid motions.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace eim {
 
-// A vector of numbers T: double, or Doubled for proofs.
+// A vector of numbers of type T, which is double, or Doubled for proofs.
 template <class T>
 struct VectorOf {
     T x{}, y{}, z{};
@@ -33,7 +33,7 @@ inline Vector across(const Vector& v, const Vector& axis) {
     return v - axis * dot(axis, v);
 }
 
-// v rotated about a unit axis (Rodrigues).
+// Returns v rotated about a unit axis (Rodrigues' formula).
 inline Vector turned(const Vector& v, const Vector& axis, double cosine, double sine) {
     return axis * ((1.0 - cosine) * dot(axis, v)) + v * cosine + cross(axis, v) * sine;
 }
@@ -42,25 +42,24 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
 }
 
 // Returns the angle about a unit axis that rotates the perpendicular component of a to the direction of the
-// perpendicular component of b. The perpendicular components are computed first, because they may be short compared
-// with a and b.
+// perpendicular component of b. These components are computed first, because they may be short compared with a and b.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
     return portable::atan2(dot(axis, cross(from, to)), dot(from, to));
 }
 
-// A joint axis: a unit direction through a point.
+// A joint axis: a point and a unit direction.
 struct Line {
     Vector direction, point;
 
-    // The point p rotated about the line.
+    // Returns the point p rotated about the line.
     Vector turn(const Vector& p, double angle) const { return point + turned(p - point, direction, angle); }
     Vector foot(const Vector& p) const { return point + direction * dot(direction, p - point); }
     double distance(const Vector& p) const { return length(p - foot(p)); }
 };
 
-// The two ends of the common normal of two lines. For parallel lines, the normal passes through the point of the first
-// line.
+// The two ends of the common normal of two lines. If the lines are parallel, the normal passes through the point of the
+// first line.
 struct Normal {
     Vector first, second;
     double sine;  // sine of the angle between the lines; 0 if they count as parallel
@@ -75,7 +74,7 @@ inline Normal common_normal(const Line& a, const Line& b, double tolerance) {
     return {a.point + a.direction * along_a, b.point + b.direction * along_b, std::sqrt(square)};
 }
 
-// x -> rotation x + translation.
+// The rigid motion x -> rotation x + translation.
 template <class T>
 struct MotionOf {
     VectorOf<T> rows[3];
@@ -98,7 +97,7 @@ struct MotionOf {
 };
 using Motion = MotionOf<double>;
 
-// Returns the rotation about the z axis with this cosine and sine.
+// Returns the rotation about the z axis with the given cosine and sine.
 template <class T>
 inline MotionOf<T> about_z(const T& cosine, const T& sine) {
     return {{{cosine, -sine, T(0.0)}, {sine, cosine, T(0.0)}, {T(0.0), T(0.0), T(1.0)}}, {}};
