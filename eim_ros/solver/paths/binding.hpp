@@ -1,4 +1,4 @@
-// Python bindings of paths through the solutions of successive poses. Included by binding.cpp.
+// Python bindings for paths through the solutions of successive poses. Included by binding.cpp.
 #pragma once
 
 #include "numerics/arrays.hpp"
@@ -38,8 +38,8 @@ inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, co
     return copy_of(chosen, {Index(chosen.size())});
 }
 
-// Returns which configurations lie on an allowed path (n,), the number of layers that the path reaches, and the least
-// step to the next layer.
+// Returns whether each configuration (n,) lies on an allowed path, the number of layers that the path reaches, and the
+// least step to the next layer.
 inline py::tuple path_reach(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
                             const Converted<double>& scale, double largest, const Counts& blocked) {
     const Transitions graph = transitions_of(rows, counts, wraps, scale, largest, blocked);

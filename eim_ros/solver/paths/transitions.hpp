@@ -1,6 +1,7 @@
-// Chooses one solution per pose so that the joint path moves little: the shortest path through a layered graph.
+// Choice of one solution per pose so that the joints move little. The solutions form the shortest path through a
+// layered graph.
 //
-// Each pose is a layer and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
+// Each pose is a layer, and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
 // than the largest step. Few edges are within the largest step. To find these edges, both layers are sorted by one
 // joint, and only solutions within the step of this joint are compared. All edges are compared only if the edges within
 // the step cannot give a path that is cheaper than the penalty. Blocked edges count as steps that are too large.
@@ -16,21 +17,21 @@
 
 namespace eim {
 
-// Solutions of a pose, stored joint by joint and sorted by the key joint.
+// The solutions of a pose, stored joint by joint and sorted by the key joint.
 struct Layer {
     Index n = 0, start = 0;         // start: number of input rows before this layer
-    const double* scale = nullptr;  // (n_joints,): factors of the step to this layer
+    const double* scale = nullptr;  // (n_joints,): factors for the step to this layer
     std::vector<Index> order;       // (n,): indices of the solutions in the input
     std::vector<double> values;     // (n_joints, n)
     const double* joint(int j) const { return values.data() + j * n; }
 };
 
-using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, from successive layers
+using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, in successive layers
 
 class Transitions {
    public:
-    // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: continuous joints.
-    // scale (n_layers, n_joints): factors that make the largest step of each joint to a layer equal to `largest`.
+    // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: whether each joint is continuous. scale
+    // (n_layers, n_joints): factors that scale the largest step of each joint to a layer to `largest`.
     Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
                 const double* scale, double largest, std::vector<Edge> blocked)
         : n_joints_(n_joints), wraps_(wraps), largest_(largest), blocked_(std::move(blocked)) {
@@ -55,7 +56,7 @@ class Transitions {
     Index n_layers() const { return Index(layers_.size()); }
     const Layer& layer(Index i) const { return layers_[i]; }
 
-    // Indices of the solutions on the path with the least cost; -1 for layers without solutions.
+    // Returns the indices of the solutions on the path with the least cost, or -1 for layers without solutions.
     std::vector<std::int64_t> shortest(double penalty) const {
         std::vector<std::vector<Index>> previous(layers_.size());
         std::vector<std::int64_t> chosen(layers_.size(), -1);
@@ -80,12 +81,12 @@ class Transitions {
     struct Reach {
         // (n,): whether a solution lies on a path of allowed steps from end to end
         std::vector<std::uint8_t> is_on_path;
-        Index n_reached = 0;   // number of layers that such a path reaches from the first one
-        double nearest = 0.0;  // least step from the last of them to the next layer; infinite without a solution
+        Index n_reached = 0;   // number of layers that such a path reaches from the first layer
+        double nearest = 0.0;  // least step from the last reached layer to the next; infinite without solutions
     };
 
-    // Marks the solutions on paths of allowed steps from the first layer to the last. If no such path exists, marks the
-    // solutions on paths that start at the first layer.
+    // Marks the solutions on paths of allowed steps from the first layer to the last layer. If no such path exists,
+    // marks the solutions on paths that start at the first layer.
     Reach reach() const {
         Reach found;
         std::vector<std::vector<std::uint8_t>> on(layers_.size());
@@ -130,15 +131,15 @@ class Transitions {
         layers_.push_back(std::move(layer));
     }
 
-    // Whether the edge between solution i of a layer and solution k of another is blocked.
+    // Whether the edge between solution i of a layer and solution k of another layer is blocked.
     bool is_blocked(const Layer& from, Index i, const Layer& to, Index k) const {
         if (blocked_.empty()) return false;
         const Index a = from.start + from.order[i], b = to.start + to.order[k];
         return std::binary_search(blocked_.begin(), blocked_.end(), Edge(std::min(a, b), std::max(a, b)));
     }
 
-    // Computes the largest scaled joint motion, and the sum of squares, from solution i of a layer to solutions [first,
-    // last) of another.
+    // Computes the largest scaled motion of a joint, and the sum of squared motions, from solution i of a layer to the
+    // solutions [first, last) of another layer.
     void measure(const Layer& from, Index i, const Layer& to, Index first, Index last, const double* scales) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);
@@ -160,8 +161,8 @@ class Transitions {
         }
     }
 
-    // Calls function(i, first, last) for each solution i of `from`. The solutions [first, last) of `to` are those that
-    // may be within the largest step of solution i.
+    // Calls function(i, first, last) for each solution i of `from`. Only the solutions [first, last) of `to` may be
+    // within the largest step of solution i.
     template <class Function>
     void for_windows(const Layer& from, const Layer& to, const double* scales, Function function) const {
         for (Index i = 0; i < from.n; ++i) {
@@ -221,7 +222,7 @@ class Transitions {
         return least;
     }
 
-    int n_joints_, key_ = -1;  // key: the joint by which solutions are sorted; -1 if all joints wrap
+    int n_joints_, key_ = -1;  // key: joint by which solutions are sorted; -1 if all joints wrap
     const bool* wraps_;
     double largest_;
     std::vector<Edge> blocked_;  // sorted

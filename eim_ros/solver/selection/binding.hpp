@@ -1,4 +1,4 @@
-// Python bindings of the selection of rows. Included by binding.cpp.
+// Python bindings for the selection of rows. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -6,8 +6,8 @@
 
 namespace eim {
 
-// Returns the indices of rows that are not near-duplicates of an earlier row, and the number of rows that were compared
-// before the deadline.
+// Returns the indices of rows that are not near-duplicates of an earlier row. Also returns the number of rows that were
+// compared before the deadline.
 inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<double>& rows, double tolerance,
                                double deadline) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -28,7 +28,7 @@ inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<
     return py::make_tuple(copy_of(kept, {Index(kept.size())}), n_seen);
 }
 
-// Returns whether each of the rows is a near-duplicate of one of `others`.
+// Returns whether each row is a near-duplicate of one of `others`.
 inline py::array_t<bool> is_within(const Converted<double>& bounds, const Converted<double>& rows,
                                    const Converted<double>& others, double tolerance) {
     const Bounds<double> joints = make_bounds(bounds);

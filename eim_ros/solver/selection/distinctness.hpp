@@ -1,5 +1,5 @@
-// Finds configurations that are close to each other. Known configurations are stored in single precision and compared
-// 64 at a time.
+// Search for configurations that are close to each other. Known configurations are stored in single precision, and 64
+// of them are compared at a time.
 #pragma once
 
 #include <limits>
@@ -11,7 +11,7 @@ namespace eim {
 
 class Places {
    public:
-    // Joints that wrap are compared on the circle.
+    // Wrapping joints are compared on the circle.
     Places(const Bounds<double>& bounds, int n_joints) : n_joints_(n_joints) {
         for (int j = 0; j < n_joints; ++j) turn_[j] = bounds.wraps[j] ? float(kTwoPi) : 0.0f;
     }
@@ -24,20 +24,20 @@ class Places {
         ++size_;
     }
 
-    // Removes place i, so that no configuration counts as close to it.
+    // Removes place i. No configuration counts as close to it any longer.
     void hide(Index i) {
         for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
     }
 
     bool is_hidden(Index i) const { return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere; }
 
-    // Whether a known place is within a Euclidean radius of this configuration.
+    // Whether a known place is within a Euclidean radius of a configuration.
     bool has_near(const double* place, double radius) const {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Whether a known place differs from this configuration by at most a tolerance in every joint, up to rounding.
-    // False for NaN.
+    // Whether a known place differs from a configuration by at most a tolerance in every joint, up to rounding. Returns
+    // false for NaN.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
@@ -52,7 +52,7 @@ class Places {
 
     float& at(Index i, int j) { return values_[((i / kBlock) * n_joints_ + j) * kBlock + i % kBlock]; }
 
-    // Whether some known place differs by at most a limit, with the differences of the joints combined by `join`.
+    // Whether the difference of some known place is at most a limit. `join` combines the differences of the joints.
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
         for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {
@@ -65,7 +65,7 @@ class Places {
                 } else {
                     for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], wrapped(values[i] - x, turn, kByTurn));
                 }
-                if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints are enough to reject most blocks
+                if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints suffice to reject most blocks
                 n_below = 0;
                 for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // unused slots are infinite or NaN
             }

@@ -1,4 +1,4 @@
-// Selects a few configurations that are spread over all given configurations.
+// Selection of a few configurations that are spread over all given configurations.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace eim {
 
-// Each row belongs to the chosen row nearest to it. This function replaces each chosen row by the row closest to the
-// mean of its group (a step of Lloyd 1982). Before this step, chosen rows lie at the rim, because each was the farthest
-// from those chosen before.
+// Replaces each chosen row by the row closest to the mean of its group, as in a step of Lloyd (1982). The group of a
+// chosen row contains the rows nearest to it. Before this step, the chosen rows lie at the rim, because each of them
+// was the farthest from the rows chosen before.
 inline void recentre(const Bounds<double>& bounds, const Configurations& rows, const std::vector<int>& owner,
                      std::vector<Index>& chosen) {
     const int n_joints = rows.n_joints;
@@ -40,10 +40,10 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
     }
 }
 
-// Rows in blocks of neighbours. For each row, the distance to the nearest chosen row is stored.
+// Rows in blocks of neighbours. The distance of each row to the nearest chosen row is stored.
 //
-// A newly chosen row is far from most blocks. A block is skipped if each of its rows is nearer to a row chosen before
-// than the bounding box of the block is to the new row.
+// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from the new row than
+// each of its rows is from an earlier chosen row.
 class BlocksOfRows {
    public:
     BlocksOfRows(const Bounds<double>& bounds, const Configurations& rows)
@@ -66,7 +66,7 @@ class BlocksOfRows {
         for (Index b = 0; b < n_blocks_; ++b) fill_block(b);
     }
 
-    // Adds a chosen row, and gives it the next number.
+    // Adds a chosen row with the given number.
     void choose(Index row, int number) {
         std::fill(away_.begin(), away_.end(), 0.0f);
         for (int j = 0; j < n_joints_; ++j) {
@@ -81,7 +81,7 @@ class BlocksOfRows {
         }
     }
 
-    // Returns the row farthest from all chosen rows, or -1 if each row equals a chosen row.
+    // Returns the row that is farthest from all chosen rows, or -1 if each row equals a chosen row.
     Index farthest() const {
         const Index b = std::max_element(most_.begin(), most_.end()) - most_.begin();
         if (!(most_[b] > 0.0f)) return -1;
@@ -98,9 +98,9 @@ class BlocksOfRows {
 
    private:
     static constexpr Index kBlock = 32;
-    static constexpr Index kFewEnough = 256;  // number of rows for the estimate of the extent
+    static constexpr Index kFewEnough = 256;  // number of rows used to estimate the extent
 
-    // Calls visit(i, difference) with the difference of value i of joint j and another value, for i < n.
+    // Calls visit(i, difference) for i < n, where `difference` is value i of joint j minus another value.
     template <class Visit>
     void differences(const float* values, Index n, int j, float at, Visit visit) const {
         if (!bounds_.wraps[j]) {
@@ -118,8 +118,8 @@ class BlocksOfRows {
         return float(bounds_.wraps[j] ? wrapped_angle(q) : q);
     }
 
-    // Orders slots so that the slots of each block are near each other, by recursive halving along the joint of the
-    // largest extent.
+    // Orders slots so that the rows of a block are near each other. The slots are halved recursively along the joint
+    // with the largest extent.
     void divide(Index first, Index last) {
         if (last - first <= kBlock) return;
         int widest = 0;
@@ -171,22 +171,23 @@ class BlocksOfRows {
     const Configurations& rows_;
     int n_joints_;
     Index n_blocks_;
-    std::vector<Index> order_;                   // the row of each slot
+    std::vector<Index> order_;                   // row of each slot
     std::vector<std::pair<float, Index>> keys_;  // keys for sorting
     std::vector<float> values_;                  // (n_blocks, n_joints, kBlock)
-    std::vector<float> squares_;  // per slot: squared distance to the nearest chosen row; 0 for unused slots
+    std::vector<float> squares_;                 // squared distance of each slot to the nearest chosen row; 0 if unused
     std::vector<int> owners_;
-    std::vector<float> middles_, halves_;  // (n_joints, n_blocks): bounding boxes
-    // (n_blocks,): squared distance of the box from the new row; largest of the squares
+    std::vector<float> middles_, halves_;  // bounding boxes (n_joints, n_blocks)
+    // (n_blocks,): squared distance of the box from the new row; largest entry of `squares_`
     std::vector<float> away_, most_;
 };
 
-// Selects at most n rows that are spread over all rows: the first row, then always the row farthest from all rows
-// chosen before, with distances of continuous joints on the circle. Each chosen row is then replaced by a row in the
-// middle of the rows nearest to it. Fewer than n rows are returned if the remaining rows are duplicates. At the
-// deadline, a time of the steady clock [s], the choice is completed with the first rows that are not chosen yet.
+// Selects at most n rows that are spread over all rows. The first row is always selected, and each further row is the
+// farthest from the rows selected before. Distances of continuous joints are measured on the circle. Each selected row
+// is then replaced by a row in the middle of the rows nearest to it. Fewer than n rows are returned if the remaining
+// rows are duplicates. At the deadline, a time of the steady clock [s], the first rows that are not selected yet fill
+// the selection.
 //
-// Before rows are replaced, the largest hole of the choice is at most twice as large as that of any other choice of n
+// Before rows are replaced, the largest hole of the selection is at most twice as large as for any other selection of n
 // rows (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance").
 inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
                                         double deadline = std::numeric_limits<double>::infinity()) {
