@@ -1,8 +1,8 @@
-// Different solutions for each of many poses from uniform seeds, in packs and on several threads.
+// Distinct solutions for many poses from uniform seeds, computed in packs and on several threads.
 //
 // A chunk of poses is solved in rounds. In each round, a pose that lacks solutions makes as many attempts as its
-// earlier results suggest, with random numbers from the seed of this pose. The attempts of all poses fill the packs
-// together. Therefore the result for a pose depends only on its seed, and not on other poses, chunks or threads.
+// earlier results suggest. The seed of the pose determines the random numbers of these attempts. The attempts of all
+// poses share the packs. The result for a pose depends only on its seed, and not on other poses, chunks or threads.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -14,26 +14,26 @@
 namespace eim {
 
 inline constexpr Index kChunk = 512;      // number of poses that are solved together
-inline constexpr int kLargestRound = 64;  // most attempts of a pose in a round
-// attempts of all poses between two checks of the clock; the attempts of the last pose may exceed this number
+inline constexpr int kLargestRound = 64;  // largest number of attempts of a pose in a round
+// number of attempts of all poses between two checks of the clock; the last pose may exceed it
 inline constexpr Index kAtOnce = 2048;
-// solutions per attempt: optimistic and pessimistic estimates, which give the size of a round
+// solutions per attempt: optimistic and pessimistic estimate, which determine the size of a round
 inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;
 
 struct Batch {
     const double* targets;         // (n, 4, 4)
-    const std::uint64_t* numbers;  // (n,): seeds of their random numbers
-    const std::int64_t* patience;  // (n,): attempts without a new solution before a pose is abandoned
+    const std::uint64_t* numbers;  // (n,): seed of each pose
+    const std::int64_t* patience;  // (n,): attempts without a new solution after which the search for a pose ends
     Index n_poses;
     int n_wanted, n_threads;
-    double distinct_tolerance;  // [rad or m]: difference of near-duplicates, which are removed; negative to keep them
+    double distinct_tolerance;  // [rad or m]: closer solutions are dropped; negative: all are kept
     StepOptions effort;
     double deadline;  // [s] of the steady clock
 };
 
 enum class Outcome : std::uint8_t { ended, late };
 
-// Solutions, ordered by pose. For a pose without a solution, the row is its best attempt; there is no row if no attempt
+// Solutions ordered by pose. If a pose has no solution, its only row is its best attempt. There is no row if no attempt
 // was made.
 struct BatchRows {
     Rows rows;
@@ -53,7 +53,7 @@ class ChunkOfPoses {
     }
 
     void run(BatchRows& result) {
-        bool is_late = !is_first_ && is_past(batch_.deadline);  // the first chunk is always begun
+        bool is_late = !is_first_ && is_past(batch_.deadline);  // the first chunk always starts
         while (!is_late && next_round(is_late)) is_late |= is_past(batch_.deadline);
         for (Pose& pose : poses_) {
             const Index n = std::min<Index>(pose.found.size(), batch_.n_wanted);
@@ -89,7 +89,7 @@ class ChunkOfPoses {
         to.converged[at] = from.converged[i], to.iterations[at] = from.iterations[i];
     }
 
-    // Returns whether any pose still needed attempts. The batch is late if the deadline passed before the end of the
+    // Returns whether any pose still needed attempts. Sets `is_late` if the deadline passed before the end of the
     // round.
     bool next_round(bool& is_late) {
         bool has_worked = false;
@@ -101,7 +101,7 @@ class ChunkOfPoses {
         return has_worked;
     }
 
-    // Makes about kAtOnce attempts of successive poses, starting at `first`. The next call starts at `end`.
+    // Makes about kAtOnce attempts of successive poses, starting at `first`. Sets `end` to the start of the next call.
     bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
@@ -129,14 +129,14 @@ class ChunkOfPoses {
         return true;
     }
 
-    // Solves from rows, each with its own target (n, 4, 4).
+    // Solves from all rows. `targets` (n, 4, 4) contains the target of each row.
     void attempt(Rows& rows, const double* targets, const StepOptions& effort) const {
         const auto refine = [&]<class V>(const StepOptions& to, std::vector<Index> which, bool goes_on) {
             RowJobs jobs{rows, std::move(which), targets, goes_on};
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
         const auto all = numbers_where(rows.size(), [](Index) { return true; });
-        if (!fits_single(chain_, task_)) {  // whatever the number of rows, so that no result depends on other poses
+        if (!fits_single(chain_, task_)) {  // for any number of rows, because other poses must not change results
             return refine.template operator()<WideDouble>(effort, all, false);
         }
         refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);
@@ -144,9 +144,9 @@ class ChunkOfPoses {
         refine.template operator()<WideDouble>(effort, close, true);
     }
 
-    // Measures rows and marks the valid rows, like `verify_rows`.
+    // Measures rows and marks valid rows, like `verify_rows`.
     void verify(Rows& rows, const double* targets) const {
-        for (Index i = 0; i < rows.size(); ++i) {  // limits differ slightly in single precision
+        for (Index i = 0; i < rows.size(); ++i) {  // limits in single precision differ slightly
             for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task_.bounds, j, rows.row(i)[j]);
         }
         for_packs<N>(chain_, rows.row(0), rows.size(), [&](const auto& at, Index start, int n_lanes) {
@@ -190,9 +190,9 @@ class ChunkOfPoses {
         pose.yield = std::max(double(n_new) / pose.n_round, kWorstYield);
     }
 
-    // Makes the best attempt the result, marked as invalid, after more iterations if there is time.
+    // Makes the best attempt the result of a pose, marked as invalid. If there is time, more iterations are made first.
     void unhurried(Pose& pose, bool has_time) const {
-        if (pose.best.size() == 0) pose.best.resize(1);  // the errors of all attempts were NaN
+        if (pose.best.size() == 0) pose.best.resize(1);  // all attempts had NaN errors
         if (has_time) {
             StepOptions effort = batch_.effort;
             effort.patience = effort.max_iterations + 1;
@@ -208,7 +208,7 @@ class ChunkOfPoses {
     std::vector<Pose> poses_;
 };
 
-// Results of all poses in their order.
+// Returns the results of all poses, ordered by pose.
 template <int N>
 inline BatchRows solve_batch(const Chain& chain, const Task& task, const Batch& batch) {
     std::vector<BatchRows> chunks((batch.n_poses + kChunk - 1) / kChunk, BatchRows{Rows({chain.n_joints}), {}, {}, {}});

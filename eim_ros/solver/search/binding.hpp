@@ -1,4 +1,4 @@
-// Python bindings of the searches for one pose and for many. Included by binding.cpp.
+// Python bindings for the searches for one pose and for many poses. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -11,8 +11,8 @@ namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
 
-// Number of attempts without a new solution before a pose is abandoned. The number is smaller if the pose is farther
-// away than the arm is long.
+// Number of attempts without a new solution after which the search for a pose ends. The number is smaller if the pose
+// is beyond the reach of the arm.
 struct Patience {
     double centre[3], farthest;
     std::int64_t within, beyond;
@@ -34,8 +34,8 @@ inline py::array_t<bool> flags_of(const std::vector<std::uint8_t>& from) {
     return py::array_t<bool>(Index(from.size()), reinterpret_cast<const bool*>(from.data()));
 }
 
-// Further conditions, checked by a Python function. It takes configurations (n, n_joints) and returns which of them
-// satisfy the conditions.
+// Returns conditions that a Python function checks. The function takes configurations (n, n_joints), and returns
+// whether each of them satisfies the conditions.
 inline Conditions conditions_of(const py::object& function) {
     if (function.is_none()) return {};
     return [&function](const Rows& rows, Index first, std::vector<std::uint8_t>& marks) {
@@ -48,10 +48,10 @@ inline Conditions conditions_of(const py::object& function) {
     };
 }
 
-// Searches for solutions of poses (m, 4, 4), with the experts for each pose: (experts, log weights (m, c), contexts (m,
-// c', n_context)). Returns positions (n, n_joints), errors (2, n), valid (n,), experts (n,), counts (m,), whether time
-// was up (m,), and the number of seeds (m,). For a pose without a solution, the row is its best attempt, which is not
-// valid.
+// Searches for solutions of poses (m, 4, 4). `conditional` contains the experts for each pose: (experts, log weights
+// (m, c), contexts (m, c', n_context)). Returns positions (n, n_joints), errors (2, n), valid (n,), experts (n,),
+// counts (m,), whether the deadline passed (m,), and the number of seeds (m,). If a pose has no solution, its only row
+// is its best attempt, which is not valid.
 inline py::tuple search_poses(const Chain& chain, const Task& task, const SearchOptions& options,
                               const Converted<double>& targets, const Converted<double>& seeds,
                               const Patience& patience, const py::tuple& conditional, const Converted<double>& near,
@@ -101,8 +101,8 @@ inline py::tuple search_poses(const Chain& chain, const Task& task, const Search
                           copy_of(n_restarts, {m}));
 }
 
-// Returns positions, errors (2, k), valid (k,), counts (n,), whether time was up (n,), and the numbers of attempts
-// (n,).
+// Solves poses (n, 4, 4) from uniform seeds. Returns positions, errors (2, k), valid (k,), counts (n,), whether the
+// deadline passed (n,), and the number of attempts (n,).
 inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOptions& effort,
                              const Converted<double>& targets, const Numbers& numbers, const Patience& allowed,
                              int n_wanted, double distinct_tolerance, int n_threads, double deadline) {
@@ -121,7 +121,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOpt
                           flags_of(found.outcomes), copy_of(found.attempts, {n}));
 }
 
-// Returns the given solutions (n, n_joints), and further solutions that fill all curves through them.
+// Returns the given solutions (n, n_joints), and solutions that fill all curves through them.
 inline Converted<double> fill_self_motions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                            const Converted<double>& solutions, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});
@@ -131,7 +131,7 @@ inline Converted<double> fill_self_motions(const Chain& chain, const Task& task,
     return copy_of(points.positions, {points.size(), Index(chain.n_joints)});
 }
 
-// Returns the number of solutions, the number of components, their length, and the manipulability (n, 4).
+// Returns a table (n, 4) of the number of solutions, the number of components, their length, and the manipulability.
 inline Converted<double> chart_many(const Chain& chain, const Task& task, const StepOptions& effort,
                                     const ContinuationOptions& spread, const Converted<double>& targets,
                                     const Numbers& numbers, int n_seeds, int n_threads) {

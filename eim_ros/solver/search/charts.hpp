@@ -1,4 +1,4 @@
-// Capability of an arm at a pose: number of components, their length, and distance from singularity.
+// Capability of an arm at a pose: the number of components, their length, and the distance from singularity.
 #pragma once
 
 #include "manifold/manifold.hpp"
@@ -10,14 +10,14 @@ namespace eim {
 inline constexpr Index kChartChunk = 64;
 
 struct Chart {
-    double n_solutions = 0.0;  // number of verified solutions, which are about one spacing apart
+    double n_solutions = 0.0;  // number of verified solutions, about one spacing apart
     double n_components = 0.0;
     double length = 0.0;          // length of self-motions within the limits [rad, m]
-    double manipulability = 0.0;  // largest product of singular values of the Jacobian
+    double manipulability = 0.0;  // largest product of the singular values of the Jacobian
 };
 
 // Adds solutions to `points`, which are solutions of the task, until all curves through them are covered. Successive
-// solutions on a curve then differ by about `finest` in some joint. There are at most `most` points in total.
+// solutions on a curve then differ by about `finest` in some joint. The total number of points is at most `most`.
 template <int N>
 inline void fill_curves(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
                         Index most, Configurations& points) {
@@ -51,8 +51,8 @@ inline double best_manipulability(const Chain& chain, const Task& task, const Co
     return most;
 }
 
-// Charts the solutions of a task. Seeds for curves ignore the limits. Seeds for points, and for manifolds of more
-// dimensions, are within the limits.
+// Charts the solutions of a task. Seeds for curves ignore the limits. Seeds for points, and for manifolds of more than
+// one dimension, are within the limits.
 template <int N>
 inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread,
                    int n_seeds, Random random) {
@@ -94,7 +94,7 @@ inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effo
     return result;
 }
 
-// Charts poses (n, 4, 4) on several threads. Each pose has a number that determines its seeds.
+// Charts poses (n, 4, 4) on several threads. The number of each pose determines its seeds.
 template <int N>
 inline void chart_poses(const Chain& chain, const Task& task, const StepOptions& effort,
                         const ContinuationOptions& spread, int n_seeds, const double* targets,

@@ -1,4 +1,4 @@
-// Solutions on the self-motion curves of a pose: spread evenly, or the nearest to a configuration.
+// Solutions on the self-motion curves of a pose, spread evenly or nearest to a configuration.
 #pragma once
 
 #include "certify/nearest.hpp"
@@ -8,15 +8,15 @@
 namespace eim {
 
 inline constexpr Index kMostSolutions = 1'000'000;
-inline constexpr int kMostTries = 3;           // largest number of times that near-duplicates are replaced
-inline constexpr double kDenseShare = 0.9;     // if a smaller share of solutions is distinct, the curves have no more
-inline constexpr Index kMore = 4;              // factor on the number of candidates if too few satisfy the conditions
-inline constexpr Index kMostChecked = 20'000;  // configurations checked to replace those that violate conditions
-inline constexpr Index kManyPlaces = 4096;     // for more places than this, a coarse set is computed first
-inline constexpr Index kCoarsely = 512;        // number of places of the coarse set
-inline constexpr double kPlacesForEach = 8.0;  // places for each distinct solution along a curve
-inline constexpr double kNoBound = 1.0;        // share of missing components if there is no bound
-inline constexpr int kMostNearest = 8;         // number of components whose nearest solution is returned if n > 1
+inline constexpr int kMostTries = 3;           // largest number of searches that replace near-duplicates
+inline constexpr double kDenseShare = 0.9;     // if the share of distinct solutions is smaller, the curves have no more
+inline constexpr Index kMore = 4;              // factor of the number of candidates if too few satisfy the conditions
+inline constexpr Index kMostChecked = 20'000;  // most configurations checked if some violate the conditions
+inline constexpr Index kManyPlaces = 4096;     // number of places above which a coarse set is computed first
+inline constexpr Index kCoarsely = 512;        // number of places in the coarse set
+inline constexpr double kPlacesForEach = 8.0;  // number of places per distinct solution along a curve
+inline constexpr double kNoBound = 1.0;        // bound of the share of missing components if no bound is requested
+inline constexpr int kMostNearest = 8;  // largest number of components whose nearest solution is returned if n > 1
 
 inline void append(Rows& to, const Rows& from, Index i) {
     to.add(from.row(i));
@@ -50,29 +50,30 @@ class CurveSolutions {
         for (const Component& component : motions_.components()) length += component.length;
         return length;
     }
-    // Number of configurations needed for a spacing.
+    // Returns the number of configurations needed for a spacing.
     double n_parts(double spacing) const {
         double n = 0.0;
         for (const Component& component : motions_.components()) n += std::ceil(component.length / spacing);
         return n;
     }
-    // Returns the number of places above which additional places give no distinct solutions.
+    // Returns the number of places above which additional places give no new distinct solutions.
     Index most_distinct() const {
         const Index n = Index(motions_.components().size()) + motions_.is_undecided();
         return std::min(kMostSolutions, n + Index(kPlacesForEach * total_length() / kDistinct));
     }
 
-    // Solutions that divide all components into parts. Without a spacing, at most n solutions are returned.
+    // Returns solutions that divide all components into parts. If no spacing is given, at most n solutions are
+    // returned.
     Rows divided(Index n, double spacing, double deadline, bool& in_time) {
         double tolerance = kDistinct;
-        if (spacing > 0.0) {  // neighbours half a spacing apart must not count as near-duplicates
+        if (spacing > 0.0) {  // neighbours may be half a spacing apart, and must not count as near-duplicates
             tolerance = std::min(tolerance, spacing / (3.0 * std::sqrt(double(chain_.n_joints))));
         } else {
             n = std::min(n, most_distinct());
         }
         Rows coarse({chain_.n_joints});
         bool is_late = false;
-        // a coarse set covers all components even if the time is not enough for all places
+        // a coarse set covers all components even if there is not enough time for all places
         if (spacing > 0.0 ? n_parts(spacing) > double(kCoarsely) : n > kManyPlaces) {
             coarse = some(kCoarsely, 0.0, tolerance, deadline, is_late);
         }
@@ -81,8 +82,8 @@ class CurveSolutions {
         return is_late && coarse.size() > rows.size() ? coarse : rows;
     }
 
-    // Returns solutions spread evenly over all components, in random order. Returns at most n. `in_time` says whether
-    // there was time to search for n solutions.
+    // Returns at most n_wanted solutions, spread evenly over all components and in random order. Sets `in_time` to
+    // whether there was time to search for n_wanted solutions.
     Rows even(Index n_wanted, double spacing, double deadline, const Conditions& conditions, bool& in_time) {
         if (spacing > 0.0) return allowed(divided(n_wanted, spacing, deadline, in_time), conditions);
         Index n = n_wanted;
@@ -101,8 +102,8 @@ class CurveSolutions {
     }
 
     // Returns the solution nearest to a reference on each of the `most` nearest components, in the order of distance.
-    // Other solutions that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within
-    // narrowed limits.
+    // Solutions that divide all components follow. `equivalents` are 2 pi-equivalents of the reference within narrowed
+    // limits.
     Rows nearest(const Configurations& equivalents, const Cost& distance, const StepOptions& effort, int most,
                  Index n_others, double deadline, bool& in_time) {
         Configurations places{chain_.n_joints};
@@ -114,7 +115,7 @@ class CurveSolutions {
                                           Rows(within_limits(std::move(places), task_, distance.turns)));
         in_time = true;
         if (n_others > 0) {
-            // several equivalents may have led to the same place
+            // several equivalents may lead to the same place
             if (equivalents.size() > 1) found = without_duplicates(task_.bounds, found, kDistinct);
             const Rows others = divided(n_others + found.size(), 0.0, deadline, in_time);
             found.resize(found.size());
@@ -149,29 +150,29 @@ class CurveSolutions {
     SelfMotions& motions_;
 };
 
-// Settings that all poses of a call share.
+// Settings shared by all poses of a call.
 struct CurveRequest {
-    Index n;            // solutions to return
-    double spacing;     // distance of neighbours [rad, m], if positive
+    Index n;            // number of solutions to return
+    double spacing;     // distance of neighbours [rad, m], or 0
     double confidence;  // confidence of the bound on missing components
     StepOptions effort;
     const Cost* distance;               // distance from the reference, or null
     const Configurations* equivalents;  // 2 pi-equivalents of the reference within narrowed limits
-    const double* start;                // the reference with continuous joints between -pi and pi
-    const ParameterisedForm* form;      // null if the arm has none
+    const double* start;                // reference with continuous joints between -pi and pi
+    const ParameterisedForm* form;      // closed form of the arm, or null
 };
 
 struct CurveAnswer {
     Rows rows;
     std::vector<Component> components;
     double missed_share = 1.0;
-    bool is_nearest = false;                     // the solution is surely the nearest one, and no curve was traced
-    bool is_undecided = false;                   // some curve could not be traced
-    bool has_searched = false, in_time = false;  // whether time was enough for the search, and for all solutions
-    bool is_too_fine = false;                    // the spacing needs more than n configurations
+    bool is_nearest = false;    // whether the solution is certainly the nearest one; no curve was traced
+    bool is_undecided = false;  // whether some curve could not be traced
+    bool has_searched = false, in_time = false;  // whether there was time for the search, and for all solutions
+    bool is_too_fine = false;                    // whether the spacing needs more than n configurations
 };
 
-// Solutions of one pose on its curves. The search for curves ends when a missing curve is unlikely.
+// Returns solutions of one pose on its curves. The search for curves ends when a missing curve is unlikely.
 template <int N>
 inline CurveAnswer answer_on_curves(const Chain& chain, const Task& task, const CurveRequest& request, double seed,
                                     double deadline) {
@@ -186,7 +187,7 @@ inline CurveAnswer answer_on_curves(const Chain& chain, const Task& task, const 
             const double* q = request.start;
             Rows start(Configurations{chain.n_joints, {q, q + chain.n_joints}});
             measure_rows<N>(chain, task, start);
-            // if all joints are closer than kNearby, the tip turns by less than this
+            // if all joints are closer than kNearby, the tip turns by less than this bound
             if (task.position_only || start.angles[0] <= kNearby * std::sqrt(double(chain.n_joints))) {
                 local = next_to<N>(chain, task, request.effort, *request.distance, q, answer.is_nearest);
                 if (answer.is_nearest) answer.rows = local;

@@ -1,15 +1,15 @@
-// A search for solutions of one pose, in rounds.
+// Search for solutions of one pose, in rounds.
 //
 // A round draws seeds from the model or uniformly, moves them onto the pose, and keeps the valid results. If few
-// solutions of a round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform
-// restarts would solve. If samples of the model are requested, no seed is uniform, unless the first kModelSeeds samples
-// lead to no solution at all.
+// solutions of a round are new, half of the next seeds are uniform. The search therefore solves every pose that uniform
+// restarts would solve. If samples of the model are requested, no seed is uniform. The exception is a pose for which
+// the first kModelSeeds samples lead to no solution.
 //
 // With a diversity above 0, seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity /
-// 2). Some seeds are always uniform, so that no component is missed. If solutions are curves, about this share (the
-// diversity) of solutions comes from continuation, which begins at the solutions found first. Beyond the first
-// kContinuationCutoff solutions, this share is halved. For surfaces, only restarts are used, because they cost less
-// there.
+// 2). Some seeds are always uniform, because the model may miss components. If solutions form curves, the diversity is
+// also the approximate share of solutions that come from continuation. Continuation starts at the solutions found
+// first. After the first kContinuationCutoff solutions, this share is halved. If solutions form surfaces, only restarts
+// are used, because they cost less than continuation.
 #pragma once
 
 #include <functional>
@@ -21,45 +21,44 @@
 
 namespace eim {
 
-inline constexpr double kDistinct = 0.01;  // [rad or m]; configurations closer than this in every joint are duplicates
+inline constexpr double kDistinct = 0.01;  // [rad or m]: configurations closer than this in every joint are duplicates
 inline constexpr double kFinest = 0.001;   // like kDistinct, for continuation if near-duplicates are kept
-inline constexpr double kStep = 0.45;      // step length of continuation [rad, m]
-inline constexpr Index kContinuedSeeds = 1000;  // seeds after continuation without a solution far from all others
+inline constexpr double kStep = 0.45;      // [rad, m]: length of a continuation step
+inline constexpr Index kContinuedSeeds = 1000;  // largest patience after continuation
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
-inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // extra seeds if several solutions are missing, or only one
+inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // extra seeds per round; extra seeds for one solution
 inline constexpr Index kModelSeeds = 1000;  // samples of the model without a solution before seeds become uniform
-// The search ends if the share of new solutions among converged samples of a model, in the largest round, is below this
-// value.
+// Least share of new solutions among the converged samples of a model, in the largest round. The search ends below it.
 inline constexpr double kLeastNew = 0.15;
 inline constexpr double kDiverseUniform = 0.25;  // share of uniform seeds for diversity 1
 inline constexpr Index kFewestRoots =
-    40;  // solutions from seeds before continuation begins, or half of those requested
-inline constexpr Index kContinuationCutoff = 200;  // solutions beyond which half come from continuation
-inline constexpr Index kMostContinued = 1000;  // solutions by continuation in a round; its cost grows as their square
+    40;  // solutions from seeds before continuation starts, or half of the requested number
+inline constexpr Index kContinuationCutoff = 200;  // number of solutions after which half come from continuation
+inline constexpr Index kMostContinued = 1000;      // most solutions by continuation in a round; the cost is quadratic
 inline constexpr double kLogOf2 = 0.6931471805599453;
 inline constexpr int kFinalPatience = 100;  // iterations without progress on the best attempt
 inline constexpr Index kMostSeedsPerRound =
-    256;  // bounds the delay after a timeout, because a round is not interrupted
+    256;  // limits the delay after a timeout, because a round is not interrupted
 
 struct SearchOptions {
-    Index n;              // solutions to look for
+    Index n;              // number of requested solutions
     double diversity;     // from 0 (samples of the model) to 1
-    double apart;         // [rad or m]; near-duplicates differ by less than this in every joint
+    double apart;         // [rad or m]: largest difference of near-duplicates in any joint
     bool is_distinct;     // whether near-duplicates are dropped
     bool is_sampled;      // whether solutions are samples of the model
     bool until_deadline;  // whether the search for the first solution continues until the deadline
     Index patience;       // number of seeds without a new solution after which the search ends
     int redundancy;       // dimension of the self-motion
-    double oversampling;  // if positive, candidates per requested solution; the farthest are kept
+    double oversampling;  // if positive, extra candidates per requested solution; the farthest are kept
     StepOptions effort;
     double deadline;          // [s] of the steady clock
-    double ordering_seconds;  // factor of m log2(m + 2) for the time to order m solutions [s]
+    double ordering_seconds;  // [s]: factor of m log2(m + 2) in the time to order m solutions
 };
 
 struct SearchResult {
-    Rows rows;  // solutions, or the best attempt, which is marked invalid
+    Rows rows;  // solutions, or the best attempt, which is marked as invalid
     std::vector<std::uint32_t> experts;
-    bool is_late = false;  // the deadline passed before there were enough solutions
+    bool is_late = false;  // whether the deadline passed before there were enough solutions
     Index n_restarts = 0;
 
     explicit SearchResult(int n_joints) : rows({n_joints}) {}
@@ -79,10 +78,10 @@ struct SearchResult {
     }
 };
 
-// Clears the marks (n,) of those rows, starting at `first`, that violate further conditions, for example collide.
+// Clears the marks (n,) of the rows from `first` on that violate conditions, for example because they collide.
 using Conditions = std::function<void(const Rows& rows, Index first, std::vector<std::uint8_t>& marks)>;
 
-// A search whose first seed is `near` (0 or 1 rows).
+// Search whose first seed is `near` (0 or 1 rows).
 template <int N>
 class Search {
    public:
@@ -109,7 +108,7 @@ class Search {
     }
 
    private:
-    static constexpr double kGrace = 0.02;  // [s] for the choice among solutions found in time
+    static constexpr double kGrace = 0.02;  // [s]: time to choose among the solutions found before the deadline
 
     SearchResult run(double seed, Index n, bool is_distinct) const {
         const double diversity = options_.diversity;
@@ -157,7 +156,7 @@ class Search {
                 conditions_(found.rows, n_before, marks);
                 gained = Index(std::count(marks.begin(), marks.begin() + n_seeded, 1)) - n_before;
                 found.keep(marks.data());
-            } else if (round.has_continued && is_distinct) {  // the remaining solutions lie between known ones
+            } else if (round.has_continued && is_distinct) {  // all other solutions lie between known ones
                 gained = found.n_remote;
             }
             if (can_continue && n_seeded >= round.fewest_roots) {
@@ -178,7 +177,7 @@ class Search {
         return result;
     }
 
-    // Adds the best attempt after further iterations.
+    // Returns the best attempt after more iterations.
     SearchResult attempt(const Found& found, SearchResult result) const {
         StepOptions effort = options_.effort;
         effort.patience = kFinalPatience;
@@ -190,7 +189,7 @@ class Search {
         return result;
     }
 
-    // Returns whether there was time to compare all solutions.
+    // Drops near-duplicates. Returns whether there was time to compare all solutions.
     bool drop_duplicates(SearchResult& found, double deadline) const {
         Places known(task_.bounds, chain_.n_joints);
         Watch watch(deadline);

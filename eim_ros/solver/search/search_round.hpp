@@ -1,5 +1,5 @@
-// One round of the search for solutions of one pose: draw seeds, solve, keep new solutions, continue along
-// self-motions, verify.
+// One round of the search for solutions of one pose. A round draws seeds, solves from them, keeps new solutions,
+// continues along self-motions, and verifies the results.
 #pragma once
 
 #include "manifold/manifold.hpp"
@@ -7,33 +7,34 @@
 
 namespace eim {
 
-// expert of solutions from a given or uniform seed, or from continuation
+// expert of solutions from given seeds, from uniform seeds, or from continuation
 inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;
 
 struct SearchRound {
-    int n_uniform, n_drawn;      // number of uniform seeds within the limits, and of draws from the mixture
-    double tempering;            // exponent of the mixture weights
-    double distinct_tolerance;   // [rad or m]: difference of near-duplicates, which are removed; negative to keep them
+    int n_uniform, n_drawn;      // number of uniform seeds within the limits; number of draws from the mixture
+    double tempering;            // exponent of the weights of the mixture
+    double distinct_tolerance;   // [rad or m]: closer solutions are dropped; negative: all are kept
     bool has_continued;          // whether an earlier round continued along self-motions
-    int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
+    int fewest_roots, n_wanted;  // continuation needs fewest_roots solutions, and ends at n_wanted
     ContinuationOptions spread;
     StepOptions effort;
-    double seed;  // number in [0, 1)
+    double seed;  // number from [0, 1)
 };
 
-// Results of a search: verified solutions, and the best attempt as long as there is no solution.
+// Results of a search: verified solutions, and the best attempt if there is no solution so far.
 struct Found {
     Rows rows;
     std::vector<std::uint32_t> experts;  // (n,)
     std::vector<double> best;
     double best_error = std::numeric_limits<double>::infinity();  // one unit of the arm counts as 1 rad
-    // of the last round: seeds that converged, rows before continuation, and seeds far from all known solutions
+    // last round: number of seeds that converged, of rows before continuation, and of seeds far from all known
+    // solutions
     int n_converged = 0, n_seeded = 0, n_remote = 0;
 
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
     int size() const { return static_cast<int>(rows.size()); }
 
-    // Removes rows, starting at `first`, for which mask (n,) is false.
+    // Removes the rows from `first` on for which mask (n,) is false.
     void keep(const std::uint8_t* mask, Index first = 0) {
         Index to = first;
         for (Index from = first; from < rows.size(); ++from) {
@@ -47,8 +48,8 @@ struct Found {
     }
 };
 
-// Wraps the values of continuous joints with narrowed limits into the range from -pi to pi. The solver would clamp
-// values outside of this range.
+// Wraps continuous joints with narrowed limits into the range from -pi to pi, because the solver would clamp values
+// outside of this range.
 template <class Positions>
 inline Positions within_limits(Positions rows, const Task& task, const bool* continuous) {
     for (int j = 0; j < rows.n_joints; ++j) {
@@ -58,7 +59,8 @@ inline Positions within_limits(Positions rows, const Task& task, const bool* con
     return rows;
 }
 
-// Seeds of a round: given seeds, uniform seeds, and draws from the mixture. `sources` returns the expert of each.
+// Returns the seeds of a round: given seeds, uniform seeds, and draws from the mixture. Sets `sources` to the expert of
+// each seed.
 inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound& round, Configurations given,
                      const bool* continuous, std::vector<std::uint32_t>& sources) {
     Rows seeds(std::move(given));
@@ -93,8 +95,8 @@ inline Index nearest(const Task& task, const Configurations& rows, Index i, Inde
     return best;
 }
 
-// Adds solutions from seeds and from continuation. A solution from continuation has the expert of the nearest solution
-// from a seed. Only `verify_rows` decides which solutions are kept.
+// Adds solutions from seeds and from continuation. A solution from continuation gets the expert of the nearest solution
+// from a seed. Only `verify_rows` decides which solutions are valid.
 template <int N>
 inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const SearchRound& round,
                          Configurations given, const bool* continuous, Found& found) {

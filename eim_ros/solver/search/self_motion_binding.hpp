@@ -1,4 +1,4 @@
-// Self-motions traced from end to end as a part of the Python module. Included by binding.cpp.
+// Python bindings for self-motions traced from end to end. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -15,7 +15,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-// Returns the self-motions of the free angles of a pose in closed form; none if no angle is free.
+// Returns the self-motions of the free angles of a pose in closed form. If no angle is free, returns none.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
     Unlocked unlocked(true);
@@ -67,7 +67,7 @@ inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// Returns the same for at most n solutions that satisfy further conditions (see search_poses), in random order.
+// Like `divided_solutions`, for at most n solutions in random order that satisfy conditions (see `search_poses`).
 inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
                                 double deadline, const py::object& conditions) {
     Rows rows({chain.n_joints});
@@ -91,8 +91,9 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     return timely_tuple(rows, is_late);
 }
 
-// Returns the solutions nearest to a reference on the `most` nearest components, and n others that divide all
-// components, the nearest first. Also returns their errors (2, n), and whether there was time for all solutions.
+// Returns the solutions nearest to a reference on the `most` nearest components, and n solutions that divide all
+// components. The solutions are in the order of their distance. Also returns their errors (2, n), and whether there was
+// time for all solutions.
 inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, const Task& task,
                                    const StepOptions& effort, const Converted<double>& reference,
                                    const Converted<double>& equivalents, const Converted<bool>& continuous, int most,
@@ -110,8 +111,8 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// Returns a table (n, 3) of components: length [rad, m], whether closed, whether complete. If something is undecided,
-// for example near a singularity, the table has an additional, incomplete component.
+// Returns a table (n, 3) of components: length [rad, m], whether closed, and whether complete. If something is
+// undecided, for example near a singularity, the table has an additional, incomplete component.
 inline Converted<double> component_table(const std::vector<Component>& components, bool is_undecided) {
     Converted<double> table({Index(components.size()) + is_undecided, Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
@@ -122,14 +123,16 @@ inline Converted<double> component_table(const std::vector<Component>& component
     return table;
 }
 
-inline constexpr Index kCurveLine = 7;  // entries of a line of the table
+inline constexpr Index kCurveLine = 7;  // number of entries per line of the table
 
-// Returns solutions of poses (m, 4, 4) on their curves: at most n of each pose, spread evenly or nearest to a reference
-// (see answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all
-// poses (see component_table). Columns of the table are the number of rows, the number of components, the bound on the
-// share of missing components, and four flags: whether the row is surely the nearest solution, whether there was time
-// for the search and for all solutions, and whether the spacing needs more than n solutions. If there is no time for a
-// pose, its line contains NaN.
+// Returns solutions of poses (m, 4, 4) on their curves. Each pose gets at most n solutions, spread evenly or nearest to
+// a reference (see `answer_on_curves`). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the
+// components of all poses (see `component_table`).
+//
+// The columns of the table are the number of rows, the number of components, the bound on the share of missing
+// components, and four flags. The flags show whether the row is certainly the nearest solution, whether there was time
+// for the search, whether there was time for all solutions, and whether the spacing needs more than n solutions. If
+// there is no time for a pose, its line contains NaN.
 inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
                                  const Converted<double>& targets, const Converted<double>& seeds, Index n,
                                  double spacing, double confidence, const py::object& reference,
@@ -183,8 +186,8 @@ inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const Ste
                           copy_of(components, {Index(components.size()) / 3, Index(3)}));
 }
 
-// Traces the components of given solutions from end to end. Returns verified places along them (n, dof), the component
-// of each place (n,), and whether each component is closed (k,).
+// Traces the components of the given solutions from end to end. Returns verified places along them (n, dof), the
+// component of each place (n,), and whether each component is closed (k,).
 inline py::tuple trace_components(const Chain& chain, const Task& task, const Converted<double>& solutions,
                                   double spacing, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});

@@ -1,11 +1,11 @@
-// All solutions of a pose for an arm with one redundant direction. Self-motions are found by restarts without limits
-// and traced from end to end, until there is enough confidence that none is missing.
+// All solutions of a pose for an arm with one redundant direction. Restarts without limits find self-motions, which are
+// traced from end to end. The search ends when the confidence that no self-motion is missing is high enough.
 //
-// A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
-// which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
-// eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
-// eps)^r. Each run of restarts that ends with a new component adds to the probability of an error. Therefore the m-th
-// run gets a share of the allowed error probability, and the shares sum to 1.
+// A restart is a random configuration, uniform on the torus of the joints and within the limits of prismatic joints.
+// From there, the pose is solved without limits. A restart leads to a known curve, to a new curve, or nowhere. Suppose
+// that more than a share eps of restarts leads to unknown components. Then r successive restarts miss them with a
+// probability of at most (1 - eps)^r. Each run of restarts that ends with a new component adds to the probability of an
+// error. The m-th run therefore gets a share of the allowed error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -21,13 +21,13 @@
 namespace eim {
 
 inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
-// [rad, m]: distance from a curve below which restarts in single precision count as points of the curve
+// [rad, m]: distance from a curve at which restarts in single precision count as points of the curve
 inline constexpr double kCoarselySame = 1e-2;
-inline constexpr double kEnough = 3e-3;     // [rad, m]: if a curve is this close, the search for a closer one ends
-inline constexpr int kMostUnseen = 0;       // the search may end with this number of curves that only one restart found
-inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which the search ends undecided
+inline constexpr double kEnough = 3e-3;  // [rad, m]: distance of a curve at which the search for a closer one ends
+inline constexpr int kMostUnseen = 0;    // largest number of curves found by only one restart at the end of the search
+inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which an undecided search ends
 
-// Returns the share of the m-th run (m >= 1) in the error probability.
+// Returns the share of the error probability for the m-th run (m >= 1).
 inline double share_of_run(int m) {
     if (m == 1) return 0.05;
     if (m == 2) return 0.8;
@@ -35,8 +35,8 @@ inline double share_of_run(int m) {
 }
 
 struct SelfMotionSearch {
-    double confidence;    // requested, in (0, 1)
-    double missed_share;  // requested bound; if it is 1 or more, the search ends when a missing curve is unlikely
+    double confidence;    // requested confidence in (0, 1)
+    double missed_share;  // requested bound; if it is at least 1, the search ends when a missing curve is unlikely
     double deadline;      // [s] of the steady clock
     StepOptions effort;
     int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
@@ -51,14 +51,14 @@ class SelfMotions {
           random_(seed),
           graph_(free_.bounds, chain.n_joints),
           components_(task.bounds, periods(chain, task).data(), chain.n_joints) {
-        // skip the first number, which is similar for small seeds
+        // the first number is skipped, because it is similar for small seeds
         random_.uniform();
     }
 
     const std::vector<Component>& components() const { return components_.components(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether no curve could be traced from the solutions of some restarts, for example near a singularity, or whether
-    // a curve only touches a limit.
+    // Whether tracing failed for the solutions of some restarts, for example near a singularity, or whether a curve
+    // only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
 
     // Returns an upper bound of the share of restarts that lead to missing components, at the given confidence.
@@ -68,9 +68,9 @@ class SelfMotions {
         return 1.0 - portable::exp(portable::log((1.0 - confidence) * share_of_run(n_runs_)) / double(n_run_));
     }
 
-    // Makes restarts until the bound is reached, or, without a bound, until a missing curve is unlikely. Returns false
-    // if the deadline passed earlier, or if a curve has no end. The clock is checked between rounds, so at least one
-    // round is made.
+    // Makes restarts until the bound is reached. Without a bound, makes restarts until a missing curve is unlikely.
+    // Returns false if the deadline passed earlier, or if there are too many places or components. The clock is checked
+    // only between rounds, so at least one round is always made.
     template <int N>
     bool search(const Chain& chain, const SelfMotionSearch& wanted) {
         CurveTracer<N> tracer(chain, free_, graph_, random_);
@@ -91,7 +91,7 @@ class SelfMotions {
         }
     }
 
-    // Uses the curves of sweeps of a closed form. These curves are certain unless the set of sweeps is undecided.
+    // Adds the curves of sweeps of a closed form. They are certain unless the set of sweeps is undecided.
     void sweep(const Candidates& candidates, const SixJoints& part, double held) {
         const bool is_certain = add_curves(candidates, part, held, components_);
         for (const Sweep& sweep : candidates.sweeps) free_joints_.push_back(part.joint(sweep.joint));
@@ -100,7 +100,7 @@ class SelfMotions {
         is_certified_ = is_certain && !components_.touches_limit() && !components_.is_too_many();
     }
 
-    // Finds all components in closed form instead of by search. Returns false, without components, if something is
+    // Computes all components in closed form, without a search. Returns false, and adds no components, if something is
     // undecided, for example near a singularity.
     bool certify(const Chain& chain, const ParameterisedForm& form) {
         CurveComponents proven(task_.bounds, periods(chain, task_).data(), n_joints_);
@@ -111,8 +111,8 @@ class SelfMotions {
         return is_certified_ = is_decided;
     }
     // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if something is
-    // undecided, or at the deadline. This version compares the curves with the curves of a closed form without limits.
-    // The closed form may belong to a nominal arm, which has as many curves (`certify/isotopy.hpp`).
+    // undecided, or at the deadline. This overload compares the curves with the curves of a closed form without limits.
+    // The closed form may belong to a nominal arm, which has the same number of curves (`certify/isotopy.hpp`).
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
         if (!CertifiedComponents(chain, form, free_).places_of_all(found)) return false;
@@ -139,9 +139,9 @@ class SelfMotions {
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         if (!may_certify(chain)) return false;  // more curves would not change this
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
-        // Most poses are decided by one of the readings with a few bounds of cells. Otherwise, the readings that came
-        // farthest get more bounds.
-        std::vector<std::pair<double, int>> left;  // share of the circle that was not divided, reading
+        // Most poses are decided by one of the readings with a few bounds of cells. For other poses, the most
+        // successful readings get more bounds.
+        std::vector<std::pair<double, int>> left;  // share of the circle that is not divided; reading
         for (const int reading : arm.readings()) {
             if (left.size() == kReadings) break;
             left.push_back({1.0, reading});
@@ -169,10 +169,9 @@ class SelfMotions {
         return false;
     }
     bool is_certified() const { return is_certified_; }
-    const std::vector<int>& free_joints() const { return free_joints_; }  // the joints that determine the sweeps
+    const std::vector<int>& free_joints() const { return free_joints_; }  // joints that determine the sweeps
 
-    // Traces the curves through solutions, unless they are known. Returns false if a curve has no end, or at the
-    // deadline.
+    // Traces the unknown curves through solutions. Returns false if there are too many places, or at the deadline.
     template <int N>
     bool trace(const Chain& chain, const Configurations& solutions,
                double deadline = std::numeric_limits<double>::infinity()) {
@@ -181,14 +180,14 @@ class SelfMotions {
         return has_ends;
     }
 
-    // Returns places on the components, which become solutions.
+    // Returns places on the components. After a correction, they are solutions.
     Waypoints places() { return {components_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid solutions in random order, without
     // near-duplicates.
     //
-    // The function ends at the deadline, a time of the steady clock [s], and is then late. Its result is still spread
-    // over all places, because blocks that are processed early are far apart. A few places are always processed.
+    // The function returns at the deadline, a time of the steady clock [s], and sets `is_late`. Its result is still
+    // spread over all places, because blocks that are processed early are far apart. A few places are always processed.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
         Rows rows({n_joints_});
@@ -226,7 +225,7 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;  // rounds that trace curves missing according to a proof
+    static constexpr int kMostRounds = 8;                          // largest number of rounds that trace missing curves
     static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
     static constexpr std::size_t kReadings = 16, kFarthest = 4;
     static constexpr double kLargestCorrection = 0.3;  // [rad]
@@ -240,14 +239,14 @@ class SelfMotions {
         return true;
     }
 
-    // Returns the number of the known curve that contains a solution, or -1. A solution that is only near the cubic of
-    // a curve has to be traced. The tracer then finds that its curve is known, and adds the solution as a place.
+    // Returns the index of the known curve that contains a solution, or -1. A solution that is only near the cubic of a
+    // curve has to be traced. The tracer detects that its curve is known, and adds the solution as a place.
     int known_curve(const double* q) const {
         const int place = graph_.where(q, kSame).place;
         return place < 0 ? -1 : components_.curve_of(place);
     }
 
-    // Whether limits cut the curves with certainty, and no curve crosses another one.
+    // Whether limits cut the curves with certainty, and no two curves cross.
     bool may_certify(const Chain& chain) const {
         const std::vector<Curve>& curves = components_.curves();
         return !components_.touches_limit() && std::none_of(curves.begin(), curves.end(), [&](const Curve& curve) {
@@ -255,8 +254,8 @@ class SelfMotions {
         });
     }
 
-    // Where two curves cross, the arm is singular, and the determinant of the Jacobian with the tangent as the last row
-    // changes its sign along each of them (Allgower and Georg 1990, 8.1).
+    // Whether a curve crosses another curve. At a crossing, the arm is singular. The determinant of the Jacobian with
+    // the tangent as the last row then changes its sign along each of the two curves (Allgower and Georg 1990, 8.1).
     static bool has_branch_point(const Chain& chain, const Curve& curve) {
         double first = 0.0;
         for (Index i = 0; i < curve.places.size(); ++i) {
@@ -275,7 +274,7 @@ class SelfMotions {
         return false;
     }
 
-    // Adds those places that are valid, and are not near-duplicates of known places.
+    // Adds the places that are valid and are not near-duplicates of known places.
     template <int N>
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
@@ -305,7 +304,7 @@ class SelfMotions {
     }
 
     bool is_done(const SelfMotionSearch& wanted) const {
-        // undecided cases cannot be proven complete, however long the search takes
+        // undecided cases cannot be proven complete, even by a longer search
         if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && components_.has_component(int(c));
@@ -335,7 +334,7 @@ class SelfMotions {
         }
         for (Index i = 0; i < rows.size(); ++i) {
             if (!rows.converged[i]) continue;
-            for (int j = 0; j < n_joints_; ++j) {  // single precision moves a fixed joint slightly
+            for (int j = 0; j < n_joints_; ++j) {  // single precision moves fixed joints slightly
                 if (free_.bounds.lower[j] == free_.bounds.upper[j]) rows.row(i)[j] = free_.bounds.lower[j];
             }
             const OnCurve at = graph_.where(rows.row(i), kCoarselySame, kEnough);
@@ -347,7 +346,7 @@ class SelfMotions {
         }
     }
 
-    // Counts the restarts per curve. Solutions that are still on no curve could not be traced.
+    // Counts the restarts per curve. If a solution is still on no curve, tracing from it failed.
     template <int N>
     void count(const Chain& chain, const StepOptions& effort, const Configurations& roots) {
         hits_.resize(components_.curves().size(), 0);
@@ -370,7 +369,7 @@ class SelfMotions {
     CurveGraph graph_;
     CurveComponents components_;
     std::vector<int> free_joints_;
-    std::vector<int> hits_;                           // restarts per curve
+    std::vector<int> hits_;                           // number of restarts per curve
     Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in total, since the last new component, in the last round
     int n_runs_ = 1;
     bool is_certified_ = false, is_singular_ = false;
