@@ -1,4 +1,4 @@
-// Converts a planning group of MoveIt to a chain for the solver, as eim_ros/kinematics/urdf.py does for a URDF.
+// Conversion of a planning group of MoveIt to a chain for the solver, like eim_ros/kinematics/urdf.py for a URDF.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace eim_moveit {
 
 struct Arm {
     std::unique_ptr<ArmSolver> solver;
-    std::vector<const moveit::core::JointModel*> joints;  // the independent joints from base to tip
+    std::vector<const moveit::core::JointModel*> joints;  // independent joints from base to tip
     std::vector<std::string> joint_names;
 };
 
@@ -35,8 +35,8 @@ inline Joint limits_of(const moveit::core::JointModel& joint) {
             is_continuous};
 }
 
-// Narrows the limits of a joint such that its mimic joint stays within its own limits. The joint is no longer
-// continuous if the mimic joint cannot make full revolutions with it.
+// Narrows the limits of a joint such that its mimic joint stays within its limits, too. If the mimic joint cannot make
+// full revolutions with it, the joint is no longer continuous.
 inline void narrow(Joint& joint, const Joint& follower, double multiplier, double offset) {
     if (multiplier != std::nearbyint(multiplier)) joint.is_continuous = false;
     if (follower.is_continuous || multiplier == 0.0) return;
@@ -45,7 +45,7 @@ inline void narrow(Joint& joint, const Joint& follower, double multiplier, doubl
     joint.lower = std::max(joint.lower, std::min(a, b)), joint.upper = std::min(joint.upper, std::max(a, b));
 }
 
-// Adds a row of the chain: the placement of a joint, and how the joint moves.
+// Adds a row to the chain: the placement of a joint, and its kind of motion.
 inline void add_row(std::vector<double>& rows, const Eigen::Isometry3d& placement, bool slides, int source,
                     double multiplier, double offset) {
     for (int r = 0; r < 3; ++r) {
@@ -67,7 +67,7 @@ inline std::vector<const moveit::core::LinkModel*> links_between(const moveit::c
     return links;
 }
 
-// Returns the arm of a group. Throws std::invalid_argument with the reason if the solver does not support its chain.
+// Returns the arm of a group. Throws std::invalid_argument with the reason if the solver does not support the chain.
 inline Arm arm_of(const moveit::core::LinkModel* base, const moveit::core::LinkModel* tip) {
     Arm arm;
     std::vector<double> rows;

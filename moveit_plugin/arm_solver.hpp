@@ -1,10 +1,10 @@
-// Solves a pose by the methods of the solver of eim_ros, in the same order as the Python strategies. The class needs
-// neither ROS nor MoveIt.
+// Solution of a pose by the methods of eim_ros, in the same order as the Python strategies. The class needs neither ROS
+// nor MoveIt.
 //
-// The first method returns the given state if it is a solution. The next methods return all solutions in closed form
-// and solutions on self-motion curves, the nearest to the state first. The last method makes restarts until the
-// deadline. Each solution is verified, and near-duplicates are removed. Consistency limits and locked joints make
-// bounds narrower than the limits of the arm.
+// The first method returns the given state if it is a solution. The second method returns all solutions in closed form,
+// and the third one returns solutions on self-motion curves. Both return the nearest solution first. The last method
+// makes restarts until the deadline. Each solution is verified, and near-duplicates are removed. Consistency limits and
+// locked joints narrow the limits of the joints.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 inline constexpr double kTolerance = 1e-6;  // [m], [rad]
 inline constexpr int kMaxIterations = 60;
 inline constexpr int kPatience = 3, kUnhurried = 61;  // number of steps in which the squared error must halve
-inline constexpr int kFruitlessSeeds = 3000;          // seeds without a new solution after which a search for many ends
-// Maximum number of 2 pi-equivalent solutions in closed form: at first, and after the caller has refused these. Six
-// joints with limits of +-2 pi give up to 512 equivalents.
+inline constexpr int kFruitlessSeeds = 3000;  // seeds without a new solution after which a search for several ends
+// Maximum number of 2 pi-equivalent solutions in closed form: in the first request, and after the caller has refused
+// them. Six joints with limits of +-2 pi give up to 512 equivalents.
 inline constexpr eim::Index kNearestRevolutions = 64, kMostRevolutions = 1024;
 inline constexpr eim::Index kOnCurves = 64;  // number of solutions into which all curves are divided
 inline constexpr double kConfidence = 0.99;  // confidence at which the search for curves ends
@@ -38,7 +38,7 @@ struct Joint {
 
 class ArmSolver {
    public:
-    // rows (n_links + 1, 16): the chain in the form that eim_ros/kinematics/urdf.py describes
+    // rows (n_links + 1, 16): the chain, as described in eim_ros/kinematics/urdf.py
     ArmSolver(const std::vector<double>& rows, std::vector<Joint> joints)
         : chain_(rows.data(), static_cast<int>(rows.size() / 16), static_cast<int>(joints.size())),
           joints_(std::move(joints)),
@@ -53,7 +53,7 @@ class ArmSolver {
     int n_joints() const { return chain_.n_joints; }
 
     // Returns the task for a pose of the tip (3, 4), whose columns are the rotation and the position. `reach` limits
-    // the distance of each joint from its value in `state` [rad] or [m]. Infinity means no restriction.
+    // the distance of each joint from its value in `state` [rad] or [m]. A reach of infinity does not limit the joint.
     eim::Task task(const double (&target)[3][4], const Configuration& state, const Configuration& reach) const {
         eim::Task task{};
         std::copy_n(&target[0][0], 12, &task.target[0][0]);
@@ -80,7 +80,7 @@ class ArmSolver {
         return true;
     }
 
-    // Returns the solution that the solver reaches from the state, or an empty vector if it reaches none.
+    // Returns the solution that the solver reaches from the state, or an empty vector if it fails.
     Configuration refined(const eim::Task& task, const Configuration& state) const {
         eim::Rows rows({n_joints(), state});
         refine(task, kUnhurried, rows);
@@ -88,10 +88,10 @@ class ArmSolver {
                                  : Configuration();
     }
 
-    // Calls take(solution) for distinct solutions until it returns true, time is up, or no solutions are left. Returns
-    // whether take returned true. The search for one solution continues until the deadline, unless a closed form shows
-    // that no others exist. A search for `most` > 1 solutions ends when this number is found, or when new solutions are
-    // no longer found.
+    // Calls take(solution) for distinct solutions until it returns true, until the deadline, or until no solutions are
+    // left. Returns whether take returned true. The search for one solution continues until the deadline, unless a
+    // closed form proves that no others exist. A search for `most` > 1 solutions ends when this number is found, or
+    // when it finds no more new solutions.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
                 int most = 1) const {
@@ -105,7 +105,7 @@ class ArmSolver {
         });
     }
 
-    // Returns up to `most` distinct solutions that are found in time, the nearest first.
+    // Returns up to `most` distinct solutions found before the deadline, in the order of their distance from the state.
     std::vector<Configuration> several(const eim::Task& task, const Configuration& state, Clock::time_point deadline,
                                        int most) const {
         std::vector<Configuration> found;
@@ -122,7 +122,7 @@ class ArmSolver {
     }
 
    private:
-    static constexpr double kFirstSeed = 0.5;  // fixed, so that equal requests have equal results
+    static constexpr double kFirstSeed = 0.5;  // fixed, because equal requests must have equal results
     static constexpr eim::StepOptions kEffort{kTolerance, kTolerance, kMaxIterations, kPatience};
 
     // Whether the target is farther from the base than the arm can reach.
@@ -139,7 +139,7 @@ class ArmSolver {
         return std::sqrt(away) > length;
     }
 
-    // Offers each solution to the caller once.
+    // Passes each solution to the caller once.
     template <class Take>
     struct Offers {
         const ArmSolver& solver;
@@ -149,13 +149,13 @@ class ArmSolver {
         eim::Places known;
         bool is_taken = false;
 
-        // Offers the state itself, if it is a solution. Returns whether the caller took it.
+        // Offers the state if it is a solution. Returns whether the caller accepted it.
         bool given() {
             eim::Rows row({solver.n_joints(), state});
             eim::for_kind(solver.chain_, [&]<int N>() { eim::verify_rows<N>(solver.chain_, task, row); });
             return row.converged[0] && offer(row.row(0)) && is_taken;
         }
-        // Offers a solution. Returns whether it is a new solution.
+        // Offers a solution. Returns whether it is new.
         bool offer(const double* q) {
             if (is_taken || known.has_duplicate(q, eim::kDistinct)) return false;
             known.add(q);
@@ -168,8 +168,8 @@ class ArmSolver {
         }
     };
 
-    // Returns whether the search is over, because a solution was taken or no others exist. The nearest 2 pi-equivalents
-    // are offered first, and the others are computed only if the caller refuses these.
+    // Returns whether the search is over, because a solution was accepted or no others exist. The nearest 2
+    // pi-equivalents are offered first. More equivalents are computed only if the caller refuses these.
     template <int N, class Take>
     bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
         if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;
@@ -179,7 +179,7 @@ class ArmSolver {
             eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, most, end, -1.0, found);
             const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] =
                 line(found);
-            // a copy of the rows, because the result has no marks
+            // the rows are copied, because they have no marks
             eim::Rows rows({n_joints()});
             for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
             if (is_singular) return offers.all(with_self_motions<N>(task, state, end, std::move(rows)));
@@ -189,8 +189,9 @@ class ArmSolver {
         return false;
     }
 
-    // Solutions of a pose at which the arm is singular, the nearest first. Joints can turn there while the tip stays
-    // fixed. The closed form gives only some of these solutions, which may be far from the state.
+    // Returns solutions of a pose at which the arm is singular, in the order of their distance from the state. At such
+    // a pose, joints can move while the tip is fixed. The closed form gives only some of these solutions, which may be
+    // far from the state.
     template <int N>
     eim::Rows with_self_motions(const eim::Task& task, const Configuration& state, double end, eim::Rows rows) const {
         const eim::Cost distance{state.data(), ones_.data(), continuous_.get(), n_joints()};
@@ -252,7 +253,7 @@ class ArmSolver {
         const bool is_one = most == 1;
         const eim::SearchOptions options{most, 0.0, eim::kDistinct, true, false, is_one, kFruitlessSeeds,
                                          0,    0.0, kEffort,        end,  0.0};
-        // if several solutions are requested, each new solution counts; otherwise only the solution that is taken
+        // if several solutions are requested, each new solution counts; otherwise only an accepted solution counts
         const eim::Conditions offer = [&](const eim::Rows& rows, eim::Index first, std::vector<std::uint8_t>& marks) {
             for (eim::Index i = first; i < rows.size(); ++i) {
                 if (marks[std::size_t(i)])
@@ -272,7 +273,7 @@ class ArmSolver {
         });
     }
 
-    // Returns the solution with each continuous joint moved by revolutions to within pi of the state.
+    // Returns the solution with each continuous joint moved by revolutions to within pi of its value in the state.
     Configuration turned(Configuration q, const Configuration& state) const {
         for (int j = 0; j < n_joints(); ++j) {
             if (joints_[j].is_continuous) q[j] += eim::kTwoPi * std::nearbyint((state[j] - q[j]) / eim::kTwoPi);
@@ -284,7 +285,7 @@ class ArmSolver {
     std::vector<Joint> joints_;
     eim::ArmForm form_;
     eim::ParameterisedForm parameterised_;
-    eim::Experts experts_;  // none
+    eim::Experts experts_;  // no experts
     std::vector<double> ones_;
     std::unique_ptr<bool[]> continuous_;
 };

@@ -12,7 +12,8 @@ rclcpp::Logger logger() {
     return rclcpp::get_logger("eim_ros.kinematics_plugin");
 }
 
-// Writes the rotation and the position of a pose to `target`. Returns false if the quaternion is not normalised.
+// Writes the rotation and the position of a pose to `target`. Returns false if the quaternion is not normalised, or if
+// the position is not finite.
 bool read(const geometry_msgs::msg::Pose& pose, double (&target)[3][4]) {
     Eigen::Quaterniond turn(pose.orientation.w, pose.orientation.x, pose.orientation.y, pose.orientation.z);
     const double norm = turn.norm();
@@ -36,8 +37,7 @@ geometry_msgs::msg::Pose message_of(const Eigen::Isometry3d& pose) {
     return message;
 }
 
-// Returns the deadline for a timeout of some seconds. The timeout is limited to an hour, because MoveIt may pass
-// infinity.
+// Returns the deadline for a timeout [s]. The timeout is limited to one hour, because MoveIt may pass infinity.
 Clock::time_point deadline_after(double seconds) {
     const std::chrono::duration<double> left(std::clamp(seconds, 0.0, 3600.0));
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
@@ -58,7 +58,7 @@ bool KinematicsPlugin::initialize(const rclcpp::Node::SharedPtr& node, const mov
     }
     const moveit::core::LinkModel* base = robot_model.getLinkModel(base_frame_);
     const moveit::core::LinkModel* tip = robot_model.getLinkModel(tip_frames_.front());
-    if (base == nullptr || tip == nullptr) return false;  // MoveIt has logged the missing link
+    if (base == nullptr || tip == nullptr) return false;  // MoveIt has already logged the missing link
     try {
         arm_ = arm_of(base, tip);
     } catch (const std::invalid_argument& error) {

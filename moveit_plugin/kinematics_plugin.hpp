@@ -1,4 +1,4 @@
-// `eim_ros/KinematicsPlugin` of MoveIt: inverse kinematics by eim_ros/solver, without a server.
+// `eim_ros/KinematicsPlugin` for MoveIt: inverse kinematics by eim_ros/solver, without a server.
 #pragma once
 
 #include <limits>
@@ -20,17 +20,18 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
                     const std::string& group_name, const std::string& base_frame,
                     const std::vector<std::string>& tip_frames, double search_discretization) override;
 
-    // Returns the solution to which the seed leads. MoveIt requires that this function does not try other seeds.
+    // Returns the solution that the solver reaches from the seed. MoveIt requires that this function does not try other
+    // seeds.
     bool getPositionIK(const Pose& pose, const Configuration& seed, Configuration& solution, ErrorCode& error_code,
                        const Options& options = Options()) const override;
 
-    // Returns all distinct solutions found within the default timeout, the nearest first, and at most kMostSolutions.
-    // Requests with a discretisation of redundant joints are refused.
+    // Returns at most kMostSolutions distinct solutions found within the default timeout, in the order of their
+    // distance from the seed. Requests with a discretisation of redundant joints are refused.
     bool getPositionIK(const std::vector<Pose>& poses, const Configuration& seed, std::vector<Configuration>& solutions,
                        kinematics::KinematicsResult& result, const Options& options) const override;
 
-    // Returns the nearest of the solutions that the first successful method finds, and that the callback (if there is
-    // one) accepts.
+    // Returns the nearest of the solutions that the first successful method finds. If there is a callback, it must
+    // accept the solution.
     bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout, Configuration& solution,
                           ErrorCode& error_code, const Options& options = Options()) const override;
     bool searchPositionIK(const Pose& pose, const Configuration& seed, double timeout,
@@ -43,7 +44,7 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
                           const std::vector<double>& consistency_limits, Configuration& solution,
                           const IKCallbackFn& accept, ErrorCode& error_code,
                           const Options& options = Options()) const override;
-    using kinematics::KinematicsBase::searchPositionIK;  // MoveIt's overloads for several poses and for costs
+    using kinematics::KinematicsBase::searchPositionIK;  // overloads of MoveIt for several poses and for costs
 
     bool getPositionFK(const std::vector<std::string>& link_names, const Configuration& joint_angles,
                        std::vector<Pose>& poses) const override;
@@ -54,7 +55,8 @@ class KinematicsPlugin : public kinematics::KinematicsBase {
    private:
     static constexpr int kMostSolutions = 100;
 
-    // Returns the allowed distance of each joint from the seed: infinity, its consistency limit, or 0 if it is locked.
+    // Returns the allowed distance of each joint from the seed: infinity, its consistency limit, or 0 for a locked
+    // joint.
     Configuration reach(const std::vector<double>& consistency_limits, const Options& options) const;
     bool is_well_formed(const Configuration& seed, const std::vector<double>& consistency_limits) const;
 

@@ -1,4 +1,4 @@
-// Ask ik_server for the solution nearest to a state, as planners in MoveIt do, and for 100 solutions of the same pose.
+// Ask ik_server for the solution nearest to a state, like planners in MoveIt, and for 100 solutions of the same pose.
 //
 //     ik_server --robot panda --groups panda_arm
 //     cmake -S examples/cpp_client -B build/cpp_client && cmake --build build/cpp_client
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-// ik_server offers compute_ik if moveit_msgs is installed, and always get_position_ik with the same fields.
+// ik_server always offers get_position_ik. If moveit_msgs is installed, it also offers compute_ik with the same fields.
 #if __has_include(<moveit_msgs/srv/get_position_ik.hpp>)
 #include <moveit_msgs/srv/get_position_ik.hpp>
 using GetPositionIK = moveit_msgs::srv::GetPositionIK;
@@ -37,12 +37,12 @@ using namespace std::chrono_literals;
 namespace {
 
 // Return the response of a service, or throw if none arrives. Do not call this function in a callback of the same node,
-// because it spins the node. In callbacks, pass a function to async_send_request instead.
+// because the function spins the node. In callbacks, pass a function to async_send_request instead.
 template <typename Service>
 typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, const std::string& name,
                                            const typename Service::Request& request) {
-    // The queue is longer than the default of 10, so that no answer is lost. eim_ros.nodes.SERVICE_QOS uses the same
-    // length.
+    // The queue is longer than the default of 10, because a shorter queue may lose answers. eim_ros.nodes.SERVICE_QOS
+    // has the same length.
     const auto client = node->create_client<Service>(name, rclcpp::ServicesQoS().keep_last(1000));
     if (!client->wait_for_service(10s)) {
         throw std::runtime_error(name + " does not answer; start the server first");
@@ -55,7 +55,7 @@ typename Service::Response::SharedPtr call(const rclcpp::Node::SharedPtr& node, 
     return answer.get();
 }
 
-// The services exist while the server still loads the robot, but requests are refused until the server is active.
+// The services already exist while the server loads the robot, but requests are refused until the server is active.
 void wait_until_active(const rclcpp::Node::SharedPtr& node, const std::string& server) {
     for (int attempt = 0; attempt < 600; ++attempt) {  // 60 s
         if (call<GetState>(node, server + "/get_state", GetState::Request())->current_state.id ==
@@ -88,7 +88,7 @@ void solve_nearest(const rclcpp::Node::SharedPtr& node, const std::string& serve
     ik.avoid_collisions = true;
     ik.timeout.sec = 1;
     const auto response = call<GetPositionIK>(node, server + "/" + POSITION_IK, request);
-    if (response->error_code.val != eim_ros::msg::ErrorCodes::SUCCESS) {  // the same value as in MoveIt
+    if (response->error_code.val != eim_ros::msg::ErrorCodes::SUCCESS) {  // same value as in MoveIt
         throw std::runtime_error(POSITION_IK + ": error code " + std::to_string(response->error_code.val));
     }
     const auto& q = response->solution.joint_state.position;
@@ -100,7 +100,7 @@ void sample(const rclcpp::Node::SharedPtr& node, const std::string& server, cons
     SampleIK::Request request;
     request.poses = {pose};
     request.n_samples = 100;
-    request.seed = -1;  // draw other samples in each call
+    request.seed = -1;  // draw different samples in each call
     const auto response = call<SampleIK>(node, server + "/sample_ik", request);
     const auto& solutions = response->solutions;
     if (solutions.error_code.val != eim_ros::msg::ErrorCodes::SUCCESS) {
