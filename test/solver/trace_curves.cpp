@@ -1,6 +1,6 @@
-// Traces self-motions of poses until a deadline that has passed when the clock is read for the second time. Reads the
-// chain, the joint limits and the poses from standard input, which test_curve_tracer.py writes. Prints how many traces
-// the deadline ended, and how many graphs have a link without its reverse.
+// Program that traces self-motions of poses until a deadline that has passed at the second reading of the clock. It
+// reads the chain, the joint limits and the poses from standard input, which test_curve_tracer.py writes. It prints the
+// number of traces that the deadline ended, and the number of graphs with a link that has no reverse.
 #include <cstdio>
 #include <iostream>
 #include <thread>
@@ -10,7 +10,7 @@
 
 using namespace eim;
 
-// Makes the first reading of the clock last longer than the least time of a trace.
+// Delays the first reading of the clock by more than the least time of a trace.
 struct Sleeper : ClockListener {
     bool has_slept = false;
     void hear(double) override {

@@ -1,11 +1,11 @@
-// Checks of kinematics, errors and steps: a single configuration agrees with a pack, and the templates for 6 and 7
-// joints agree with the template for any number of joints.
+// Checks of kinematics, errors and steps. A single configuration must agree with a pack, and the templates for 6 and 7
+// joints must agree with the template for any number of joints.
 #include "chain/step.hpp"
 #include "checks.hpp"
 
 using namespace eim;
 
-// Calls check(N, V, chain, task, q in lanes, its Jacobian and tip) for all arms and types of numbers.
+// Calls check(N, V, chain, task, q in lanes, its Jacobian and tip) for all arms and all types of numbers.
 template <class Check>
 static void for_configurations(Check check) {
     for_arms([&]<int N>(const Chain& chain) {
@@ -28,7 +28,7 @@ static void for_configurations(Check check) {
     });
 }
 
-// Returns the kinematics of one lane, computed by the template for any chain, in double precision.
+// Returns the kinematics of one lane, computed in double precision by the template for any chain.
 template <class V>
 static Kinematics<double, 0> plainly(const Chain& chain, const V* q, int lane) {
     Kinematics<double, 0> at;
@@ -84,7 +84,7 @@ CHECK(jacobian_is_the_derivative_of_forward_kinematics) {
             Difference<double> change;
             forward<N>(chain, moved, there);
             pose_difference(at.tip, there.tip, false, change);
-            // error of forward differences: the step times the curvature, which is about 1
+            // forward differences have an error of the step times the curvature, which is about 1
             for (int k = 0; k < 6; ++k) agree(change.vector[k] / 1e-6, at.jacobian[j][k], 1e-5, "derivative");
         }
         claim(task.target[0][3] == at.tip.origin[0] || N != 0, "the pose is that of q");
@@ -104,7 +104,7 @@ CHECK(errors_agree) {
                     wide.x[k] = tip.x[k], wide.y[k] = tip.y[k], wide.z[k] = tip.z[k], wide.origin[k] = tip.origin[k];
                 }
                 pose_difference(wide, target_of<double>(task), position_only, plain);
-                // near pi, rounding determines the direction of the rotation vector
+                // near pi, rounding errors determine the direction of the rotation vector
                 if (plain.angle > 3.1) continue;
                 for (int k = 0; k < 6; ++k)
                     agree(get(ours.vector[k], lane), plain.vector[k], 50 * kRounding<V>, "error");
@@ -155,7 +155,7 @@ CHECK(errors_beyond_tolerances_and_their_jacobians_agree) {
         });
 }
 
-// Solves A y = e by elimination with pivoting.
+// Returns the solution of A y = e, computed by elimination with pivoting.
 static std::vector<long double> eliminated(std::vector<std::vector<long double>> a, std::vector<long double> e) {
     const std::size_t n = e.size();
     for (std::size_t c = 0; c < n; ++c) {

@@ -1,7 +1,7 @@
-// Functions for all checks of the solver's templates: registration, comparisons, arms, tasks.
+// Functions shared by all checks of the solver's templates: registration, comparisons, arms and tasks.
 //
-// A check is a function that throws if its claim is false. `main.cpp` runs all checks and prints one line for each. All
-// files are compiled as a single translation unit.
+// A check is a function that throws if its claim is false. `main.cpp` runs all checks and prints one line per check.
+// All files are compiled as a single translation unit.
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,7 @@ inline void claim(bool holds, const std::string& what) {
     if (!holds) throw std::runtime_error(what);
 }
 
-// Throws if two numbers do not agree within a tolerance; NaN agrees only with NaN.
+// Throws if two numbers differ by more than a tolerance. NaN agrees only with NaN.
 inline void agree(double ours, double expected, double tolerance, const std::string& what) {
     if (std::isnan(ours) && std::isnan(expected)) return;
     if (std::abs(ours - expected) <= tolerance) return;
@@ -59,9 +59,9 @@ inline void for_values(Function function) {
 
 inline constexpr eim::StepOptions kEffort{1e-6, 1e-6, 60, 6};
 
-enum class Joints { plain, any };  // plain: all joints rotate; any: one slides, and one mimics another
+enum class Joints { plain, any };  // plain: all joints rotate; any: one joint slides, and one is a mimic joint
 
-// Returns an arm of random links, about the size of a human arm.
+// Returns an arm with random links, about as long as a human arm.
 inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t seed = 1) {
     eim::Random random(double(seed) / 97.0);
     const int n_links = joints == Joints::any ? n_joints + 1 : n_joints;
@@ -87,7 +87,8 @@ inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t
     return {rows.data(), n_links + 1, n_joints};
 }
 
-// Calls function<N>(chain) for chains of 6, 7 and other numbers of joints. N = 0 is the template for any number.
+// Calls function<N>(chain) for chains of 6, 7 and other numbers of joints. N = 0 is the template for any number of
+// joints.
 template <class Function>
 inline void for_arms(Function function) {
     function.template operator()<6>(arm(6));
@@ -107,8 +108,8 @@ inline void uniform_in(const eim::Task& task, int n_joints, eim::Random& random,
     for (int j = 0; j < n_joints; ++j) q[j] = random.uniform(task.bounds.lower[j], task.bounds.upper[j]);
 }
 
-// Returns a task with a reachable pose, limits of 2 rad, and a continuous joint 0. A solution is written to `q` if it
-// is not null.
+// Returns a task with a reachable pose, limits of 2 rad, and a continuous joint 0. If `q` is not null, a solution is
+// written to it.
 inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nullptr, bool position_only = false) {
     eim::Task task{};
     eim::Random random(seed);
@@ -128,7 +129,7 @@ inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nul
     return task;
 }
 
-// Fills a random transposed Jacobian with entries as large as an arm's.
+// Fills a random transposed Jacobian whose entries are about as large as those of an arm.
 template <class V>
 inline void random_jacobian(eim::Random& random, int n_joints, V (*jacobian)[6]) {
     for (int j = 0; j < n_joints; ++j) {

@@ -1,5 +1,5 @@
-// Checks of mixtures (densities agree with the direct sum; draws follow the weights) and of near-duplicates (compared
-// with all distances).
+// Checks of mixtures and of near-duplicates. Densities must agree with the direct sum, and draws must follow the
+// weights. Near-duplicates are compared with all distances.
 #include "checks.hpp"
 #include "numerics/log_density.hpp"
 #include "selection/distinctness.hpp"
@@ -13,7 +13,7 @@ static std::vector<double> uniform(int n, double seed) {
     return values;
 }
 
-// Factors (k, d, d); entries above the diagonal are ignored.
+// Returns random lower triangular factors (k, d, d). Entries above the diagonal are ignored.
 static std::vector<double> factors(int k, int d) {
     std::vector<double> lower = uniform(k * d * d, 0.4);
     for (double* l = lower.data(); l != lower.data() + lower.size(); l += d * d) {
@@ -25,7 +25,7 @@ static std::vector<double> factors(int k, int d) {
     return lower;
 }
 
-// A mixture that owns its arrays.
+// A mixture together with its arrays.
 struct Owned {
     int n_contexts, k, d;
     Experts experts;
@@ -44,7 +44,7 @@ struct Owned {
         return values;
     }
     Mixture mixture() const { return {experts, n_contexts, log_weights.data(), contexts.data()}; }
-    // log sum of all terms, each by solving L z = x - mean.
+    // Returns the log of the sum of all terms. Each term is computed from the solution of L z = x - mean.
     double log_density(const double* x) const {
         std::vector<long double> terms;
         for (int c = 0; c < n_contexts * k; ++c) {
@@ -108,7 +108,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
         Random random(0.6);
         draw(owned.mixture(), 1.0, false, n, random, samples.data(), experts.data());
         LogDensity<7>(owned.mixture()).run(samples.data(), n, ours.data());
-        for (int i = 0; i < n; ++i) {  // the rounding of x, of size 1, is magnified by 1 / scale in L^-1 x, of size 3
+        for (int i = 0; i < n; ++i) {  // L^-1 x, of size 3, magnifies the rounding error of x by 1 / scale
             const double expected = owned.log_density(&samples[std::size_t(7 * i)]);
             agree(ours[std::size_t(i)], expected, 1e-11 + 1e-14 / scale, "narrow by " + std::to_string(scale));
         }
@@ -116,7 +116,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
 }
 
 CHECK(log_density_far_from_all_samples_of_a_pack_is_not_lost) {
-    const Owned owned(1, 40, 7);  // the first sample is near the experts, and each next one is farther away
+    const Owned owned(1, 40, 7);  // the first sample is near the experts, and each later one is farther away
     std::vector<double> samples(16 * 7, 0.0), ours(16);
     for (int i = 0; i < 16; ++i) std::fill_n(&samples[std::size_t(7 * i)], 7, i * i * 0.5);
     LogDensity<7>(owned.mixture()).run(samples.data(), 16, ours.data());
@@ -171,7 +171,8 @@ CHECK(draws_follow_the_weights) {
             for (std::uint32_t e = 0; e < k; ++e) {
                 const double expected = n * weights[e] / total,
                              count = double(std::count(experts.begin(), experts.end(), e));
-                // even draws: the discrepancy of a Kronecker sequence grows as log n; others: four standard deviations
+                // even draws: a Kronecker sequence has a discrepancy of about log n; other draws: four standard
+                // deviations
                 agree(count, expected, evenly ? 3.0 * n_contexts : 4.0 * std::sqrt(expected), "draws of an expert");
             }
         }
@@ -193,7 +194,7 @@ CHECK(places_agree_with_all_distances) {
             std::vector<double> place(std::size_t(n_joints), 0.0);
             for (int i = 0; i < 200; ++i) {
                 for (double& value : place) value = random.uniform(-kPi, kPi);
-                double nearest = HUGE_VAL, least = HUGE_VAL;  // Euclidean distance, and largest difference in a joint
+                double nearest = HUGE_VAL, least = HUGE_VAL;  // Euclidean distance; largest difference in a joint
                 for (const std::vector<double>& other : known) {
                     double square = 0.0, most = 0.0;
                     for (int j = 0; j < n_joints; ++j) {

@@ -1,4 +1,5 @@
-// Checks for arms of six revolute joints: the representation of motions, the resultant, its zeros, and the solutions.
+// Checks for arms with six revolute joints: the representation of motions, the resultant and its zeros, and the
+// solutions.
 #include "general_6r/general_6r.hpp"
 
 #include "checks.hpp"
@@ -34,7 +35,7 @@ void agree_all(const LineVector& ours, const LineVector& expected, const std::st
     for (int i = 0; i < 15; ++i) agree(numbers(ours)[i], numbers(expected)[i], 1e-13, what);
 }
 
-// Returns a random loop that is closed at a configuration.
+// Returns a random loop that is closed at the configuration q.
 Loop random_loop(Random& random, double (&q)[6]) {
     Loop loop;
     Motion all = about_z(0.0);
@@ -47,7 +48,7 @@ Loop random_loop(Random& random, double (&q)[6]) {
     return loop;
 }
 
-// Returns prod_i sin((t - a_i) / 2), computed from its values at equidistant angles.
+// Returns prod_i sin((t - a_i) / 2), computed from values at equidistant angles.
 Resultant with_zeros(const std::vector<double>& zeros) {
     Resultant f;
     for (int j = 0; j < kSamples; ++j) {
@@ -117,7 +118,7 @@ CHECK(isolation_finds_each_zero_once) {
     for (int k = 0; k < 200; ++k) {
         std::vector<double> zeros;
         for (int i = 0; i < 16; ++i) zeros.push_back(random.uniform(-kPi, kPi));
-        if (k % 2 == 0) {  // move the zeros to the edges of cells
+        if (k % 2 == 0) {  // moves the zeros to the edges of cells
             for (double& zero : zeros) zero = kShift + std::round(zero / kPi * kCells) * kPi / kCells;
         }
         std::sort(zeros.begin(), zeros.end());
@@ -173,14 +174,14 @@ CHECK(error_of_a_rounded_pose_bounds_the_change_of_the_resultant) {
             const CertainResultant f(DoubledResultant(EliminationOf<Number>(view.of(doubled))), shifted);
             MotionOf<Number> step = exact(about_z(0.0));
             const double x = random.uniform(-1e-15, 1e-15), y = random.uniform(-1e-15, 1e-15);
-            step.rows[0].y = -x, step.rows[1].x = x, step.translation.z = y;  // squares of x and y are negligible
+            step.rows[0].y = -x, step.rows[1].x = x, step.translation.z = y;  // the squares of x and y are negligible
             LoopOf<6, Number> moved = doubled;
             moved.links[5] = doubled.links[5] * step;
             const CertainResultant g(DoubledResultant(EliminationOf<Number>(view.of(moved))), shifted);
             for (int i = 0; i < 20; ++i) {
                 const double angle = random.uniform(-kPi, kPi);
                 const CertainResultant::Values v = f.at(angle);
-                const double change = std::abs(g.at(angle).f - v.f) - 2e-16 * std::abs(v.f);  // minus the rounding of f
+                const double change = std::abs(g.at(angle).f - v.f) - 2e-16 * std::abs(v.f);  // minus rounding of f
                 claim(change < f.error(v), "the change is within the error");
                 largest = std::max(largest, change / f.error(v));
             }

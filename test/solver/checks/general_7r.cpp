@@ -1,5 +1,5 @@
-// Checks for arms of seven revolute joints: numbers of twice the precision, the polynomial of two joints, proofs about
-// curves.
+// Checks for arms with seven revolute joints: numbers with twice the precision of double, the polynomial of two joints,
+// and proofs about curves.
 #include "checks.hpp"
 #include "search/self_motions.hpp"
 
@@ -17,7 +17,7 @@ struct SevenJoints {
         : chain(arm(7, Joints::plain, std::uint64_t(seed))), task(reachable(chain, double(seed) / 89.0, q)) {}
 };
 
-// The curves traced through known solutions.
+// Curves traced through known solutions.
 struct Traced {
     Task free;
     CurveGraph graph;
@@ -73,7 +73,7 @@ CHECK(polynomial_of_two_joints_has_its_degree_and_vanishes_at_solutions) {
             f.at(reading.view.sign() * arm.q[reading.joint_of_s()], slices);
             const double value = slices.plain().at(reading.view.sign() * arm.q[reading.joint_of_t()]).f;
             claim(std::abs(value) < 1e-9 * f.amplitude(), "zero at the solution");
-            // at a solution, the matrix is singular up to rounding, so it must not count as free of solutions
+            // at a solution, the matrix is singular up to rounding, and the cell must not count as free of solutions
             double m[12][12];
             f.matrix(reading.view.sign() * arm.q[reading.joint_of_s()],
                      reading.view.sign() * arm.q[reading.joint_of_t()], m);
@@ -124,7 +124,7 @@ CHECK(a_curve_that_is_not_known_is_found_missing) {
         const SevenJoints arm(k + 20);
         const Chain& chain = arm.chain;
         const General7R form(chain);
-        Traced traced(chain, arm.task, arm.q);  // traces one curve; others may exist
+        Traced traced(chain, arm.task, arm.q);  // one curve is traced; others may exist
         bool is_decided = false;
         for (std::size_t i = 0; i < form.readings().size() && !is_decided; ++i) {
             CurveProof proof(form, motion_of(arm.task.target), form.readings()[i]);
@@ -144,7 +144,7 @@ CHECK(a_curve_that_is_not_known_is_found_missing) {
             }
         }
         if (!is_decided) continue;
-        // restarts do not find another curve
+        // restarts must not find another curve
         Rows rows({7});
         rows.resize(400);
         for (double* x = rows.row(0); x != rows.row(0) + rows.positions.size(); ++x) *x = random.uniform(-kPi, kPi);

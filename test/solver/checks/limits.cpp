@@ -1,4 +1,4 @@
-// Checks of limits: joints stop at limits, steps end within limits, angles are wrapped.
+// Checks of limits: joints stop at their limits, steps end within the limits, and angles are wrapped.
 #include "chain/step.hpp"
 #include "checks.hpp"
 
@@ -26,7 +26,7 @@ CHECK(joints_at_a_limit_are_held_if_pushed_outwards) {
                 for (int lane = 0; lane < kLanes<V>; ++lane) {
                     double push = 0.0;
                     for (int k = 0; k < 6; ++k) push += double(get(jacobian[j][k], lane)) * double(get(e[0][k], lane));
-                    if (std::abs(push) < 1e-4) continue;  // rounding decides
+                    if (std::abs(push) < 1e-4) continue;  // rounding determines the sign
                     const S value = get(q[j], lane);
                     const bool outward = push < 0.0 ? value == bounds.lower[j] : value == bounds.upper[j];
                     for (int k = 0; k < 6; ++k) {
@@ -80,7 +80,7 @@ CHECK(angles_are_wrapped_to_less_than_half_a_turn) {
             const S ours = get(within(bounds, 0, fill<V>(S(value))), 0);
             claim(ours >= S(-kPi) && ours < S(kPi), "from -pi to below pi");
             if (std::abs(value) > 1e3) continue;
-            const double off = std::remainder(ours - value, kTwoPi);  // tolerances for values up to 100
+            const double off = std::remainder(ours - value, kTwoPi);  // the tolerances below are for values up to 100
             agree(off, 0.0, std::is_same_v<S, double> ? 1e-13 : 1e-4, "the same angle");
         }
         claim(std::isnan(get(within(bounds, 0, fill<V>(S(NAN))), 0)), "what is not a number stays so on a circle");

@@ -1,4 +1,4 @@
-// Runs all checks and prints "ok NAME" or "FAILED NAME: why" for each.
+// Runs all checks, and prints "ok NAME" or "FAILED NAME: why" for each of them.
 #include <cstdio>
 #include <exception>
 

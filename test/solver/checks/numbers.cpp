@@ -1,4 +1,4 @@
-// Checks of numbers and packs, trigonometry, and random numbers.
+// Checks of numbers and packs, of trigonometry, and of random numbers.
 #include "checks.hpp"
 #include "numerics/intervals.hpp"
 #include "numerics/mixture.hpp"
@@ -6,7 +6,7 @@
 
 using namespace eim;
 
-// Computes sines at a different value in each lane.
+// Checks sine and cosine at a different value in each lane.
 template <class V>
 static void check_sines(double scale, double tolerance) {
     Random random(0.25);
@@ -61,7 +61,7 @@ CHECK(angle_is_exact_from_zero_to_half_a_turn) {
                     set(s, lane, Scalar<V>(size * std::sin(angle))), set(c, lane, Scalar<V>(size * std::cos(angle)));
                 }
                 const V ours = angle_of(s, c);
-                // in single precision, an estimate with an error of 1e-5 is used
+                // single precision uses an estimate with an error of 1e-5
                 for (int lane = 0; lane < kLanes<V>; ++lane) {
                     const double expected = std::atan2(double(get(s, lane)), double(get(c, lane)));
                     agree(get(ours, lane), expected, is_double ? 1e-15 : 1.5e-5, "angle");
@@ -159,14 +159,14 @@ CHECK(normal_numbers_are_normal_however_many_at_once) {
             {distance, below - double(i) / double(values.size()), double(i + 1) / double(values.size()) - below});
     }
     claim(distance * std::sqrt(double(values.size())) < 1.95, "Kolmogorov's statistic: exceeded once in a thousand");
-    for (int n : {0, 1, 2, 3}) {  // elements after the first n are not written
+    for (int n : {0, 1, 2, 3}) {  // elements after the first n must not be written
         double some[4] = {7.0, 7.0, 7.0, 7.0};
         random.fill_normal(some, n);
         for (int i = 0; i < 4; ++i) claim((some[i] == 7.0) == (i >= n), "as many as asked for");
     }
 }
 
-// Products of two linear functions of the cell, a + b t and c + d t, in each lane.
+// Checks products of two linear functions of the cell, a + b t and c + d t, in each lane.
 template <class V>
 static void check_products() {
     Random random(0.75);
@@ -191,9 +191,9 @@ static void check_products() {
     }
 }
 
-// Weighted sums and sums of products have the values and slopes of separate additions up to rounding, and their bounds
-// contain all values. These bounds are not wider than those of separate additions, except for the radii of sums of
-// products.
+// Checks weighted sums, and sums of products. Their values and slopes must agree with separate additions up to
+// rounding, and their bounds must contain all values. Except for the radii of sums of products, their bounds must not
+// be wider than those of separate additions.
 template <class V>
 static void check_sums() {
     Random random(0.35);

@@ -1,5 +1,5 @@
-// Checks of self-motions as functions of one joint: the branches contain every configuration, and bounds hold over
-// cells.
+// Checks of self-motions as functions of one joint. The branches must contain each configuration, and bounds must hold
+// over cells.
 #include "certify/components.hpp"
 #include "checks.hpp"
 #include "search/self_motions.hpp"
@@ -8,8 +8,8 @@ using namespace eim;
 
 namespace {
 
-// Returns a random arm in which the axes of joints 4 to 6 meet, and those of joints 1 and 2, or the same in reverse
-// order.
+// Returns a random arm in which the axes of joints 4 to 6 meet, and the axes of joints 1 and 2 meet. If `ball_first` is
+// true, the order is reversed.
 Chain ball_arm(bool ball_first, std::uint64_t seed) {
     Chain chain = arm(7, Joints::plain, seed);
     for (int i : {ball_first ? 1 : 2, ball_first ? 2 : 5, ball_first ? 5 : 6}) {
@@ -19,7 +19,7 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     return chain;
 }
 
-// Returns the same arm with links that are off by up to `off`, so that the axes only nearly meet.
+// Returns an arm whose links differ from those of `ball_arm` by up to `off`. Its axes only nearly meet.
 Chain nearly_ball_arm(bool ball_first, std::uint64_t seed, double off) {
     const Chain chain = ball_arm(ball_first, seed);
     Random random(double(seed) / 97.0);
@@ -39,7 +39,7 @@ Motion pose_at(const Chain& chain, const double* q) {
     return motion_of(at.tip);
 }
 
-// Calls function(form, chain, configuration, the same in the order of reading) for nominal forms of such arms.
+// Calls function(form, chain, configuration, configuration in the order of reading) for nominal forms of such arms.
 template <class Function>
 void for_nominal_arms(Function function) {
     for (int k = 0; k < 60; ++k) {
@@ -56,7 +56,7 @@ void for_nominal_arms(Function function) {
     }
 }
 
-// Bounds of a branch in a cell, with everything that bounds of rates need.
+// Bounds of a branch in a cell, together with the data that bounds of rates need.
 struct BoundsWithShape : BranchBoundsOf<EnclosedNear> {
     EnclosedNear roots[3];
     BranchShape shape;
@@ -96,7 +96,7 @@ CHECK(each_configuration_is_on_a_branch_of_its_pose) {
             point.angles[0] = q[0];
             least = std::min(least, largest_difference(point.angles, q, 7));
         }
-        agree(least, 0.0, 1e-6, "the nearest branch");  // square root of the rounding, where branches nearly meet
+        agree(least, 0.0, 1e-6, "the nearest branch");  // square root of rounding errors where branches nearly meet
     });
 }
 
@@ -105,7 +105,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
     for_random_poses([&](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q,
                          Random& random) {
         for (double half : {0.1, 1e-2, 1e-3, 1e-6}) {
-            // the cell contains q[0], so the branch of q exists in a part of it
+            // the cell contains q[0], so the branch of q exists in part of the cell
             const double middle = q[0] + random.uniform(-0.9, 0.9) * half;
             for (int branch = 0; branch < kHeldBranches; ++branch) {
                 BranchBounds bounds;
@@ -193,7 +193,7 @@ CHECK(rates_of_gaps_are_bounded) {
                 Motion less = target, more = target;
                 less.translation = less.translation - u, more.translation = more.translation + u;
                 angles(less, x, before), angles(more, x, after), rates(before, after, by_pose);
-                for (int still = -1; still < 3; ++still) {  // the root whose joint stays fixed while q_1 moves, or -1
+                for (int still = -1; still < 3; ++still) {  // root whose joint is fixed while q_1 moves, or -1
                     const int joint = still == 0 ? 3 : still == 1 ? 2 : 5;
                     const double move = still < 0 ? 0.0 : -by_pose[joint] / along[joint];
                     double speeds[7] = {std::abs(move)}, all = std::abs(move), before_gap = 0.0, sum = 0.0;
@@ -257,7 +257,7 @@ CHECK(bounds_hold_for_translated_poses) {
     claim(n_compared > 5000, "enough was compared");
 }
 
-// Returns the determinant of J J^T, from the columns of J.
+// Returns the determinant of J J^T. The argument contains the columns of J.
 double gram(const double (&columns)[7][6]) {
     double l[6][6], determinant = 1.0;
     for (int a = 0; a < 6; ++a) {
@@ -290,7 +290,7 @@ CHECK(lines_and_translations_between_arms_are_those_of_the_arms) {
         double off;
         const ParameterisedForm::AtPose unmoved(form, target);
         const Vector translation = arms.translation(box, unmoved.rotation(), off);
-        double away = 1e300;  // of the nearest branch of the nominal arm, for the translated pose
+        double away = 1e300;  // distance from the nearest branch of the nominal arm for the translated pose
         for (int branch = 0; branch < kHeldBranches; ++branch) {
             BranchPoint point;
             ParameterisedForm::AtPose(form, target, {translation * -1.0, {}})

@@ -1,5 +1,5 @@
-// Checks of Newton's method and restarts: single seeds agree with packs, and starting in single precision changes no
-// result.
+// Checks of Newton's method and restarts. Single seeds must agree with packs, and a start in single precision must not
+// change results.
 #include <numeric>
 
 #include "checks.hpp"
@@ -27,7 +27,7 @@ static Rows attempts(const Chain& chain, const Task& task, const StepOptions& ef
     return rows;
 }
 
-// Returns the number of rows that agree in position, result and number of steps.
+// Returns the number of rows that agree in position, outcome and number of steps.
 static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     int n = 0;
     for (Index i = 0; i < a.size(); ++i) {
@@ -40,7 +40,7 @@ static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     return n;
 }
 
-// At most 1 of 50 seeds may differ, because a seed near the boundary of a basin of attraction may converge elsewhere if
+// At most 1 of 50 seeds may differ. A seed near the boundary of a basin of attraction may converge elsewhere if
 // rounding differs.
 static void claim_alike(const Rows& a, const Rows& b, double tolerance, const std::string& what) {
     const int n = int(a.size()), alike = n_alike(a, b, tolerance);
@@ -48,7 +48,7 @@ static void claim_alike(const Rows& a, const Rows& b, double tolerance, const st
           what + ": " + std::to_string(alike) + " of " + std::to_string(n) + " agree");
 }
 
-// Calls check(N, chain, task) for all arms, with poses, positions and tolerances.
+// Calls check(N, chain, task) for all arms, with tasks for poses, for positions and with tolerances.
 template <class Check>
 static void for_tasks(Check check) {
     for_arms([&]<int N>(const Chain& chain) {
@@ -64,8 +64,8 @@ static void for_tasks(Check check) {
 
 CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        // only 15 steps with tolerances, because more steps that alternate between limits and tolerances magnify the
-        // rounding
+        // tasks with tolerances get only 15 steps, because further steps alternate between limits and tolerances, and
+        // magnify rounding errors
         const StepOptions effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
@@ -79,7 +79,7 @@ CHECK(one_by_one_is_side_by_side_in_single_precision) {
         if (task.has_tolerances) return;  // tasks with tolerances never start in single precision
         const StepOptions effort{1e-6, 1e-6, 3, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
-        // near singularities, three steps magnify a rounding error of 1e-7 up to several thousand times
+        // near singularities, three steps magnify a rounding error of 1e-7 several thousand times
         claim_alike(attempts<float, N>(chain, task, effort, seeds), attempts<WideFloat, N>(chain, task, effort, seeds),
                     1e-3, "seeds of " + std::to_string(chain.n_joints) + " joints");
     });
@@ -140,8 +140,8 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
             }
             ++n_both, n_same += same;
         }
-        // seeds near boundaries of basins may converge elsewhere in single precision: a twentieth, and three standard
-        // deviations
+        // seeds near boundaries of basins may converge elsewhere in single precision; the tolerance is a twentieth plus
+        // three standard deviations
         claim(std::abs(n_converged(mixed) - n_converged(plain)) <= n / 20 + 5,
               "as often: " + std::to_string(n_converged(mixed)) + " and " + std::to_string(n_converged(plain)));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));

@@ -1,10 +1,10 @@
-// Checks of self-motions and search rounds: continuation, manifolds, descent. Everything that these find is a solution.
+// Checks of self-motions and search rounds: continuation, manifolds and descent must return only solutions.
 #include "checks.hpp"
 #include "search/search_round.hpp"
 
 using namespace eim;
 
-// Checks, row by row and with the template for any chain, that rows (n, n_joints) are solutions within the limits.
+// Checks that rows (n, n_joints) are solutions within the limits, row by row and with the template for any chain.
 static void claim_solutions(const Chain& chain, const Task& task, const double* rows, int n, const std::string& what) {
     Kinematics<double, 0> at;
     Difference<double> error;
@@ -45,7 +45,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
         const int n = int(rows.size()) / chain.n_joints;
         claim_solutions(chain, task, rows.data(), n, "continuation");
         for (int i = 0; i < n; ++i) {
-            for (int k = 0; k < i; ++k) {  // the search compares places before it corrects their error of 1e-4
+            for (int k = 0; k < i; ++k) {  // places are compared before their error of 1e-4 is corrected
                 const double away = apart(task, &rows[std::size_t(i * chain.n_joints)],
                                           &rows[std::size_t(k * chain.n_joints)], chain.n_joints);
                 claim(away > 0.95 * kSpacing * 0.3, "two solutions " + std::to_string(away) + " apart");
@@ -56,7 +56,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
     for (int i = 0; i < 10; ++i) {
         const Task task = reachable(seven, 0.05 * i, q);
         const int fixed = check.operator()<7>(seven, task), any_number = check.operator()<0>(seven, task);
-        // the self-motion is the same, but branches of the search meet elsewhere because rounding differs
+        // the self-motion is the same, but branches of the search meet at other places because rounding differs
         claim(std::abs(fixed - any_number) <= 2 + fixed / 5,
               "as many: " + std::to_string(fixed) + ", " + std::to_string(any_number));
         Task held = reachable(eight, 0.05 * i, q);
@@ -87,7 +87,7 @@ CHECK(gaps_are_divided_until_all_are_found) {
         claim_solutions(chain, task, rows.data(), n, "gaps");
         for (int a = 0; a < n; ++a) {
             for (int b = 0; b < a; ++b) {
-                double most = 0.0;  // largest difference in a joint
+                double most = 0.0;  // largest difference in any joint
                 for (int j = 0; j < 7; ++j) {
                     const double x = rows[std::size_t(7 * a + j)], y = rows[std::size_t(7 * b + j)];
                     most = std::max(most, std::abs(difference(x, y, task.bounds.wraps[j])));
@@ -104,7 +104,7 @@ CHECK(configurations_between_places_follow_a_curve_in_both_directions_from_its_r
     Bounds<double> bounds{};
     for (int j = 0; j < 2; ++j) bounds.lower[j] = -2.0, bounds.upper[j] = 2.0;
     for (const double way : {1.0, -1.0}) {
-        Trace trace(2);  // two steps on the unit circle; each tangent is as long as a step
+        Trace trace(2);  // two steps on the unit circle, with tangents as long as a step
         for (int i = 0; i < 3; ++i) {
             const double step = 0.5, angle = way * step * i, place[2] = {std::cos(angle), std::sin(angle)};
             trace.add(place, i - 1, true);
@@ -114,7 +114,7 @@ CHECK(configurations_between_places_follow_a_curve_in_both_directions_from_its_r
         const Configurations found = between(bounds, trace, 0.05, 100);
         claim(found.size() >= 10, "the steps are divided");
         for (Index i = 0; i < found.size(); ++i) {
-            agree(std::hypot(found.row(i)[0], found.row(i)[1]), 1.0, 5e-4, "radius");  // a cubic is off by 2e-4
+            agree(std::hypot(found.row(i)[0], found.row(i)[1]), 1.0, 5e-4, "radius");  // the cubic has an error of 2e-4
         }
     }
 }
@@ -157,11 +157,11 @@ CHECK(directions_of_the_null_space_leave_the_pose) {
             for (int k = 0; k < 3; ++k) moved[k] += at.jacobian[j][k] * tangent[j];
         }
         agree(length, 1.0, 1e-12, "unit length");
-        for (double speed : moved) agree(speed, 0.0, 1e-6, "the tip stands still");  // the damping causes an error
+        for (double speed : moved) agree(speed, 0.0, 1e-6, "the tip stands still");  // the damping causes a small error
     });
 }
 
-// Descends from solutions and returns their final costs.
+// Descends from solutions, and returns their final costs.
 template <int N>
 static std::vector<double> descended(const Chain& chain, const Task& task, const Cost& cost, std::vector<double> rows) {
     Descent<N> descent(chain, task, cost);
