@@ -57,8 +57,7 @@ inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joint
 }
 
 template <class V>
-inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // copies the first three rows of a transform
-                                                                        // (4, 4)
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // copies three rows of a transform (4, 4)
     using S = Scalar<V>;
     for (int k = 0; k < 3; ++k, pose += 4) {
         set(frame.x[k], lane, S(pose[0])), set(frame.y[k], lane, S(pose[1])), set(frame.z[k], lane, S(pose[2]));

@@ -466,8 +466,7 @@ class ParameterisedForm::AtPose {
         for (int m = 0; m < 3; ++m) value.spread[m + 1] += by_side_[m] * reach_;
         return enclosed(value.value, value.error, value.slope, value.spread, value.radius + reach_ * reach_);
     }
-    static constexpr double kRoundedRate = 1e-12;  // bound of relative errors of rates by translations; the errors are
-                                                   // much smaller
+    static constexpr double kRoundedRate = 1e-12;  // generous bound of relative errors of rates by translations
 
     const ParameterisedForm& form_;
     Motion rotation_;

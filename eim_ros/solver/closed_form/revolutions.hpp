@@ -86,9 +86,7 @@ class Revolutions {
         std::vector<Index> places;
         bool operator<(const Choice& other) const {  // the queue returns the greatest element first
             if (cost != other.cost) return cost > other.cost;
-            if (n_turns != other.n_turns)
-                return n_turns > other.n_turns;  // all roots come before revolutions at no
-                                                 // cost
+            if (n_turns != other.n_turns) return n_turns > other.n_turns;  // roots before revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
         // Successors of a choice cost at least as much, and are more positions away from the best choice.

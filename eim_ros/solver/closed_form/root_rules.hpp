@@ -7,8 +7,7 @@
 
 namespace eim {
 
-inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // down to rounding errors; takes more steps where roots
-                                                            // meet
+inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // down to rounding errors; more steps where roots meet
 inline constexpr double kExactRoot = 1e-9;                  // [m], [rad]: largest error of an exact root
 // [rad]: a solution that is not exact counts as an exact root at this distance or less
 inline constexpr double kMerged = 0.05;

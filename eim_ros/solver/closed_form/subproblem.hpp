@@ -13,8 +13,8 @@
 
 namespace eim {
 
-inline constexpr double kSmall = 1e-2;  // below it, a or s is not divided by, and v follows from the other one, with
-                                        // both signs
+// smaller a or s are not used as divisors; v follows from the other equation, with both signs
+inline constexpr double kSmall = 1e-2;
 inline constexpr double kVanishing = 1e-13;  // relative to its terms; smaller polynomials are rounding errors
 
 // Directions for v in the plane perpendicular to an axis. The x direction is along the common normal of this axis and

@@ -200,8 +200,7 @@ Indices k_means(const py::array& points_, const std::optional<py::array>& weight
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
-    py::class_<Forms>(module, "SelectedForms", py::module_local())  // local because each instruction set defines this
-                                                                    // class
+    py::class_<Forms>(module, "SelectedForms", py::module_local())  // because each instruction set defines the class
         .def(py::init(&make_forms), py::arg("coefficients"), py::arg("narrow"), py::arg("residuals"), py::arg("linear"))
         .def("values", values, py::arg("joint"), py::arg("index"))
         .def("log_sums", log_sums, py::arg("joint"), py::arg("states"), py::arg("source"))

@@ -202,8 +202,7 @@ class GaussianEM {
     const Columns points_;
     const Index k_, d_;
     const Gaussians<const double> old_;
-    std::vector<double> constants_, reciprocals_;  // log joint densities at the means; reciprocals of diagonals of
-                                                   // factors
+    std::vector<double> constants_, reciprocals_;  // log joint densities at the means; 1 / diagonals of factors
     std::vector<Pack> sums_;
     std::vector<Block> whitened_, shares_;  // (k, d) and (k,), for the points of a block
 };
