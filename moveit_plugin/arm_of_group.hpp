@@ -35,8 +35,8 @@ inline Joint limits_of(const moveit::core::JointModel& joint) {
             is_continuous};
 }
 
-// Narrows the limits of a joint such that its mimic joint stays within its limits, too. If the mimic joint cannot make
-// full revolutions with it, the joint is no longer continuous.
+// Narrows the limits of a joint such that its mimic joint stays within the limits of the mimic joint. If the mimic
+// joint cannot make full revolutions with it, the joint is no longer continuous.
 inline void narrow(Joint& joint, const Joint& follower, double multiplier, double offset) {
     if (multiplier != std::nearbyint(multiplier)) joint.is_continuous = false;
     if (follower.is_continuous || multiplier == 0.0) return;

@@ -1,10 +1,10 @@
 // Solution of a pose by the methods of eim_ros, in the same order as the Python strategies. The class needs neither ROS
 // nor MoveIt.
 //
-// The first method returns the given state if it is a solution. The second method returns all solutions in closed form,
-// and the third one returns solutions on self-motion curves. Both return the nearest solution first. The last method
-// makes restarts until the deadline. Each solution is verified, and near-duplicates are removed. Consistency limits and
-// locked joints narrow the limits of the joints.
+// The first method returns the given state if the state is a solution. The second method returns all solutions in
+// closed form, and the third one returns solutions on self-motion curves. The second and third methods return the
+// nearest solution first. The last method makes restarts until the deadline. Each solution is verified, and
+// near-duplicates are removed. Consistency limits and locked joints narrow the limits of the joints.
 #pragma once
 
 #include <algorithm>
@@ -169,7 +169,7 @@ class ArmSolver {
     };
 
     // Returns whether the search is over, because a solution was accepted or no others exist. The nearest 2
-    // pi-equivalents are offered first. More equivalents are computed only if the caller refuses these.
+    // pi-equivalents are offered first. More equivalents are computed only if the caller refuses the nearest ones.
     template <int N, class Take>
     bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
         if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;

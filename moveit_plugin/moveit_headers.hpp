@@ -1,4 +1,5 @@
-// Headers of MoveIt. Their names end in .hpp since MoveIt 2.12. In the first release for Jazzy (2.10), they end in .h.
+// Headers of MoveIt, whose names end in .hpp since MoveIt 2.12. In the first release for Jazzy (2.10), the names end in
+// .h.
 #pragma once
 
 #if __has_include(<moveit/kinematics_base/kinematics_base.hpp>)

@@ -1,5 +1,6 @@
 // Python module that checks which instruction sets this processor has. The module is compiled for the baseline, because
-// it must run on every processor. Python calls it before it loads a module that may contain illegal instructions.
+// it must run on every processor. Python calls the module before it loads other modules, whose instructions may be
+// illegal here.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -1,6 +1,6 @@
-// Program that solves poses by the plugin's ArmSolver, without ROS or MoveIt. It reads the chain, the joints, and pairs
-// of a pose and a state from standard input, which test_arm_solver.py writes. It prints a line per pose: CPU time [us],
-// the number of solutions found by the search for all solutions, and the first solution, if any.
+// Program that solves poses by the plugin's ArmSolver, without ROS or MoveIt. test_arm_solver.py writes the chain, the
+// joints, and pairs of a pose and a state to standard input. The program prints a line per pose: CPU time [us], the
+// number of solutions found by the search for all solutions, and the first solution, if any.
 #include <cstdio>
 #include <ctime>
 #include <iostream>

@@ -1,5 +1,5 @@
-// Program that traces self-motions of poses until a deadline that has passed at the second reading of the clock. It
-// reads the chain, the joint limits and the poses from standard input, which test_curve_tracer.py writes. It prints the
+// Program that traces self-motions of poses until a deadline that has passed at the second reading of the clock.
+// test_curve_tracer.py writes the chain, the joint limits and the poses to standard input. The program prints the
 // number of traces that the deadline ended, and the number of graphs with a link that has no reverse.
 #include <cstdio>
 #include <iostream>

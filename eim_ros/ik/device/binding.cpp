@@ -1,5 +1,5 @@
-// Python module that runs the kernels on the processor. Tests use it without a GPU. It also creates the structures that
-// the kernels read, as bytes to be copied to a GPU.
+// Python module that runs the kernels on the processor. Tests use it without a GPU. The module also creates the
+// structures that the kernels read, as bytes to be copied to a GPU.
 #include <pybind11/stl.h>
 
 #include "chain/task_binding.hpp"
@@ -7,7 +7,8 @@
 
 namespace eim::device {
 
-// Returns a chain of fixed size with all lengths multiplied by `factor`. See `Chain` for `links` (n_links + 1, 16).
+// Returns a chain of fixed size with all lengths multiplied by `factor`. `links` (n_links + 1, 16) is described in
+// `Chain`.
 inline Chain chain_of(const Converted<double>& links, int n_joints, double factor) {
     expect_shape(links, "links", {kAny, 16});
     const int n_links = int(links.shape(0)) - 1;

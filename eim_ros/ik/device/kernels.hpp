@@ -9,8 +9,8 @@
 //
 // Before a kernel writes a row, it checks the row against the limits, and by forward kinematics in double precision.
 // Restarts begin in single precision. On cards that are slow in double precision, single precision is used to rule out
-// branches that do not exist. Roots are always computed in double precision. If they were computed in single precision,
-// the Newton steps that correct them would take twice as long as the closed form, measured on a processor.
+// branches that do not exist. Roots are always computed in double precision. Newton steps that correct roots of single
+// precision take twice as long as the closed form (measured on a processor).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include "closed_form/root_rules.hpp"
 #include "numerics/random.hpp"
 
-// Name of each kernel, and its function of a request and the index of a pose.
+// Names of the kernels, and the functions that they call with a request and the index of a pose.
 #define EIM_KERNELS(KERNEL)                 \
     KERNEL(roots_6, find_roots<6>)          \
     KERNEL(roots_7, find_roots<7>)          \
@@ -37,7 +37,7 @@ inline constexpr int kMostRoots = 16;
 inline constexpr double kRigid = 1e-9;         // largest error of products of rotation columns (see poses.py)
 inline constexpr int kBranchesOfRestart = 30;  // number of branches tried in about the time of a restart
 
-// An arm with its limits and closed forms. It contains no pointers, because its bytes are copied to a GPU.
+// An arm with its limits and closed forms. `Arm` contains no pointers, because its bytes are copied to a GPU.
 struct Arm {
     Chain chain[2];                                // lengths in metres, and in the unit of the arm
     Task task;                                     // limits and tolerances; the target is not used
@@ -80,7 +80,8 @@ struct Request {
 
 static_assert(std::is_trivially_copyable_v<Arm> && std::is_trivially_copyable_v<Request>);
 
-// Returns random numbers that depend only on the seed. They do not change if the poses are divided into blocks.
+// Returns random numbers that depend only on the seed. Results therefore do not depend on how poses are divided into
+// blocks.
 inline Random random_of(std::uint64_t seed) {
     Random random(0.0);
     for (int round = 0; round < 2; ++round) {  // hash of splitmix64, because the seeds of poses are neighbours
@@ -186,7 +187,7 @@ struct Answer {
     }
 };
 
-// A single attempt in double precision. It replaces its start configuration by the result.
+// A single attempt in double precision. The result replaces the start configuration.
 template <int N>
 struct OneAttempt {
     const double* pose;
@@ -230,7 +231,7 @@ struct ListedRoots {
     }
 
     // Computes the k-th revolution of a root, starting from the one nearest to the reference. Returns whether a joint
-    // had to be moved to its limit. Such a joint was beyond the limit by less than the slack.
+    // had to be moved to its limit. The distance beyond the limit is less than the slack.
     bool at(int i, Index k, double* turned) const {
         bool is_clamped = false;
         for (int j = 0; j < N; ++j) {
@@ -293,7 +294,7 @@ inline bool list_roots(const Answer& answer, Candidates& candidates, ListedRoots
     }
     double known[kMostRoots][6];
     int n_known = 0;
-    for (int round = 0; round < 4; ++round) {  // isolated roots first; within each kind, exact roots first
+    for (int round = 0; round < 4; ++round) {  // isolated roots before others, exact roots before inexact roots
         const bool exact = round % 2 == 0, free = round >= 2;
         for (int k = 0; k < candidates.n; ++k) {
             if (candidates.is_free[k] != free || (residuals[k] <= kExactRoot) != exact || !reaches[k]) continue;
@@ -450,8 +451,9 @@ struct Branch {
     }
 };
 
-// A branch in single precision. It is ruled out only if rounding errors cannot be the reason. Each test has a margin
-// far above the rounding error of the tested value. At ill-conditioned branches, the walk ends without a decision.
+// A branch in single precision. A branch is ruled out only if its failure cannot be due to rounding errors. Each test
+// has a margin far above the rounding error of the tested value. At ill-conditioned branches, the walk ends without a
+// decision.
 struct Screen {
     const Arm& arm;
     float error, size;  // relative error; length [m]

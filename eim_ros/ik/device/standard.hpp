@@ -1,8 +1,9 @@
-// Standard library for the kernels, because NVRTC does not have one. In `cuda.py`, this header replaces <algorithm>,
-// <vector> and the other headers. Most of it comes from libcu++, NVIDIA's standard library for devices.
+// Standard library for the kernels, because NVRTC does not have one. `cuda.py` replaces <algorithm>, <vector> and other
+// headers by this header. Most of it comes from libcu++, NVIDIA's standard library for devices.
 //
 // Only solutions with a free angle allocate memory. The heap of a GPU is small (8 MB by default), and a solution is
-// dropped if its allocation fails. This loses nothing: `list_roots` reports such poses as undecided anyway.
+// dropped if its allocation fails. Dropped solutions do no harm, because `list_roots` reports their poses as undecided
+// anyway.
 #pragma once
 
 #include <cuda/std/algorithm>
@@ -30,7 +31,7 @@ void sort(Iterator first, Iterator last, Less less) {
     }
 }
 
-// A growing list. It has only the members that the closed forms use.
+// A growing list, with only the members that the closed forms use.
 template <class T>
 class vector {
    public:

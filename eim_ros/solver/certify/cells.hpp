@@ -1,7 +1,7 @@
-// Search for the parts of a branch of solutions that are within the limits. Each cell of the redundancy parameter has a
-// proof.
+// Search for the parts of a branch of solutions that are within the limits. The result is proven for each cell of the
+// redundancy parameter.
 //
-// A cell is decided in three cases, by bounds of the squares and angles of the branch (`intervals.hpp`):
+// Bounds of the squares and angles of the branch (`intervals.hpp`) decide a cell in three cases:
 //
 // 1. The branch does not exist in the cell, or some joint is outside its limits.
 // 2. The branch exists, and every joint is within its limits or crosses one limit monotonically. Each crossing is a
@@ -119,11 +119,11 @@ class HeldCells {
    private:
     struct Crossing {
         int number;
-        double limit;  // an offset of the window
+        double limit;  // as `Window::offset`
         bool is_upper, rises;
     };
 
-    // Bounds over a cell. The computation stops as soon as the cell is proven empty.
+    // Bounds over a cell. The computation stops when the cell is proven to be empty.
     struct View {
         const Window* windows;
         bool is_empty = false, is_open = false;
@@ -258,7 +258,7 @@ class HeldCells {
         return true;
     }
 
-    // Adds the part of a cell in which the branch exists, for a branch that may end in the cell.
+    // Adds the part of a cell in which the branch exists. The branch may end in the cell.
     bool to_turn(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         const Enclosed first = bounds_at(branch, from).squares[view.turn],
                        last = bounds_at(branch, to).squares[view.turn];
@@ -275,7 +275,7 @@ class HeldCells {
         return true;
     }
 
-    // Adds a piece. If it continues the last piece, extends the last piece instead.
+    // Adds a piece. A piece that continues the last piece is merged with it.
     static void add(const BranchPiece& piece, std::vector<BranchPiece>& pieces) {
         if (!pieces.empty() && piece.kinds[0] == PieceEnd::cell) {
             BranchPiece& last = pieces.back();

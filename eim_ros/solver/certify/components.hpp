@@ -179,7 +179,7 @@ class CertifiedComponents {
 
     void add(const Place& place) { places_.add(place.q), tangents_.add(place.tangent); }
 
-    // Adds places between two places, and the second of the two.
+    // Adds the places between two places, and the second place.
     void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
         double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
         for (int j = 0; j < 7; ++j) {

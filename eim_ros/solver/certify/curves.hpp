@@ -2,8 +2,8 @@
 //
 // The solutions lie on the curve f(s, t) = 0 of two joint angles (`general_7r/torus_polynomial.hpp`). The circle of s
 // is divided into strips that overlap. No component of the curve lies inside a strip (`general_7r/strips.hpp`), so each
-// self-motion crosses a slice, a fixed s in an overlap. At a slice, the zeros of a polynomial in t are isolated. If
-// each zero belongs to a known curve, no other curves exist. Any other zero leads to a missing solution.
+// self-motion crosses a slice. A slice is a fixed s in an overlap. At a slice, the zeros of a polynomial in t are
+// isolated. If each zero belongs to a known curve, no other curves exist. Any other zero leads to a missing solution.
 #pragma once
 
 #include "certify/components.hpp"

@@ -3,23 +3,23 @@
 // The nominal arm N places the tip at N(q), and the actual arm at T(d(q)) N(q)
 // (`closed_form/redundancy_parameter.hpp`). Consider the arms A_h between them, which place the tip at T(h d(q)) N(q),
 // 0 <= h <= 1. The solutions (q, h) of a pose form a compact set. If the Jacobian of A_h has rank 6 at each solution,
-// this set is a manifold. Its sets of constant h are then deformations of each other (Ehresmann 1951). Without limits,
-// the arm therefore has as many self-motions as the nominal arm.
+// this set is a manifold, and its subsets of constant h are deformations of each other (Ehresmann 1951). Without
+// limits, the arm therefore has as many self-motions as the nominal arm.
 //
 // Each solution of A_h solves N for a pose near the given pose, and thus lies in a cell of a branch. There, N has rank
-// 6, because its equations are triangular: |w|^2 determines q_4. Then q_3 and q_6 follow in this order. Let D be
-// the derivative of d. Let joint rates Q(u) translate the centre c by u without turning the tip. If |D Q(u)| < |u|, h D
-// Q is a contraction. For any motion of the tip, the rates of A_h then follow from those of N by a series. Hence A_h
-// has rank 6, too.
+// 6, because its equations are triangular. They determine q_4, q_3 and q_6, in this order. Let D be the derivative of
+// d. Let joint rates Q(u) translate the centre c by u without turning the tip. If |D Q(u)| < |u|, h D Q is a
+// contraction. For any motion of the tip, the rates of A_h then follow from those of N by a series. A_h thus has rank 6
+// as well.
 //
 // Part i of d is the gap before axis i, turned by all joints before it. Q does not turn the tip, so the joints after
-// the gap turn it back. Its rate is therefore bounded by the sum of the rates before it, and by the sum of the rates
-// after it.
+// the gap turn the gap back. The rate of the gap is therefore bounded by the sum of the joint rates before the gap, and
+// also by the sum after it.
 //
-// The rates of the joints are bounded one after the other, for |u| = 1 and with q_1 at rest. If a root may be 0, its
-// joint is at rest instead, q_1 moves, and the root becomes the variable of the cell. Near singularities, the Jacobian
-// of A_h is bounded directly (`certify/rank.hpp`). The angles of such a cell bound d. A smaller range of h then bounds
-// the position of the centre more tightly.
+// The rates of the joints are bounded one after the other, for |u| = 1 and with q_1 at rest. If a root may be 0, q_1
+// moves and the joint of the root is at rest instead. The root then becomes the variable of the cell. Near
+// singularities, the Jacobian of A_h is bounded directly (`certify/rank.hpp`). The angles of a cell near a singularity
+// bound d. There, a smaller range of h bounds the position of the centre more tightly.
 //
 // Cells of q_1, of such a root, of h and of d are divided until one of the two bounds suffices.
 #pragma once
@@ -120,7 +120,7 @@ class Isotopy {
     static constexpr double kNarrowest = 1e-6;                 // [rad]
     static constexpr double kSmaller = 0.7, kSmallest = 1e-2;  // ratio of successive offsets; least ratio to the gap
 
-    // A range of arms between the two, and the range of wrist positions of the nominal arm.
+    // A range of the arms A_h, and the range of wrist positions of the nominal arm.
     struct Part {
         Shares shares;
         Offsets offsets;
@@ -181,8 +181,8 @@ class Isotopy {
         }
     };
 
-    // Whether the bounds of the rates suffice. If no root may be 0, a second bound keeps the joint of the smallest root
-    // at rest.
+    // Whether the bounds of the rates suffice. If no root may be 0, the joint of the smallest root may also be kept at
+    // rest.
     static bool is_slow(const ParameterisedForm::AtPose& pose, const View& view, const T& cosine, const T& sine,
                         double along, int branch) {
         if (view.is_open) return false;

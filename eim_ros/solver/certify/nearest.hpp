@@ -118,8 +118,8 @@ class NearestInClosedForm {
         }  // the queue returns the greatest
            // element first
 
-        // Returns a share of a half cell, starting from the middle. In this share, the squared distance is at least
-        // `enough`, because it decreases by at most 2 (fall + spread) over the half cell.
+        // Returns the share of a half cell, from the middle, in which the squared distance is at least `enough`. Over
+        // the half cell, the squared distance decreases by at most 2 (fall + spread).
         double kept(double fall, double enough) const {
             const double steep = 2.0 * (fall + spread);
             return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
@@ -289,7 +289,7 @@ class NearestInClosedForm {
         }
     }
 
-    // Stores the squared distance of the best solution. Later solutions must be nearer.
+    // Stores the squared distance of the best solution, which later solutions must improve.
     void limit(double square) {
         square_ = square;
         const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
@@ -308,8 +308,8 @@ class NearestInClosedForm {
     int n_waiting_ = 0, n_cells_ = 0;
 };
 
-// Returns the solution next to a configuration, if one exists. Sets whether it is certainly the nearest of all
-// solutions.
+// Returns the solution next to a configuration, if one exists. Sets `is_surely` to whether this solution is certainly
+// the nearest of all solutions.
 template <int N>
 inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
                     const double* start, bool& is_surely) {

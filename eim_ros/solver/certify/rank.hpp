@@ -1,8 +1,8 @@
 // Proof that no arm between a nominal arm and the actual arm is singular in a box of joint angles.
 //
-// Arm A_h has the axes of the nominal arm, moved by h times the gaps (`certify/isotopy.hpp`). Its axes are expressed in
-// the frame of the link between joints 2 and 3, counted from 0. Moments are taken about a point of axis 3. In this
-// frame, an axis depends only on the joints between it and the link.
+// Arm A_h has the axes of the nominal arm, moved by h times the gaps (`certify/isotopy.hpp`). The axes of A_h are
+// expressed in the frame of the link between joints 2 and 3, counted from 0. Moments are taken about a point of axis 3.
+// In this frame, an axis depends only on the joints between it and the link.
 //
 // Let J (6 x 7) have these lines as columns at the middle of the box, and let J P = 1. Over the box, line i changes by
 // at most w_i. Let J' be the matrix of any configuration in the box. If the sum of w_i |row i of P| is below 1, J' P is

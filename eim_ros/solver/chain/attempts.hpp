@@ -1,8 +1,8 @@
 // Attempts to reach a pose by damped least squares. Each attempt starts from one seed, and each lane of a pack runs one
 // attempt.
 //
-// The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it starts at 1, is multiplied by 4 after each step
-// that increased the error, and is halved after every other step. Without this factor, attempts at an unreachable pose
+// The damping is lambda^2 = a c |e|^2 + floor. The factor a starts at 1. It is multiplied by 4 after each step that
+// increased the error, and halved after every other step. Without this factor, attempts at an unreachable pose
 // oscillate instead of converging. An attempt ends if the squared error does not halve within `patience` steps. The
 // lane of an ended attempt takes the next seed. Lengths are in the unit of the arm. In metres, the lengths of a
 // millimetre-sized arm would hardly count compared with angles.

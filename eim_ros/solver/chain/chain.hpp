@@ -1,4 +1,4 @@
-// A serial chain. Its kinematics are in `chain/kinematics.hpp`.
+// A serial chain. The kinematics of chains are in `chain/kinematics.hpp`.
 #pragma once
 
 #include <algorithm>

@@ -9,8 +9,8 @@ namespace eim {
 // Computes log det(J diag(w) J^T) for configurations (n, n_joints) with weights (n, n_joints). J is the first n_rows
 // rows of the Jacobian, where n_rows is 3 or 6. The result is negative infinity if the arm is singular.
 //
-// For limits of width r, the scaled coordinates are u = q / r. In these coordinates, the squared length, area or volume
-// of a piece of the solution set is multiplied by det(J diag(r^2) J^T) / det(J J^T) / prod r^2 (Cauchy-Binet formula).
+// For limits of width r, the scaled coordinates are u = q / r. They multiply the squared length, area or volume of a
+// piece of the solution set by det(J diag(r^2) J^T) / det(J J^T) / prod r^2 (Cauchy-Binet formula).
 template <int N>
 inline void gram_log_dets(const Chain& chain, const double* q, const double* weights, Index n, int n_rows,
                           double* result) {

@@ -47,7 +47,7 @@ inline std::vector<Index> numbers_where(Index n, Condition holds) {
     return numbers;
 }
 
-// Attempts that start from some of the rows. Each row may have a target. The steps of an attempt are added to the
+// Attempts that start from some of the rows. Each row may have its own target. The steps of an attempt are added to the
 // earlier steps of its row.
 struct RowJobs {
     Rows& rows;

@@ -1,4 +1,4 @@
-// Check of whether a homogeneous transform is rigid.
+// Check for rigid transforms.
 #pragma once
 
 #include <cmath>

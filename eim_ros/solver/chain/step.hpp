@@ -89,8 +89,8 @@ inline V product(const V* a, const V* b) {
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) + (a[3] * b[3] + a[4] * b[4] + a[5] * b[5]);
 }
 
-// Sets the columns of joints to zero that are at a limit and that J^T y would move beyond it. Here y is an error or a
-// step. Returns whether a column was changed.
+// Sets the columns of joints to zero that are at a limit and that J^T y would move beyond it. The vector y is an error
+// or a step. Returns whether a column was changed.
 template <int N, class V>
 inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&y)[6],
                            V (*jacobian)[6]) {

@@ -126,9 +126,9 @@ inline S beyond(S value, S tolerance) {
 //
 // The rotation of the tip in this frame is split into twist and swing. The twist is a rotation about axis k, the axis
 // with the largest tolerance. The swing is the shortest rotation that moves axis k of the target to axis k of the tip.
-// Its rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and
-// swing. If the twist is free, the error is the angle between the two axes k for every twist. The components of a
-// single rotation vector do not have this property.
+// The rotation vector of the swing lies in the plane of the other two axes. The tolerances apply to the components of
+// twist and swing. If the twist is free, the error is the angle between the two axes k for every twist. The components
+// of a single rotation vector do not have this property.
 //
 // Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
 // along these axes as along the axes of the target. A rotation about axis k of the tip has no component along the other

@@ -37,8 +37,8 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
     return values;
 }
 
-// Returns the valid configurations among the `most` 2 pi-equivalent configurations with the least cost: configurations,
-// errors (2, n), the indices of their roots, and the number of all equivalent solutions.
+// Selects the `most` 2 pi-equivalent configurations with the least cost. Returns the valid ones, their errors (2, n),
+// the indices of their roots, and the number of all equivalent solutions.
 inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
                                 const py::object& reference, const py::object& weights, Index most, double deadline) {
     const Configurations given = rows_of(chain, roots);
@@ -63,8 +63,8 @@ inline constexpr Index kPosesAtOnce = 16;  // number of poses that a thread take
 // may use an equal share of the time. If no time is left for a pose, the number of its solutions is NaN.
 //
 // If one solution near a reference is requested and the reference is a solution, only the reference is returned. The
-// number of solutions is infinite in this case. If each pose has a choice, a uniform random number from [0, 1), it
-// selects one root of the pose. Otherwise all roots are returned.
+// number of solutions is then reported as infinite. A choice, which is a uniform random number from [0, 1), selects one
+// root of a pose. Without choices, all roots are returned.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads,

@@ -35,7 +35,7 @@
 
 namespace eim {
 
-// Axes are parallel below this sine of their angle, and intersect below this relative distance.
+// Two axes count as parallel below this sine of their angle, and as intersecting below this relative distance.
 inline constexpr double kAlike = 1e-7;
 // like kAlike, for calibrated arms; roots of a slightly different arm are computed first, and are polished afterwards
 inline constexpr double kNearly = 2e-3;
@@ -63,7 +63,7 @@ struct Sweep {
 // Configurations that may reach a pose, before they are polished and verified.
 //
 // The forms distinguish kCases cases. A case is decided if it has a candidate, has no solution, meets another case, or
-// belongs to a sweep. `n_decided` counts the decided cases. If it is below kCases, the set is undecided.
+// belongs to a sweep. `n_decided` counts the decided cases. If `n_decided` is below kCases, the set is undecided.
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
@@ -160,8 +160,8 @@ class ClosedForm {
     // the arm is singular there.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
 
-    // Adds a sweep unless it is already known, and counts its branches as decided. Members of the sweep also become
-    // candidates. Sweeps are exact only for arms that the form describes exactly.
+    // Adds a sweep that is not known yet. Its branches count as decided. Members of the sweep also become candidates.
+    // Sweeps are exact only for arms that the form describes exactly.
     void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
         found.decide(n_branches);
         if (deviation_ > 0.0) found.is_undecided = true;
@@ -175,7 +175,7 @@ class ClosedForm {
         };
         sweep.at(1.0, 1.0, q);
         if (std::any_of(found.sweeps.begin(), found.sweeps.end(), is_same)) return;
-        // the angle with a level closest to 0, because the solutions of both signs are farthest apart there
+        // the solutions of both signs are farthest apart at the angle with the level closest to 0
         const Sinusoid& level = sweep.level;
         const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
         const double best = amplitude > 0.0 ? portable::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
@@ -462,8 +462,8 @@ class ClosedForm {
         }
     };
 
-    // Returns the projection of three parallel axes, starting at axis i. `before` maps points to the places to which
-    // the three rotations move them. `point` lies on the last of the three axes.
+    // Returns the projection of three parallel axes, starting at axis i. `before` maps a point to the place to which
+    // the three rotations move it. `point` lies on the last of the three axes.
     template <class Before>
     Plane plane(int i, const Vector& point, Before before) const {
         const Vector &h = common_, &o = axes_[i].point;

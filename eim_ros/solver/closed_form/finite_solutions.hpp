@@ -40,7 +40,7 @@ struct SixJoints {
     bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
     int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
 
-    // Returns the closed form for a value of the fixed joint. Its kind is `none` if the six joints have no closed form.
+    // Returns the closed form for a value of the fixed joint. The kind is `none` if the six joints have no closed form.
     template <int N>
     ClosedForm form(const Chain& chain, double value) const {
         Kinematics<double, N> at;
@@ -68,7 +68,7 @@ struct SixJoints {
     }
 };
 
-// Returns the closed form of a chain. Its kind is `none` if the form does not reproduce random configurations. If a
+// Returns the closed form of a chain. The kind is `none` if the form does not reproduce random configurations. If a
 // joint is fixed, the form is computed at some value of this joint.
 template <int N>
 inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
@@ -134,7 +134,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
         roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;
     }
-    for (int round = 0; round < 4; ++round) {  // isolated roots first; within each kind, exact roots first
+    for (int round = 0; round < 4; ++round) {  // isolated roots before others, exact roots before inexact roots
         const bool exact = round % 2 == 0, free = round >= 2;
         for (Index i = 0; i < rows.size(); ++i) {
             if (candidates.is_free[i] != free || is_exact(i) != exact ||
@@ -214,8 +214,7 @@ struct Equivalents {
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
 // the valid ones among the first `most` configurations, and the numbers of all equivalents. Configurations beyond the
 // limits by at most the slack are clamped, and solved again within the limits. The enumeration ends at the deadline, a
-// time of the steady clock [s], even if it found fewer configurations than requested. `choice` is described in
-// `Revolutions`.
+// time of the steady clock [s], even if it found fewer configurations than requested. See `Revolutions` for `choice`.
 template <int N>
 inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
                         Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {

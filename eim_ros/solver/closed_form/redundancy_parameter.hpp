@@ -2,8 +2,8 @@
 //
 // The last three axes of the arm meet in a point c (a spherical wrist), and axes 2 and 3 meet in a point o. If an arm
 // has these properties in reverse order, it is read from tip to base, as in `closed_form.hpp`. One example is the KUKA
-// iiwa, which has a spherical shoulder and wrist. Another example is the Franka, whose parameter is joint 7 (He and Liu
-// 2021). It has a spherical shoulder, and its axes 5 and 6 meet.
+// iiwa, which has a spherical shoulder and wrist. Another example is the Franka, which has a spherical shoulder and
+// axes 5 and 6 that meet. The parameter of the Franka is joint 7 (He and Liu 2021).
 //
 // Angles q_1 ... q_7 and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion. The vector
 // w = e_1(-q_1) X c - o is a sinusoid of q_1. The other angles follow from
@@ -157,7 +157,7 @@ struct LevelAngles {
     }
 };
 
-// The geometry of a branch in a cell. It determines bounds of the rates of the joints.
+// The geometry of a branch in a cell, from which the rates of the joints are bounded.
 struct BranchShape {
     EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3, q_4
     EnclosedNear level, np, nq;                   // h_5 R_6 h_7; parts of R_6 h_7 across h_5
@@ -437,7 +437,7 @@ class ParameterisedForm::AtPose {
     }
 
     // Returns an upper bound of |D Q| in a cell of a branch (see `certify/isotopy.hpp`). At most one root may be 0 in
-    // the cell. Its index is `turn`, which is -1 if there is no such root. `cosine` and `sine` enclose the parameter
+    // the cell. `turn` is the index of this root, or -1 if no root may be 0. `cosine` and `sine` enclose the parameter
     // over the cell. `along` is the least rate of h_5 R_6 h_7 with respect to the parameter, and is used only for the
     // last root.
     double rate_of_gaps(const BranchShape& shape, const EnclosedNear (&roots)[3], const EnclosedNear& cosine,

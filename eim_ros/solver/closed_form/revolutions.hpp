@@ -18,7 +18,7 @@ namespace eim {
 
 struct TurnCost {
     const double *reference, *weights;
-    // Whether the costs of each root are relative to its least cost. If so, all roots come before the further
+    // Whether the costs of each root are relative to its least cost. Relative costs put all roots before the further
     // revolutions of any root.
     bool by_root;
 };

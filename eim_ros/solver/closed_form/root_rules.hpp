@@ -71,8 +71,7 @@ inline double error_of(const Chain& chain, const Part& part, const double* q, do
 }
 
 // Whether the error of a root, or of a member of a sweep, decides whether it is within the limits of the task. Roots
-// that are closer to a limit than the slack always count as within it. The same applies to their equivalents at the
-// other limit.
+// that are closer to a limit than the slack, and their equivalents at the other limit, always count as within it.
 template <int N, class Part>
 inline bool is_between(const Chain& chain, const Part& part, const Task& task, const double* q, double residual,
                        bool is_on_sweep) {

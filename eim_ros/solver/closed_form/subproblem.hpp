@@ -2,9 +2,10 @@
 //
 //    a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
 //
-// Here x is an angle, and v is a known vector rotated by the other angle. E_1 and E_2 are sinusoids, constant + cosine
-// cos x + sine sin x. The distance of two successive axes is a, and s is the sine of their angle. In general, x is a
-// root of a trigonometric polynomial of degree 2. The degree is 1 if the axes meet (a = 0) or are parallel (s = 0).
+// One unknown angle is x, and v is a known vector rotated by the other angle. E_1 and E_2 are sinusoids, constant +
+// cosine cos x + sine sin x. The distance of two successive axes is a, and s is the sine of their angle. In general, x
+// is a root of a trigonometric polynomial of degree 2. The degree is 1 if the axes meet (a = 0) or are parallel (s =
+// 0).
 #pragma once
 
 #include <utility>
@@ -44,8 +45,8 @@ struct Pair {
 
     // Calls next(x, v, is_solution, is_double) for each candidate. If `is_solution` is false, v is a guess, or two
     // solutions meet near v. If `is_double` is true, v nearly meets another solution. Returns the number of solutions
-    // that do not exist or meet another solution. If this number and the number of solutions found sum to less than
-    // four, something is undecided: x is arbitrary (`is_free`), or v is not determined.
+    // that do not exist or meet another solution. If this number plus the number of solutions found is below four,
+    // something is undecided: x is arbitrary (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {

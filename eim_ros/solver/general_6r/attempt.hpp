@@ -1,9 +1,9 @@
-// One attempt to compute all solutions of a loop. It eliminates the angles in one of twelve views, and gives an upper
-// bound of the number of solutions.
+// One attempt to compute all solutions of a loop. The attempt eliminates the angles in one of twelve views, and gives
+// an upper bound of the number of solutions.
 //
 // For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. For these arms,
-// twisted attempts move L1 to L5 by fixed random motions of size h. In this case f = h^k g + O(h^(k+1)). Richardson's
-// rule combines f at h, -h, 2h and -2h:
+// twisted attempts move L1 to L5 by fixed random motions of size h. After this motion, f = h^k g + O(h^(k+1)).
+// Richardson's rule combines f at h, -h, 2h and -2h:
 //
 //    g = (4 A(h) - A(2h) / 2^k) / 3, where A(h) is the mean of f(h) and f(-h) with aligned signs.
 //

@@ -8,8 +8,8 @@
 
 namespace eim {
 
-// Error bounds: the relative error of a sum over t in double, and the error of a determinant. The latter is relative to
-// (|M|^2 / 12)^6 in the Frobenius norm, divided by the rank ratio of the elimination.
+// Error bounds: the relative error of a sum over t in double, and the error of a determinant. The error of a
+// determinant is relative to (|M|^2 / 12)^6 in the Frobenius norm, divided by the rank ratio of the elimination.
 inline constexpr double kEvaluation = 60.0 * 1.2e-16, kDeterminant = 1e-27;
 inline constexpr double kFarAboveFloor = 1e6;  // least ratio of the amplitude to the error of a determinant
 
@@ -95,10 +95,9 @@ struct DoubledResultant {
 // The resultants of all poses near the given pose, because the given pose is rounded.
 //
 // Let g_i be the derivatives of f with respect to the six coordinates of the pose. If no coordinate changes by more
-// than delta, f(t) changes by at most delta sum_i |g_i(t)|. This error depends on t. It is small where two solutions
-// have nearly the same t3 but do not meet, because f nearly has a double zero there for all these poses. The g_i are
-// computed as differences of f. The error of these differences is estimated from kCurved and the rank ratio, and not
-// bounded by interval arithmetic.
+// than delta, f(t) changes by at most delta sum_i |g_i(t)|. The error is small where two solutions have nearly the same
+// t3 but do not meet. For all these poses, f nearly has a double zero there. The g_i are computed as differences of f.
+// The error of these differences is estimated from kCurved and the rank ratio, and not bounded by interval arithmetic.
 class CertainResultant {
    public:
     struct Values : Resultant::Values {

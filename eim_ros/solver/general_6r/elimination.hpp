@@ -7,19 +7,19 @@
 // act on the z axis a (`line_vector.hpp`), which Rz(t6) does not change. Let y(t1) = L1^-1 Rz(-t1) L6^-1 a, which is
 // linear in (1, c1, s1). The right side Rz(-t2) y has two properties:
 //
-//  - Six components do not depend on t2. They are linear in (1, c1, s1), so four combinations of them are constants.
+//  - Six components do not depend on t2, and are linear in (1, c1, s1). Four combinations of these components are
+//    therefore constants.
 //  - As complex numbers x + i y, the transverse parts of l, p, m and h are exp(-i t2) times a linear form in
 //    (1, c1, s1). One complex combination of these four parts vanishes.
 //
 // These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. In the monomials
 // g = (1, c4, s4) x (1, c5, s5), they are E(t3) g = 0, where E(t3) = E_1 + E_c c3 + E_s s3 has size 6 x 9.
 //
-// Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions
-// (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5). This gives a 12 x 12 matrix M(t3), which is singular at
-// each solution. Its determinant is a trigonometric polynomial of degree 8 in t3.
+// Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions (cos t4/2, sin t4/2, cos 3 t4/2, sin
+// 3 t4/2) x (1, c5, s5). The coefficients form a 12 x 12 matrix M(t3), which is singular at each solution. The
+// determinant of M is a trigonometric polynomial of degree 8 in t3.
 //
-// Joints 1, 4 and 5 may be prismatic (`as_turning`). In this case, joint 1 enters by (1, d, d^2) instead of
-// (1, c1, s1).
+// Joints 1, 4 and 5 may be prismatic (`as_turning`). A prismatic joint 1 enters by (1, d, d^2) instead of (1, c1, s1).
 #pragma once
 
 #include "general_6r/loop.hpp"

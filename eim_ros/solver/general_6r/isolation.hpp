@@ -18,7 +18,7 @@
 
 namespace eim {
 
-// A resultant with an error of at most eta. Its k-th derivative has an error of at most 8^k eta.
+// A resultant with an error of at most eta. The k-th derivative of the resultant has an error of at most 8^k eta.
 struct NoisyResultant {
     using Values = Resultant::Values;
     static constexpr int kMostCells = 300;
@@ -39,8 +39,8 @@ struct NoisyResultant {
     double error(const Values&, double = 0.0) const { return eta; }
     double error1(const Values&, double) const { return 8.0 * eta; }
     double error2(const Values&, double) const { return 64.0 * eta; }
-    // Returns a bound of the error of an extreme value of f, near an extremum with these values. There, |f''| exceeds
-    // its error by `bend`.
+    // Returns a bound of the error of an extreme value of f, near an extremum with these values. At the extremum, |f''|
+    // exceeds its error by `bend`.
     double error_of_extreme(const Values&, double) const { return eta; }
 
     // Fills the values at the middle of each cell.
@@ -167,7 +167,8 @@ class IsolationOf {
         search(a, b, va.f, vb.f), add_leaf(0, after);
     }
 
-    // Adds a cell in which f is convex (up is 1) or concave (up is -1). Its graph lies on one side of each tangent.
+    // Adds a cell in which f is convex (up is 1) or concave (up is -1). The graph of f lies on one side of each
+    // tangent.
     void add_bent(double c, double r, const Values& v, double bend) {
         const int up = sign(v.f2);
         const double a = c - r, b = c + r;

@@ -112,8 +112,8 @@ inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double si
     return powers;
 }
 
-// Returns a polynomial in the position d of a prismatic joint as a function of an angle, where d = tan(angle / 2). The
-// function is linear in 1, cos and sin of the angle, divided by 1 + cos.
+// Rewrites a polynomial in the position d of a prismatic joint as a function of an angle, with d = tan(angle / 2). The
+// result has to be divided by 1 + cos.
 //
 // A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. The elimination therefore treats a
 // prismatic joint like a revolute joint.

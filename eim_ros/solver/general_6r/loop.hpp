@@ -116,8 +116,8 @@ inline constexpr int kMostLoopSteps = 14;
 template <class V>
 struct Closed {
     Mask<V> converged;
-    // Smallest diagonal entry of the triangular factor of the Jacobian in the last step. It is 0 along a continuum of
-    // solutions.
+    // Smallest diagonal entry of the triangular factor of the Jacobian in the last step, which is 0 along a continuum
+    // of solutions.
     V pivot;
 };
 

@@ -33,7 +33,7 @@ struct LoopSolutions {
         return false;
     }
 
-    // Adds a solution unless it is already contained. Returns whether it was added.
+    // Adds a solution unless it is already contained. Returns whether the solution was added.
     bool add(const double (&q)[6]) {
         if (n == kMost || contains(q, kSame)) return false;
         for (int j = 0; j < 6; ++j) angles[n][j] = slides[j] ? q[j] : wrapped_angle(q[j]);

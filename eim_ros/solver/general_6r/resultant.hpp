@@ -2,7 +2,7 @@
 // circle.
 //
 // The determinant is computed at 24 equidistant angles. A discrete Fourier transform gives coefficients 0 to 11.
-// Coefficients 9 to 11 vanish up to rounding. Their largest modulus therefore measures the noise.
+// Coefficients 9 to 11 vanish up to rounding, and their largest modulus measures the noise.
 #pragma once
 
 #include "general_6r/elimination.hpp"

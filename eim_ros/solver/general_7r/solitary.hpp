@@ -1,7 +1,7 @@
-// Proof that no real solution is near a zero of f. Such a zero can belong to two complex solutions, for example.
+// Proof that no real solution is near a zero of f, because the zero belongs to two complex solutions, for example.
 //
-// Two complex conjugate solutions can have the same real s and t. In this case, f has an isolated zero without a real
-// solution. M has two null vectors there, and their span contains no vector of the form
+// Two complex conjugate solutions can have the same real s and t. At these values, f has an isolated zero without a
+// real solution. M has two null vectors there, and their span contains no vector of the form
 //
 //    x = (cos u, sin u, cos 3u, sin 3u) x (1, c5, s5),   u = t4 / 2,
 //

@@ -9,11 +9,11 @@
 //                f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
 //    solitary    there is no solution, although f may be 0 (`solitary.hpp`)
 //
-// Suppose that a component X of the solutions lies inside the strip. At the least and the greatest s of X, f_t = 0.
-// These points are therefore in turning cells. A cluster consists of the cells around a turning cell, up to the next
-// empty cells. All turning cells of a cluster must have the same sign of f_tt. Let this sign be positive. For each s, f
-// first falls and then rises over the cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two zeros, or
-// one zero if f is negative at one end for all s. If m > 0, the cluster has no zero.
+// Suppose that a component X of the solutions lies inside the strip. The points of X with the least and the greatest s
+// have f_t = 0, and are therefore in turning cells. A cluster consists of the cells around a turning cell, up to the
+// next empty cells. All turning cells of a cluster must have the same sign of f_tt. Let this sign be positive. For each
+// s, f first falls and then rises over the cluster. Let m(s) be its minimum. If m < 0, the cluster has exactly two
+// zeros, or one zero if f is negative at one end for all s. If m > 0, the cluster has no zero.
 //
 // All turning cells of a cluster must be steep with the same sign, or all must be saddles. In the first case, m' = f_s,
 // so m changes its sign at most once. In the second case, m'' = f_ss - f_st^2 / f_tt < 0. Then m <= 0 is impossible on

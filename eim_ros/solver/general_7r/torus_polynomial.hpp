@@ -1,13 +1,14 @@
 // The self-motions of an arm with seven revolute joints, as a curve f(s, t) = 0 of the angles s and t of two joints.
 //
-// The seven links form a loop. If s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a
-// trigonometric polynomial of degree 8 in t. In the reading of the loop, s has position 2, 4 or 5, counted from 0. If s
-// has position 2, t has position 3. Otherwise t has position 2. The angle s then enters only the left side of the
-// elimination, and M is linear in (1, cos s, sin s). The degree of f in s is therefore at most 12. At position 2, the
-// degree is 8: on vectors of 15 numbers, the part of Rz(s) with exp(i s) has rank 4, like the same part of Rz(t).
+// The seven links form a loop. If s is fixed, six joints remain. The resultant of six joints
+// (`general_6r/resultant.hpp`) is a trigonometric polynomial of degree 8 in t. In the reading of the loop, s has
+// position 2, 4 or 5, counted from 0. The position of t is 3 if s has position 2, and 2 otherwise. The angle s then
+// enters only the left side of the elimination, and M is linear in (1, cos s, sin s). The degree of f in s is therefore
+// at most 12. At position 2, the degree is 8: on vectors of 15 numbers, the part of Rz(s) with exp(i s) has rank 4,
+// like the same part of Rz(t).
 //
-// Values at 28 x 24 angles therefore determine f. They are computed with twice the precision of double. Errors of the
-// elimination and of its determinants are far below the errors of evaluating f in double. Evaluation errors are
+// Values at 28 x 24 angles therefore determine f. These values are computed with twice the precision of double. Errors
+// of the elimination and of its determinants are far below the errors of evaluating f in double. Evaluation errors are
 // bounded, which makes statements about f certain. Coefficients of higher degree must vanish, and a test checks that
 // they do.
 #pragma once
@@ -57,7 +58,7 @@ inline void precise_turn(double angle, long double& cosine, long double& sine) {
     if (r.quadrant & 2) sine = -sine;
 }
 
-// Bound of the relative error of a sum over s in long double. Its mantissa has 64 bits on x86. Elsewhere, long double
+// Bound of the relative error of a sum over s in long double, whose mantissa has 64 bits on x86. Elsewhere, long double
 // may be the same as double.
 inline constexpr double kSlicing = std::numeric_limits<long double>::digits >= 64 ? 1e-17 : 1e-14;
 

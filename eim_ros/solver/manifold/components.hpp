@@ -1,7 +1,8 @@
 // Components of the solution set of a pose, which are the connected pieces of its self-motions within the limits.
 //
-// A curve on the torus of the joints is unrolled. Each of its segments is shifted by revolutions of joints in all ways
-// that bring it within the limits. If the limits are narrower than a revolution, there is at most one way.
+// A curve on the torus of the joints is unrolled. Each segment of the curve is shifted by revolutions of joints in all
+// ways that bring the segment within the limits. If the limits are narrower than a revolution, there is at most one
+// way.
 #pragma once
 
 #include "manifold/curve_graph.hpp"

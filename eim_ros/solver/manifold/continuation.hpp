@@ -5,10 +5,10 @@
 // is Newton's method. If a prediction is within kClose of the pose, one more Newton step completes the place. The
 // Jacobian of this step also gives the tangent. A new solution thus needs only two or three evaluations.
 //
-// Joint limits cut a self-motion into pieces. Branches therefore continue for some steps outside the limits. They find
-// the piece on the other side even if it is short and reached by few seeds. Places outside the limits are stored,
-// because no branch should return to them, but they are not solutions. A place is inside the limits if revolutions of
-// joints move it there.
+// Joint limits cut a self-motion into pieces. Branches therefore continue for some steps outside the limits. Continued
+// branches find the piece on the other side, even if the piece is short and few seeds reach it. Places outside the
+// limits are stored, because no branch should return to them, but they are not solutions. A place counts as inside the
+// limits if revolutions of joints move it there.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -184,7 +184,7 @@ class Continuation {
 
     // Moves q towards the pose by J^T across, and computes the next step of lanes that predict.
     //
-    // The tangent is chord + J^T along, scaled to the length of a step. It is stored for the next step. At a root, the
+    // The tangent is chord + J^T along, scaled to the length of a step, and is stored for the next step. At a root, the
     // step follows the tangent. Later steps follow the cubic through the last place and the current place. The
     // parameter of the cubic is the arc length, which is the chord length plus a correction for the rotation of the
     // tangent.

@@ -1,5 +1,5 @@
-// Tracer of the self-motions of an arm with one redundant direction. It traces self-motions from end to end, and
-// ignores the limits of revolute joints.
+// Tracer of the self-motions of an arm with one redundant direction. Self-motions are traced from end to end, without
+// the limits of revolute joints.
 //
 // Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
 // curves for seven revolute joints). Limits only cut these curves into pieces. The tracer therefore follows curves
@@ -7,8 +7,8 @@
 //
 // The method uses a predictor and a corrector (Allgower and Georg 1990). The predictor is the cubic through the last
 // two places and their tangents. The corrector is Newton's method. The error of the prediction controls the length of
-// the step. A step is rejected and halved if Newton's method is slow or if the tangent rotates far. The same applies if
-// the place is far from the prediction, because it may be on another curve.
+// the step. A step is rejected and halved if Newton's method is slow or if the tangent rotates far. A step is also
+// rejected if the place is far from the prediction, because the place may be on another curve.
 //
 // Branches start in both directions from each root, and end where they meet a place of the same curve. A branch leaves
 // each side of each place only once. A curve is therefore traced only once, even if several roots are on it. A curve is
@@ -239,8 +239,8 @@ class CurveTracer {
         open_.push_back({place, 0}), open_.push_back({place, 1});
     }
 
-    // Whether a solution next to a segment is on its curve. In this case, Newton's method leads from the cubic to the
-    // solution. If the cubic is inaccurate, the solution becomes a place of the curve.
+    // Whether a solution next to a segment is on the curve of the segment. If so, Newton's method leads from the cubic
+    // to the solution. If the cubic is inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
         if (graph_.link(at.place, at.side).place < 0) return true;  // the solution is at a place
@@ -326,7 +326,8 @@ class CurveTracer {
         job.kind = Kind::none;
     }
 
-    // Adds a place to the curve of a branch. Returns false if the branch ends there because it is far beyond a limit.
+    // Adds a place to the curve of a branch. Returns false if the branch ends there because the place is far beyond a
+    // limit.
     bool record(Job& job, const double* q, const double* unit) {
         double end[kJoints<N>];
         std::copy_n(q, n_, end);
@@ -340,8 +341,8 @@ class CurveTracer {
         return false;
     }
 
-    // Chooses the length of the step from the rotation of the tangent, and from the error of the prediction. This error
-    // is of fourth order.
+    // Chooses the length of the step from the rotation of the tangent, and from the error of the prediction, which is
+    // of fourth order.
     static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = portable::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);

@@ -1,7 +1,7 @@
 // Search for the parts of a segment of a solution curve that are within the joint limits.
 //
-// On a segment, each joint is a cubic polynomial. Between two successive extremes, it can cross a limit only once. Even
-// very short pieces are therefore found.
+// On a segment, each joint is a cubic polynomial. Between two successive extremes, the joint can cross a limit only
+// once. The search therefore finds even very short pieces.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
@@ -54,7 +54,8 @@ inline bool add_crossings(const Segment& part, int j, double value, const LimitT
     return touches;
 }
 
-// Whether all joints of a segment stay farther from their limits than a distance. No limit cuts such a segment.
+// Whether all joints of a segment stay farther from their limits than a distance. Limits do not cut the segment in this
+// case.
 inline bool is_well_within(const Bounds<double>& limits, const Segment& part, const double* shift, double distance) {
     for (int j = 0; j < part.n_joints; ++j) {
         if (limits.wraps[j]) continue;

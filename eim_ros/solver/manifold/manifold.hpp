@@ -1,9 +1,9 @@
-// Even sampling of the self-motion of a redundant arm. It is used mainly for self-motions of more than one dimension.
+// Even sampling of the self-motion of a redundant arm, mainly for self-motions of more than one dimension.
 //
 // Let t be the direction of the null-space projection (I - J^+ J) d. A step h t from a solution q changes the pose only
 // by terms of order h^2. A few Newton steps therefore lead to a new solution at about the requested distance. The
-// sampling grows from all solutions at once, and drops points that are closer than a spacing to another point. This is
-// Poisson-disk sampling (Bridson 2007) on a manifold.
+// sampling grows from all solutions at once, and drops points that are closer than a spacing to another point. The
+// method is Poisson-disk sampling (Bridson 2007) on a manifold.
 #pragma once
 
 #include "manifold/gaps.hpp"
@@ -106,7 +106,7 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
 }
 
 // Adds solutions to `points` along the self-motion until there are `most`. Continuation is used if the self-motion has
-// one dimension. Otherwise the self-motion is sampled from all points at once.
+// one dimension. Self-motions of more dimensions, or with tolerances, are sampled from all points at once.
 template <int N>
 inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
                         Index most, Configurations& points) {

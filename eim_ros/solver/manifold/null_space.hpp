@@ -162,10 +162,10 @@ class Descent {
     // Fills tangent_ with the steepest descent direction of half the cost along the self-motion. Returns its squared
     // length.
     //
-    // This is an active-set method. A joint at a limit may move only inwards. An error at the end of its tolerance is
-    // treated in the same way, by a row of the Jacobian that is free at first. Joints and rows that the descent would
-    // move outwards are fixed in each round, until none is left. If no descent remains, the fixed joint with the
-    // largest inward pull is released.
+    // The method is an active-set method. A joint at a limit may move only inwards. An error at the end of its
+    // tolerance is treated in the same way, by a row of the Jacobian that is free at first. In each round, joints and
+    // rows that the descent would move outwards are fixed, until no such joint or row is left. If no descent remains,
+    // the fixed joint with the largest inward pull is released.
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);

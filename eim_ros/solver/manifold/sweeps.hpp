@@ -1,9 +1,9 @@
 // Self-motions as curves, for arms with a closed form at poses where one angle is free (see `Sweep`).
 //
-// A value of the free angle has solutions if its level is within [-1, 1]. These values form the full circle, or one or
-// two arcs. On an arc, the free angle is middle + half cos(t). As t goes from 0 to 2 pi, it leads once around a closed
-// curve, with the first sign up to pi and the second sign afterwards. The curve is smooth at the ends of the arc, where
-// both signs meet.
+// A value of the free angle has solutions if its level is within [-1, 1]. The values with solutions form the full
+// circle, or one or two arcs. On an arc, the free angle is middle + half cos(t). While t goes from 0 to 2 pi, the
+// solution moves once around a closed curve. It has the first sign up to pi, and the second sign afterwards. The curve
+// is smooth at the ends of the arc, where both signs meet.
 #pragma once
 
 #include "closed_form/finite_solutions.hpp"
@@ -11,8 +11,8 @@
 
 namespace eim {
 
-// Smallest difference of the absolute extreme of a level from 1. At a smaller difference, the extreme may be above or
-// below 1, and curves may cross there.
+// Smallest difference of the absolute extreme of a level from 1. If the difference is smaller, the extreme may be above
+// or below 1, and curves may cross there.
 inline constexpr double kClearLevel = 1e-7;
 inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // numbers of initial parts, and of halvings of a part
 inline constexpr double kLongestPart = 0.3;                       // [rad]

@@ -7,7 +7,7 @@
 
 namespace eim {
 
-// number of places between two checks of the clock, which are computed in less than a millisecond
+// number of places between two checks of the clock; computing them takes less than a millisecond
 inline constexpr Index kPlacesBeforeLook = 4096;
 
 // A configuration, and its squared distance from a reference.
@@ -18,7 +18,7 @@ struct Nearby {
 
 class Waypoints {
    public:
-    // The bounds are those of the task. Random places advance `random`.
+    // `bounds` are the limits of the task. Random places advance `random`.
     Waypoints(const CurveComponents& components, const Bounds<double>& bounds, int n_joints, Random& random)
         : components_(components), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 
@@ -71,8 +71,9 @@ class Waypoints {
     }
 
     // Returns configurations that divide the components evenly. If spacing > 0, successive configurations are at most
-    // `spacing` apart. Otherwise n configurations are returned, at least one per component if n is large enough. At the
-    // deadline, a time of the steady clock [s], `is_late` becomes true, and the remaining components are skipped.
+    // `spacing` apart. If spacing <= 0, n configurations are returned, at least one per component if n is large enough.
+    // At the deadline, a time of the steady clock [s], `is_late` becomes true, and the remaining components are
+    // skipped.
     Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
         const std::vector<Component>& all = components_.components();
         std::vector<Index> parts(all.size(), 0);
@@ -107,7 +108,7 @@ class Waypoints {
     }
 
     // Returns random places on the components, on average one per `spacing` of length. The number of places on a
-    // component is rounded at random. Short components therefore also get places.
+    // component is rounded at random. Even short components can therefore get places.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Component& component : components_.components()) {

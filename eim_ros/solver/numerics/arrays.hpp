@@ -71,7 +71,7 @@ class Locked {
 template <class T, int Flags = 0>
 using RowByRow = py::array_t<T, int(py::array::c_style) | int(py::detail::npy_api::NPY_ARRAY_ALIGNED_) | Flags>;
 
-// The same, except that values of other types are converted.
+// An array in row-major order. Values of other types are converted.
 template <class T>
 using Converted = RowByRow<T, py::array::forcecast>;
 

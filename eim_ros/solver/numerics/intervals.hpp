@@ -40,7 +40,8 @@ template <class S, class V>
     }
 }
 
-// V is a number, or a pack with one cell in each lane. S is the same, or a pack with one variable in each lane.
+// V is a number, or a pack with one cell in each lane. S is the same type as V, or a pack with one variable in each
+// lane.
 template <class V, class S = V>
 struct EnclosedOf {
     V value{}, error{};

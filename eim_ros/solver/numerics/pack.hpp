@@ -1,8 +1,8 @@
 // Value types of the templates: a number, or a pack of numbers with one configuration in each lane.
 //
-// A pack is a vector type of the compiler (GCC and Clang). The operators +, -, *, / and `mask ? a : b`, and
-// comparisons, have the same syntax for numbers and packs. This header adds functions that the vector types lack. No
-// function assumes finite numbers, and NaN stays NaN.
+// A pack is a vector type of the compiler (GCC and Clang). Operators such as +, -, *, /, < and `mask ? a : b` have the
+// same syntax for numbers and packs. This header adds functions that the vector types lack. No function assumes finite
+// numbers, and NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -169,7 +169,8 @@ inline V nearest(V v) {
     return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;
 }
 
-// Returns a difference of two angles modulo `turn`, or unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
+// Returns a difference of two angles modulo `turn`. If `turn` is 0, the difference is returned unchanged. `by_turn` is
+// 1 / turn, or 0.
 template <class V>
 inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
     return difference - turn * nearest(difference * by_turn);

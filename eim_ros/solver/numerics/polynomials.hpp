@@ -103,13 +103,14 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     return found;
 }
 
-// Returns the angle between two unit vectors. It is accurate even if the vectors are nearly parallel or opposite.
+// Returns the angle between two unit vectors. The angle is accurate even if the vectors are nearly parallel or
+// opposite.
 inline double angle_of_vectors(const Vector& a, const Vector& b) {
     return portable::atan2(length(cross(a, b)), dot(a, b));
 }
 
-// Returns the angles x of rotation about a unit axis at which the rotated unit vector `moving` makes the same angle
-// with the unit vector `fixed` as the unit vector `image`. Sets `phase` to the x at which `moving` is nearest to
+// Rotates the unit vector `moving` about a unit axis by an angle x. Returns each x at which `moving` and `image` make
+// the same angle with `fixed`. All vectors have length 1. Sets `phase` to the x at which `moving` is nearest to
 // `fixed`.
 //
 // The angles are phase +- away, where `away` is an angle of a spherical triangle with known sides (half-angle
@@ -204,7 +205,8 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
     }
 }
 
-// Returns the roots of a polynomial. If its absolute coefficients sum to at most `vanishing`, it is 0 up to rounding.
+// Returns the roots of a polynomial. A polynomial whose absolute coefficients sum to at most `vanishing` is 0 up to
+// rounding.
 inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, double vanishing = 0.0) {
     Angles found;
     const double size = polynomial.size();

@@ -1,10 +1,10 @@
 // Elementary functions that return the same bits on all processors. Errors are below 2 units in the last place.
 //
 // Functions of the C library have variants with and without fused multiply-add, and differ between versions of the
-// library. With these functions, the solver would return other solutions for the same seed on another computer. The
-// functions below use only operations of IEEE 754, whose rounding is exactly defined. The compiler must not fuse these
-// operations (-ffp-contract=off). Functions of the C library with exactly defined results, such as sqrt, round, fma and
-// ldexp, may also be used. Signed zeros, infinities and NaN follow the C standard.
+// library. With functions of the C library, the solver would return other solutions for the same seed on another
+// computer. The functions below use only operations of IEEE 754, whose rounding is exactly defined. The compiler must
+// not fuse these operations (-ffp-contract=off). Functions of the C library with exactly defined results, such as sqrt,
+// round, fma and ldexp, may also be used. Signed zeros, infinities and NaN follow the C standard.
 #pragma once
 
 #include <bit>
@@ -16,8 +16,8 @@ namespace eim::portable {
 
 // Returns a b - c with a single rounding.
 //
-// All processors with AVX2 have this instruction. The compiler must not use it automatically (-mno-fma), because GCC 12
-// fuses products and sums of vectorised code even with -ffp-contract=off.
+// All processors with AVX2 have this instruction. The compiler must not use this instruction automatically (-mno-fma),
+// because GCC 12 fuses products and sums of vectorised code even with -ffp-contract=off.
 inline double product_minus(double a, double b, double c) {
 #if defined(__AVX2__)
     asm("vfmsub132sd %2, %1, %0" : "+x"(a) : "x"(c), "x"(b));

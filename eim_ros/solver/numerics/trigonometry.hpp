@@ -112,7 +112,7 @@ inline V angle_towards(V y, V x) {
     }
 }
 
-// Returns sine and cosine of an angle below 1e5. They are more accurate for single numbers than for packs.
+// Returns sine and cosine of an angle below 1e5. Results for single numbers are more accurate than results for packs.
 template <class V>
 inline SineCosine<V> turn_by(V angle) {
     if constexpr (kIsPack<V>) {

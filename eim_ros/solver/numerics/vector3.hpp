@@ -42,7 +42,8 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
 }
 
 // Returns the angle about a unit axis that rotates the perpendicular component of a to the direction of the
-// perpendicular component of b. These components are computed first, because they may be short compared with a and b.
+// perpendicular component of b. The perpendicular components are computed first, because they may be short compared
+// with a and b.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
     return portable::atan2(dot(axis, cross(from, to)), dot(from, to));

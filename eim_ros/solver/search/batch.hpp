@@ -1,6 +1,6 @@
 // Distinct solutions for many poses from uniform seeds, computed in packs and on several threads.
 //
-// A chunk of poses is solved in rounds. In each round, a pose that lacks solutions makes as many attempts as its
+// A chunk of poses is solved in rounds. In each round, each pose without enough solutions makes as many attempts as its
 // earlier results suggest. The seed of the pose determines the random numbers of these attempts. The attempts of all
 // poses share the packs. The result for a pose depends only on its seed, and not on other poses, chunks or threads.
 #pragma once
@@ -33,8 +33,8 @@ struct Batch {
 
 enum class Outcome : std::uint8_t { ended, late };
 
-// Solutions ordered by pose. If a pose has no solution, its only row is its best attempt. There is no row if no attempt
-// was made.
+// Solutions ordered by pose. If a pose has no solution, its only row is its best attempt. A pose without attempts has
+// no row.
 struct BatchRows {
     Rows rows;
     std::vector<std::int64_t> counts;    // (n,)
@@ -101,7 +101,8 @@ class ChunkOfPoses {
         return has_worked;
     }
 
-    // Makes about kAtOnce attempts of successive poses, starting at `first`. Sets `end` to the start of the next call.
+    // Makes about kAtOnce attempts of successive poses, starting at `first`. Sets `end` to the pose at which the next
+    // call starts.
     bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
@@ -166,7 +167,7 @@ class ChunkOfPoses {
     }
 
     // Adds the new solutions of a round in the order of the attempts. `row` is the first attempt of the pose, and is
-    // moved past its last attempt.
+    // moved past the last attempt of the pose.
     void accept(Pose& pose, const Rows& rows, Index& row) const {
         const Index end = row + pose.n_round;
         Index n_new = 0;

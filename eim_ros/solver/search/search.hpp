@@ -6,10 +6,10 @@
 // the first kModelSeeds samples lead to no solution.
 //
 // With a diversity above 0, seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity /
-// 2). Some seeds are always uniform, because the model may miss components. If solutions form curves, the diversity is
-// also the approximate share of solutions that come from continuation. Continuation starts at the solutions found
-// first. After the first kContinuationCutoff solutions, this share is halved. If solutions form surfaces, only restarts
-// are used, because they cost less than continuation.
+// 2). Some seeds are always uniform, because the model may miss components. If solutions form curves, a share of the
+// solutions comes from continuation. This share is about equal to the diversity. Continuation starts at the solutions
+// found first. After the first kContinuationCutoff solutions, this share is halved. If solutions form surfaces, only
+// restarts are used, because restarts cost less than continuation.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,8 @@ inline constexpr Index kContinuedSeeds = 1000;  // largest patience after contin
 inline constexpr double kLowYield = 0.2;        // new solutions per seed below which half of the seeds are uniform
 inline constexpr Index kSpareSeeds = 4, kSpareForOne = 1;  // extra seeds per round; extra seeds for one solution
 inline constexpr Index kModelSeeds = 1000;  // samples of the model without a solution before seeds become uniform
-// Least share of new solutions among the converged samples of a model, in the largest round. The search ends below it.
+// Least share of new solutions among the converged samples of a model, in the largest round. Below this share, the
+// search ends.
 inline constexpr double kLeastNew = 0.15;
 inline constexpr double kDiverseUniform = 0.25;  // share of uniform seeds for diversity 1
 inline constexpr Index kFewestRoots =

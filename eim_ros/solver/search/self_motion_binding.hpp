@@ -15,7 +15,8 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-// Returns the self-motions of the free angles of a pose in closed form. If no angle is free, returns none.
+// Returns the self-motions of the free angles of a pose in closed form. If no angle is free, the result has no
+// components.
 inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
     expect_roots(arm, chain, task);
     Unlocked unlocked(true);
@@ -92,8 +93,8 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
 }
 
 // Returns the solutions nearest to a reference on the `most` nearest components, and n solutions that divide all
-// components. The solutions are in the order of their distance. Also returns their errors (2, n), and whether there was
-// time for all solutions.
+// components. The solutions are in the order of their distance. Also returns the errors (2, n) of the solutions, and
+// whether there was time for all solutions.
 inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, const Task& task,
                                    const StepOptions& effort, const Converted<double>& reference,
                                    const Converted<double>& equivalents, const Converted<bool>& continuous, int most,

@@ -1,11 +1,12 @@
-// All solutions of a pose for an arm with one redundant direction. Restarts without limits find self-motions, which are
-// traced from end to end. The search ends when the confidence that no self-motion is missing is high enough.
+// All solutions of a pose for an arm with one redundant direction. Restarts without limits lead to self-motions, which
+// are traced from end to end. The search ends when it is confident enough that no self-motion is missing.
 //
 // A restart is a random configuration, uniform on the torus of the joints and within the limits of prismatic joints.
-// From there, the pose is solved without limits. A restart leads to a known curve, to a new curve, or nowhere. Suppose
-// that more than a share eps of restarts leads to unknown components. Then r successive restarts miss them with a
-// probability of at most (1 - eps)^r. Each run of restarts that ends with a new component adds to the probability of an
-// error. The m-th run therefore gets a share of the allowed error probability, and the shares sum to 1.
+// The pose is solved from this configuration without limits. A restart leads to a known curve, to a new curve, or
+// nowhere. Suppose that more than a share eps of restarts leads to unknown components. The probability that r
+// successive restarts miss these components is at most (1 - eps)^r. Each run of restarts that ends with a new component
+// adds to the probability of an error. The m-th run therefore gets a share of the allowed error probability, and the
+// shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -91,7 +92,7 @@ class SelfMotions {
         }
     }
 
-    // Adds the curves of sweeps of a closed form. They are certain unless the set of sweeps is undecided.
+    // Adds the curves of sweeps of a closed form. The curves are certain unless the set of sweeps is undecided.
     void sweep(const Candidates& candidates, const SixJoints& part, double held) {
         const bool is_certain = add_curves(candidates, part, held, components_);
         for (const Sweep& sweep : candidates.sweeps) free_joints_.push_back(part.joint(sweep.joint));
@@ -100,8 +101,8 @@ class SelfMotions {
         is_certified_ = is_certain && !components_.touches_limit() && !components_.is_too_many();
     }
 
-    // Computes all components in closed form, without a search. Returns false, and adds no components, if something is
-    // undecided, for example near a singularity.
+    // Computes all components in closed form, without a search. If something is undecided, for example near a
+    // singularity, returns false without components.
     bool certify(const Chain& chain, const ParameterisedForm& form) {
         CurveComponents proven(task_.bounds, periods(chain, task_).data(), n_joints_);
         CertifiedComponents certified(chain, form, task_);
@@ -180,13 +181,13 @@ class SelfMotions {
         return has_ends;
     }
 
-    // Returns places on the components. After a correction, they are solutions.
+    // Returns places on the components, which are close to solutions.
     Waypoints places() { return {components_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid solutions in random order, without
     // near-duplicates.
     //
-    // The function returns at the deadline, a time of the steady clock [s], and sets `is_late`. Its result is still
+    // The function returns at the deadline, a time of the steady clock [s], and sets `is_late`. The result is still
     // spread over all places, because blocks that are processed early are far apart. A few places are always processed.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
@@ -254,8 +255,8 @@ class SelfMotions {
         });
     }
 
-    // Whether a curve crosses another curve. At a crossing, the arm is singular. The determinant of the Jacobian with
-    // the tangent as the last row then changes its sign along each of the two curves (Allgower and Georg 1990, 8.1).
+    // Whether a curve crosses another curve. At a crossing, the arm is singular. Along both curves, the determinant of
+    // the Jacobian with the tangent as last row changes its sign there (Allgower and Georg 1990, 8.1).
     static bool has_branch_point(const Chain& chain, const Curve& curve) {
         double first = 0.0;
         for (Index i = 0; i < curve.places.size(); ++i) {

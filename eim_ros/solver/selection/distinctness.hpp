@@ -24,7 +24,7 @@ class Places {
         ++size_;
     }
 
-    // Removes place i. No configuration counts as close to it any longer.
+    // Hides place i. A hidden place is not close to any configuration.
     void hide(Index i) {
         for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
     }

@@ -42,8 +42,8 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
 
 // Rows in blocks of neighbours. The distance of each row to the nearest chosen row is stored.
 //
-// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from the new row than
-// each of its rows is from an earlier chosen row.
+// A newly chosen row is far from most blocks. A block is skipped if the new row is farther from its bounding box than
+// any row of the block is from an earlier chosen row.
 class BlocksOfRows {
    public:
     BlocksOfRows(const Bounds<double>& bounds, const Configurations& rows)
@@ -188,7 +188,7 @@ class BlocksOfRows {
 // the selection.
 //
 // Before rows are replaced, the largest hole of the selection is at most twice as large as for any other selection of n
-// rows (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance").
+// rows (Gonzalez 1985: Clustering to minimize the maximum intercluster distance).
 inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
                                         double deadline = std::numeric_limits<double>::infinity()) {
     if (rows.size() == 0) return {};

@@ -1,5 +1,5 @@
 // Checks of mixtures and of near-duplicates. Densities must agree with the direct sum, and draws must follow the
-// weights. Near-duplicates are compared with all distances.
+// weights. The search for near-duplicates must agree with all distances.
 #include "checks.hpp"
 #include "numerics/log_density.hpp"
 #include "selection/distinctness.hpp"

@@ -1,4 +1,4 @@
-// Runs all checks, and prints "ok NAME" or "FAILED NAME: why" for each of them.
+// Runs all checks, and prints "ok NAME" or "FAILED NAME: why" for each check.
 #include <cstdio>
 #include <exception>
 

@@ -191,9 +191,9 @@ static void check_products() {
     }
 }
 
-// Checks weighted sums, and sums of products. Their values and slopes must agree with separate additions up to
-// rounding, and their bounds must contain all values. Except for the radii of sums of products, their bounds must not
-// be wider than those of separate additions.
+// Checks weighted sums, and sums of products. Values and slopes must agree with separate additions up to rounding, and
+// bounds must contain all values. Except for the radii of sums of products, bounds must not be wider than the bounds of
+// separate additions.
 template <class V>
 static void check_sums() {
     Random random(0.35);

@@ -19,7 +19,7 @@ Chain ball_arm(bool ball_first, std::uint64_t seed) {
     return chain;
 }
 
-// Returns an arm whose links differ from those of `ball_arm` by up to `off`. Its axes only nearly meet.
+// Returns an arm whose links differ from those of `ball_arm` by up to `off`. The axes of this arm only nearly meet.
 Chain nearly_ball_arm(bool ball_first, std::uint64_t seed, double off) {
     const Chain chain = ball_arm(ball_first, seed);
     Random random(double(seed) / 97.0);
@@ -39,7 +39,8 @@ Motion pose_at(const Chain& chain, const double* q) {
     return motion_of(at.tip);
 }
 
-// Calls function(form, chain, configuration, configuration in the order of reading) for nominal forms of such arms.
+// Calls function(form, chain, configuration, configuration in the order of reading) for nominal forms of arms from
+// `nearly_ball_arm`.
 template <class Function>
 void for_nominal_arms(Function function) {
     for (int k = 0; k < 60; ++k) {

@@ -1,4 +1,4 @@
-// A serial chain of fixed size. It contains no pointers, because its bytes are copied to a GPU.
+// A serial chain of fixed size. The chain contains no pointers, because its bytes are copied to a GPU.
 //
 // The folder of this file comes first in the include path of `kernels.hpp`. The solver's headers therefore include this
 // chain instead of `solver/chain/chain.hpp`.
@@ -23,7 +23,7 @@ struct Chain {
     Links<double> links;
     Links<float> single;
 
-    // Returns the same chain with lengths in its unit. `Arm` stores it directly after this chain.
+    // Returns the same chain with lengths in its unit. `Arm` stores both chains one after the other.
     const Chain& in_units() const { return unit == 1.0 ? *this : this[1]; }
 };
 

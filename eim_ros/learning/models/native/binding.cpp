@@ -18,7 +18,7 @@ using Indices = RowByRow<std::int64_t>;
 
 constexpr Index kMostCoordinates = 10000;
 
-// Checks the dtype and the shape of an array, and returns it. An array that is not row-major is copied.
+// Checks the dtype and the shape of an array. Returns the array, or a row-major copy of it.
 template <class T>
 RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
@@ -31,7 +31,7 @@ RowByRow<T> checked(const py::array& array, const char* name, std::initializer_l
     return rows;
 }
 
-// Checks that the entries of an array are row indices below n, and returns it.
+// Checks that the entries of an array are row indices below n. Returns the array.
 Indices checked_indices(const py::array& array, const char* name, std::initializer_list<Index> shape, Index n) {
     Indices indices = checked<std::int64_t>(array, name, shape);
     const std::int64_t* data = indices.data();

@@ -1,9 +1,9 @@
 // One iteration of EM for a Gaussian mixture in a single pass over the points (see learning/em/em.py).
 //
-// A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). Its log joint density is log w -
-// log|L| - d/2 log 2 pi - |z|^2/2. Let u be the mean and C C' the covariance of z, weighted by responsibilities. The
-// new component has mean m + L u and factor L C. These moments are of order one for any position and scale of the
-// component, which avoids cancellation.
+// A component with mean m and Cholesky factor L whitens a point to z = L^-1 (x - m). The log joint density of the
+// component is log w - log|L| - d/2 log 2 pi - |z|^2/2. Let u be the mean and C C' the covariance of z, weighted by
+// responsibilities. The new component has mean m + L u and factor L C. The moments u and C C' are of order one for any
+// position and scale of the component, which avoids cancellation.
 #pragma once
 
 #include <algorithm>

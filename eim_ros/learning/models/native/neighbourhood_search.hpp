@@ -1,5 +1,5 @@
-// Partial truncated E-step, which improves K(n), the states of point n, by a search among neighbours (see
-// learning/em/truncated.py).
+// Partial truncated E-step (see learning/em/truncated.py). A search among neighbours improves K(n), the set of states
+// of point n.
 //
 // The candidates of a point n are the states in K(n), the neighbour lists g_c of these states, and a few random
 // components. The candidates with the greatest log joint densities form the new K(n). Their responsibilities are the
@@ -76,7 +76,7 @@ class NeighbourhoodSearch {
         double deficit = 0.0, count = 0.0;         // sum over points of its log joint minus that of the state
     };
 
-    // Sorts the points by their first state. Those with first state c are order[begins[c]:begins[c + 1]].
+    // Sorts the points by their first state. Points with first state c are order[begins[c]:begins[c + 1]].
     void sort_by_first_state(std::vector<Index>& begins, std::vector<Index>& order) const {
         const Lists& states = input_.states;
         begins.assign(forms_.n_components + 1, 0), order.resize(states.n_rows);
@@ -86,7 +86,8 @@ class NeighbourhoodSearch {
         for (Index i = 0; i < states.n_rows; ++i) order[next[*states.row(i)]++] = i;
     }
 
-    // Lists K(n) in its order, and after it every other candidate once. Returns the number of candidates.
+    // Lists the states in K(n) in their order, and each other candidate once after them. Returns the number of
+    // candidates.
     Index list_candidates(Index i) {
         const Lists &states = input_.states, &neighbours = input_.neighbours, &random = input_.random;
         const std::int64_t* own = states.row(i);
@@ -108,7 +109,7 @@ class NeighbourhoodSearch {
         return n;
     }
 
-    // Updates the states of point i, and the statistics of its candidates. Its first state is c.
+    // Updates the states of point i, whose first state is c, and the statistics of its candidates.
     void visit(Index i, Index c, SearchResult& result) {
         const Index n = list_candidates(i);
         point_.move_to(input_.joint + i * forms_.width, forms_.width);
@@ -147,7 +148,7 @@ class NeighbourhoodSearch {
         return kept_.values[0] + portable::log(normaliser);
     }
 
-    // Writes the new neighbour list of c. Its first entry is c.
+    // Writes the new neighbour list of c. The first entry of the list is c.
     void refresh(Index c, SearchResult& result) const {
         Greatest near(input_.neighbours.n_columns);
         for (const std::int64_t other : touched_) {

@@ -5,7 +5,7 @@
 //
 //     log q(x, c|y) + A(y) = sum_p coefficients[c, p] products[p].
 //
-// For a narrow component, these terms would cancel. Its density is computed as l_c'e - 1/2 |R_c e|^2 instead (see
+// For a narrow component, these terms would cancel. The density is computed as l_c'e - 1/2 |R_c e|^2 instead (see
 // learning/models/quadratic_form.py).
 #pragma once
 

@@ -40,7 +40,7 @@ struct SoftmaxRow {
 };
 
 // Returns the mean over rows of sum_z q(z) (fixed(z) - slope log q(z)), where log q = log softmax(design parameters').
-// Fills its gradient with respect to the parameters (k, p). `design` is (n, p), and `fixed` is (n, k).
+// Fills the gradient of this mean with respect to the parameters (k, p). `design` is (n, p), and `fixed` is (n, k).
 inline double softmax_lagrangian(const double* design, Index n, Index p, const double* parameters, Index k,
                                  const double* fixed, double slope, double* gradient) {
     SoftmaxRow row(k);
