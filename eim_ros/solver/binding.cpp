@@ -1,7 +1,7 @@
 // The solver as a Python module. Each folder has its own bindings, which are the only code that checks arrays. The GIL
 // is released while the solver works.
 //
-// The folders, from the lowest to the highest. A file includes only files of its own folder and of lower ones.
+// The folders, from the lowest to the highest. A file includes only files of the same folder and of lower folders.
 // clang-format off
 //   numerics     packs of numbers, twice the precision, polynomials, intervals, random numbers, mixtures of experts
 //   chain        kinematics of an arm, the task, Newton's method

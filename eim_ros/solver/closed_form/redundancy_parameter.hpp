@@ -142,7 +142,7 @@ inline T at_turn(const Function& f, const T& cosine, const T& sine, double size)
 // Solves constant + cosine cos x + sine sin x = value: x = phase +- acos(level).
 template <class S>
 struct LevelAngles {
-    S constant = 0, amplitude = 0, cosine = 0, sine = 0;  // cosine and sine are those of the phase
+    S constant = 0, amplitude = 0, cosine = 0, sine = 0;  // cosine, sine: of the phase
 
     LevelAngles() = default;
     template <class Other>
@@ -157,7 +157,7 @@ struct LevelAngles {
     }
 };
 
-// The geometry of a branch in a cell, from which the rates of the joints are bounded.
+// The geometry of a branch in a cell. `rate_of_gaps` bounds the rates of the joints by it.
 struct BranchShape {
     EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3, q_4
     EnclosedNear level, np, nq;                   // h_5 R_6 h_7; parts of R_6 h_7 across h_5

@@ -12,8 +12,8 @@
 //  - As complex numbers x + i y, the transverse parts of l, p, m and h are exp(-i t2) times a linear form in
 //    (1, c1, s1). One complex combination of these four parts vanishes.
 //
-// These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. In the monomials
-// g = (1, c4, s4) x (1, c5, s5), they are E(t3) g = 0, where E(t3) = E_1 + E_c c3 + E_s s3 has size 6 x 9.
+// These properties give six equations N x = 0 for the left side x, where N has orthonormal rows. Let g = (1, c4, s4) x
+// (1, c5, s5) be the monomials. The equations are E(t3) g = 0, with E(t3) = E_1 + E_c c3 + E_s s3 of size 6 x 9.
 //
 // Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions (cos t4/2, sin t4/2, cos 3 t4/2, sin
 // 3 t4/2) x (1, c5, s5). The coefficients form a 12 x 12 matrix M(t3), which is singular at each solution. The

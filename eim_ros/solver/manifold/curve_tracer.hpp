@@ -407,7 +407,7 @@ class CurveTracer {
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;
-    std::vector<std::pair<int, int>> open_;  // places and sides from which no branch has started so far
+    std::vector<std::pair<int, int>> open_;  // places and sides without a branch so far
     Job jobs_[W];
     V q_[kJoints<N>], heading_[kJoints<N>];
     Kinematics<V, N> at_;

@@ -30,8 +30,8 @@ using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, i
 
 class Transitions {
    public:
-    // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: whether each joint is continuous. scale
-    // (n_layers, n_joints): factors that scale the largest step of each joint to a layer to `largest`.
+    // In `rows` (n, n_joints), counts[i] successive rows belong to layer i. `wraps` marks continuous joints. Factors in
+    // `scale` (n_layers, n_joints) make the largest step of each joint to a layer equal to `largest`.
     Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
                 const double* scale, double largest, std::vector<Edge> blocked)
         : n_joints_(n_joints), wraps_(wraps), largest_(largest), blocked_(std::move(blocked)) {
@@ -222,7 +222,7 @@ class Transitions {
         return least;
     }
 
-    int n_joints_, key_ = -1;  // key: joint by which solutions are sorted; -1 if all joints wrap
+    int n_joints_, key_ = -1;  // key: joint that sorts the solutions; -1 if all joints wrap
     const bool* wraps_;
     double largest_;
     std::vector<Edge> blocked_;  // sorted

@@ -131,9 +131,9 @@ inline constexpr Index kCurveLine = 7;  // number of entries per line of the tab
 // components of all poses (see `component_table`).
 //
 // The columns of the table are the number of rows, the number of components, the bound on the share of missing
-// components, and four flags. The flags show whether the row is certainly the nearest solution, whether there was time
-// for the search, whether there was time for all solutions, and whether the spacing needs more than n solutions. If
-// there is no time for a pose, its line contains NaN.
+// components, and four flags. The first flag shows whether the row is certainly the nearest solution. The next flags
+// show whether there was time for the search, and for all solutions. The last flag shows whether the spacing needs more
+// than n solutions. If there is no time for a pose, its line contains NaN.
 inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
                                  const Converted<double>& targets, const Converted<double>& seeds, Index n,
                                  double spacing, double confidence, const py::object& reference,

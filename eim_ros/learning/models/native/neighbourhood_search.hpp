@@ -73,7 +73,7 @@ class NeighbourhoodSearch {
 
     struct Met {                                   // statistics of a candidate over the points of a state
         Index point = kNone, first_state = kNone;  // latest point, and first state of that point
-        double deficit = 0.0, count = 0.0;         // sum over points of its log joint minus that of the state
+        double deficit = 0.0, count = 0.0;         // log joint minus the state's log joint, summed over points
     };
 
     // Sorts the points by their first state. Points with first state c are order[begins[c]:begins[c + 1]].
