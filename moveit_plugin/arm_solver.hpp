@@ -155,7 +155,7 @@ class ArmSolver {
             eim::for_kind(solver.chain_, [&]<int N>() { eim::verify_rows<N>(solver.chain_, task, row); });
             return row.converged[0] && offer(row.row(0)) && is_taken;
         }
-        // Offers a solution. Returns whether it is new.
+        // Offers a solution. Returns whether the solution is new.
         bool offer(const double* q) {
             if (is_taken || known.has_duplicate(q, eim::kDistinct)) return false;
             known.add(q);

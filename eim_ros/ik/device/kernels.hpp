@@ -93,8 +93,9 @@ inline Random random_of(std::uint64_t seed) {
     return random;
 }
 
-// Returns Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. Like
-// `Robot.manipulability`, it multiplies the lengths of the vectors that Gram-Schmidt orthogonalisation returns.
+// Returns Yoshikawa's manipulability: the product of the singular values of the first n_rows rows of a Jacobian. The
+// method is that of `Robot.manipulability`: the lengths of the vectors of a Gram-Schmidt orthogonalisation are
+// multiplied.
 template <int N>
 inline double manipulability(const Chain& chain, const Kinematics<double, N>& at, int n_rows) {
     const int n_joints = joints_of<N>(chain), n = std::min(n_rows, n_joints), size = std::max(n_rows, n_joints);

@@ -1,4 +1,4 @@
-// Python bindings of the proofs that all components are found. Included by binding.cpp.
+// Python bindings of the proofs that all components are found. `binding.cpp` includes this file.
 #pragma once
 
 #include "certify/components.hpp"

@@ -60,8 +60,8 @@ class CertifiedComponents {
         return true;
     }
 
-    // Adds one place on each component of a nominal arm, in the middle of its longest piece. Returns false if something
-    // was not decided, or if a component is not closed.
+    // Adds one place on each component of a nominal arm, in the middle of its longest piece. Returns false if a cell or
+    // a join was not decided, or if a component is not closed.
     bool places_of_all(Configurations& places) {
         if (!decide() || (form_.gap() > 0.0 && !Isotopy(form_, motion_of(task_.target)).holds())) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);

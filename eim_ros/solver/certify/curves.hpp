@@ -30,7 +30,7 @@ class CurveProof {
         : reading_(reading), f_(reading_.view.of(arm.loop(target)), reading_.place) {}
 
     // Divides the circle into strips and isolates the zeros of all slices. Returns false if some zeros are uncertain,
-    // or at the deadline, a time of the steady clock [s].
+    // or if the deadline, a time of the steady clock [s], passes.
     bool prepare(double deadline, long most_looks) {
         if (!f_.is_regular()) return false;
         StripProof proof(f_, most_looks, deadline);

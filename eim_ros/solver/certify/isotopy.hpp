@@ -224,8 +224,8 @@ class Isotopy {
                holds(pose, part, branch, middle, to);
     }
 
-    // Does the same as `holds` for a range of a root that may be 0. This root becomes the first variable, and
-    // determines q_1. The range is halved until the bounds suffice.
+    // Like `holds`, for a range of a root that may be 0. This root becomes the first variable, and determines q_1. The
+    // range is halved until the bounds suffice.
     bool holds_for(const ParameterisedForm::AtPose& pose, const Part& part, const View& cell, int branch, double middle,
                    double half, double least, double most, int n_partings) {
         ++n_cells_;
@@ -255,8 +255,8 @@ class Isotopy {
                holds_for(pose, part, cell, branch, middle, half, root, most, n_partings - 1);
     }
 
-    // Does the same as `holds` for both halves of the shares. `is_decided` becomes false if the halves do not locate
-    // the wrist better.
+    // Like `holds`, for both halves of the shares. `is_decided` becomes false if the halves do not locate the wrist
+    // better.
     bool holds_for_shares(const ParameterisedForm::AtPose& pose, const Part& part, const AngleBox& box, int branch,
                           double from, double to, bool& is_decided) {
         double off;
@@ -287,7 +287,7 @@ class Isotopy {
         });
     }
 
-    // Does the same as `holds` for both halves of the offsets.
+    // Like `holds`, for both halves of the offsets.
     bool holds_for_halves(const Part& part, int side, int branch, double from, double to) {
         if (part.offsets.reach() < kSmallest * form_.gap()) return false;
         for (const double sign : {-1.0, 1.0}) {

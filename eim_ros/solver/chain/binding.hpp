@@ -1,4 +1,4 @@
-// Python bindings of the chain, its tasks and Newton's method. Included by binding.cpp.
+// Python bindings of the chain, its tasks and Newton's method. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/normal_equations.hpp"

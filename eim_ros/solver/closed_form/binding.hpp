@@ -1,4 +1,4 @@
-// Python bindings of closed forms and 2 pi-equivalent solutions. Included by binding.cpp.
+// Python bindings of closed forms and 2 pi-equivalent solutions. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/binding.hpp"

@@ -199,7 +199,7 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
     return roots;
 }
 
-// share of the remaining time for the enumeration; the configurations are measured in the remaining time
+// share of the remaining time for the enumeration; measuring the configurations takes the other share
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // number of configurations between two checks of the clock
 

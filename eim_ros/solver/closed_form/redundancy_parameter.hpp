@@ -157,7 +157,7 @@ struct LevelAngles {
     }
 };
 
-// The geometry of a branch in a cell. `rate_of_gaps` bounds the rates of the joints by it.
+// The geometry of a branch in a cell, as an input of `rate_of_gaps`.
 struct BranchShape {
     EnclosedNear square, u[3], w[3], c[2], s[2];  // |w|^2, b + R_4 r, w; cosines and sines of q_3, q_4
     EnclosedNear level, np, nq;                   // h_5 R_6 h_7; parts of R_6 h_7 across h_5

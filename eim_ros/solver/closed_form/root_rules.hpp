@@ -70,8 +70,9 @@ inline double error_of(const Chain& chain, const Part& part, const double* q, do
     return residual / std::max(values[k], std::sqrt(residual * displaced[k] / kDisplaced));
 }
 
-// Whether the error of a root, or of a member of a sweep, decides whether it is within the limits of the task. Roots
-// that are closer to a limit than the slack, and their equivalents at the other limit, always count as within it.
+// Whether a root or a member of a sweep is so close to a limit that its error decides whether it is within the limits
+// of the task. Roots that are closer to a limit than the slack, and their equivalents at the other limit, always count
+// as within it.
 template <int N, class Part>
 inline bool is_between(const Chain& chain, const Part& part, const Task& task, const double* q, double residual,
                        bool is_on_sweep) {

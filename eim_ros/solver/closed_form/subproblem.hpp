@@ -45,8 +45,8 @@ struct Pair {
 
     // Calls next(x, v, is_solution, is_double) for each candidate. If `is_solution` is false, v is a guess, or two
     // solutions meet near v. If `is_double` is true, v nearly meets another solution. Returns the number of solutions
-    // that do not exist or meet another solution. If this number plus the number of solutions found is below four,
-    // something is undecided: x is arbitrary (`is_free`), or v is not determined.
+    // that do not exist or meet another solution. If this number plus the number of solutions found is below four, the
+    // set is undecided: x is arbitrary (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {

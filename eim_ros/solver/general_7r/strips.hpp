@@ -34,7 +34,8 @@ namespace eim {
 
 class StripProof {
    public:
-    // The proof ends undecided after `most_looks` bounds of cells, or at the deadline, a time of the steady clock [s].
+    // The proof ends without a decision after `most_looks` bounds of cells, or when the deadline, a time of the steady
+    // clock [s], passes.
     StripProof(const TorusPolynomial& f, long most_looks, double deadline)
         : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
 

@@ -1,4 +1,4 @@
-// Python bindings for motion along the solutions of a pose. Included by binding.cpp.
+// Python bindings for motion along the solutions of a pose. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/binding.hpp"

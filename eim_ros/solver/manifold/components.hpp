@@ -43,7 +43,7 @@ struct Component {
     std::vector<Piece> pieces;  // in the order along the curve
     double length = 0.0;
     bool is_closed = false;
-    bool is_complete = true;  // whether it is closed, or ends at limits on both sides
+    bool is_complete = true;  // whether the component is closed, or ends at limits on both sides
 };
 
 class CurveComponents {

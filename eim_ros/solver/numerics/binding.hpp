@@ -1,4 +1,4 @@
-// Python bindings of mixtures of experts and elementary functions. Included by binding.cpp.
+// Python bindings of mixtures of experts and elementary functions. `binding.cpp` includes this file.
 #pragma once
 
 #include "numerics/arrays.hpp"

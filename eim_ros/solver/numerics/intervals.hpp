@@ -6,8 +6,8 @@
 //
 // With several variables, all in [-1, 1], slope and spread have one lane per variable, and t is the first variable.
 // These bounds give both the mean value form, value + slope t, and monotonicity (Moore 1966; Neumaier 1990). Each
-// operation widens the bounds by its rounding error. Sines and cosines of the library are assumed to be accurate to 4
-// units in the last place. The bounds are numbers, or packs with one cell in each lane.
+// operation widens the bounds by the rounding error of the operation. Sines and cosines of the library are assumed to
+// be accurate to 4 units in the last place. The bounds are numbers, or packs with one cell in each lane.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Python bindings for paths through the solutions of successive poses. Included by binding.cpp.
+// Python bindings for paths through the solutions of successive poses. `binding.cpp` includes this file.
 #pragma once
 
 #include "numerics/arrays.hpp"

@@ -1,4 +1,4 @@
-// Python bindings for the searches for one pose and for many poses. Included by binding.cpp.
+// Python bindings for the searches for one pose and for many poses. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/binding.hpp"

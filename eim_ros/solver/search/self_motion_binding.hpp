@@ -1,4 +1,4 @@
-// Python bindings for self-motions traced from end to end. Included by binding.cpp.
+// Python bindings for self-motions traced from end to end. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -112,8 +112,8 @@ inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, con
     return timely_tuple(rows, !in_time);
 }
 
-// Returns a table (n, 3) of components: length [rad, m], whether closed, and whether complete. If something is
-// undecided, for example near a singularity, the table has an additional, incomplete component.
+// Returns a table (n, 3) of components: length [rad, m], whether closed, and whether complete. If `is_undecided` is
+// true, the table has an additional, incomplete component.
 inline Converted<double> component_table(const std::vector<Component>& components, bool is_undecided) {
     Converted<double> table({Index(components.size()) + is_undecided, Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);

@@ -1,5 +1,5 @@
 // All solutions of a pose for an arm with one redundant direction. Restarts without limits lead to self-motions, which
-// are traced from end to end. The search ends when it is confident enough that no self-motion is missing.
+// are traced from end to end. The search ends when the confidence that no self-motion is missing is sufficient.
 //
 // A restart is a random configuration, uniform on the torus of the joints and within the limits of prismatic joints.
 // The pose is solved from this configuration without limits. A restart leads to a known curve, to a new curve, or
@@ -101,7 +101,7 @@ class SelfMotions {
         is_certified_ = is_certain && !components_.touches_limit() && !components_.is_too_many();
     }
 
-    // Computes all components in closed form, without a search. If something is undecided, for example near a
+    // Computes all components in closed form, without a search. If some cells are undecided, for example near a
     // singularity, returns false without components.
     bool certify(const Chain& chain, const ParameterisedForm& form) {
         CurveComponents proven(task_.bounds, periods(chain, task_).data(), n_joints_);
@@ -111,9 +111,9 @@ class SelfMotions {
         if (is_decided) components_ = std::move(proven);
         return is_certified_ = is_decided;
     }
-    // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if something is
-    // undecided, or at the deadline. This overload compares the curves with the curves of a closed form without limits.
-    // The closed form may belong to a nominal arm, which has the same number of curves (`certify/isotopy.hpp`).
+    // Proves that no curve is missing, and traces missing curves that the proof finds. Returns false if the proof is
+    // undecided, or if the deadline passes. This overload compares the curves with the curves of a closed form without
+    // limits. The closed form may belong to a nominal arm, which has the same number of curves (`certify/isotopy.hpp`).
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
         if (!CertifiedComponents(chain, form, free_).places_of_all(found)) return false;
@@ -172,7 +172,8 @@ class SelfMotions {
     bool is_certified() const { return is_certified_; }
     const std::vector<int>& free_joints() const { return free_joints_; }  // joints that determine the sweeps
 
-    // Traces the unknown curves through solutions. Returns false if there are too many places, or at the deadline.
+    // Traces the unknown curves through solutions. Returns false if there are too many places, or if the deadline
+    // passes.
     template <int N>
     bool trace(const Chain& chain, const Configurations& solutions,
                double deadline = std::numeric_limits<double>::infinity()) {

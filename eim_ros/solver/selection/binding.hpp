@@ -1,4 +1,4 @@
-// Python bindings for the selection of rows. Included by binding.cpp.
+// Python bindings for the selection of rows. `binding.cpp` includes this file.
 #pragma once
 
 #include "chain/binding.hpp"
