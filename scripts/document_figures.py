@@ -167,10 +167,10 @@ FACTS = "experiments/projections/table.csv: ..."
 DEFAULT_200, COMPLETE = "eim_ros, default call, 200 solutions", "eim_ros, all, complete"
 FIGURES = [
     # README.md
-    Figure("README.md", "200 verified solutions of a Panda in [{} ms]", [many("panda", DEFAULT_200, "{}")]),
+    Figure("README.md", "200 verified solutions of a Panda take [{} ms]", [many("panda", DEFAULT_200, "{}")]),
     Figure(
         "README.md",
-        "No such claim was wrong at [{} random poses]",
+        "No claim of completeness was wrong at [{} random poses]",
         TRUE_SETS,
         lambda v: [sum(v[::2]) if not any(v[1::2]) else 0.0],
     ),
@@ -653,7 +653,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
     ],
     "what was measured, next to its figures": [
         "(in QEMU) gave 199 equal results",
-        '"Many" means 200 solutions of eim_ros, all curves of ssik, and 50 calls of the others.',
+        '"Many" means 200 solutions of eim_ros, all curves of ssik, and 50 calls of other solvers.',
         "the share of all solutions within 0.3 rad",
         "With ten components in 20 dimensions",
     ],
