@@ -580,7 +580,7 @@ FIGURES = [
     *constants(
         "docs/explanation/sampling.md",
         ("nothing new is found in {} seeds", MAX_SEEDS_WITHOUT_GAIN),
-        ("give up a pose after {} restarts", MAX_SEEDS_WITHOUT_GAIN),
+        ("skip a pose after {} restarts", MAX_SEEDS_WITHOUT_GAIN),
         ("({} with `near`)", NEAR_SEEDS),
     ),
     *constants(
@@ -669,7 +669,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         "the description of the arm to 4e-15",
         "a cell of 1e-12 rad",
         "roots are closer than 1e-10 rad",
-        "within 4e-15 of the given one",
+        "within 4e-15 of the given pose",
         "have an error of 5e-5 rad",
         "draws is four times the requested number",
         "If it is below half of `n`",
