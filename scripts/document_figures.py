@@ -677,7 +677,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         "published at 200 Hz",
         "end a node within 2 s",
         "have `expert` 4294967295",
-        "Each failure except 70",
+        "all failures except 70",
         "up to 100 solutions, nearest first",
     ],
     "explains the code of the tutorial": [
