@@ -17,11 +17,11 @@ TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link", "gro
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("ik_server", TEXTS, takes_robot_topic=True)],
-        model=("", "File or name of a model, or none."),
+        model=("", "File or name of a model, or the word none."),
         robot=("", "Name of an included robot, or path of a URDF."),
-        robot_description_topic=("", "Topic with the URDF of the robot. Empty: no topic."),
+        robot_description_topic=("", "Topic with the URDF of the robot. If empty, no topic is used."),
         base_link=("", "Link in whose frame poses are given."),
         tip_link=("", "Link that reaches the poses."),
-        groups=("", "MoveIt's planning groups that have the joints of this chain."),
-        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        groups=("", "MoveIt's planning groups that the server solves."),
+        data_directory=("", "Directory that must contain all paths of requests. If empty: eim_ros in the ROS home."),
     )

@@ -17,9 +17,9 @@ TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link")}
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("ik_viewer", TEXTS, takes_robot_topic=True)],
-        model=("", "File or name of a model whose samples are shown. Empty: show all solutions."),
+        model=("", "File or name of a model whose samples are shown. If empty, all solutions are shown."),
         robot=("", "Name of an included robot, or path of a URDF."),
-        robot_description_topic=("", "Topic with the URDF of the robot. Empty: no topic."),
+        robot_description_topic=("", "Topic with the URDF of the robot. If empty, no topic is used."),
         base_link=("", "Link in whose frame the target is given."),
         tip_link=("", "Link that reaches the target."),
     )

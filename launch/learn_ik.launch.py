@@ -3,10 +3,10 @@
     ros2 launch eim_ros learn_ik.launch.py robot:=iiwa14
     ros2 launch eim_ros learn_ik.launch.py robot:=/path/arm.urdf bag:=demos/first context:=pose
 
-`fk_collector` samples configurations and their poses, `trainer` learns a model of them by EIM, and `ik_server` loads
-it. `training_coordinator` calls these nodes one after the other. If `bag` is set, the data come from that recording.
-Until the model is loaded, `ik_server` answers without a model. `trainer` and `ik_server` keep running afterwards. If a
-step fails, the launch ends with exit code 1.
+`fk_collector` samples pairs of a configuration and a pose, `trainer` trains a model by EIM, and `ik_server` loads it.
+`training_coordinator` calls these nodes one after the other. If `bag` is set, the data come from that recording. Until
+the model is loaded, `ik_server` answers without a model. `trainer` and `ik_server` keep running afterwards. If a step
+fails, the launch ends with exit code 1.
 """
 
 from typing import Any
@@ -68,12 +68,12 @@ def generate_launch_description() -> LaunchDescription:
         robot=("", "Name of an included robot, or path of a URDF."),
         base_link=("", "Link in whose frame poses are given."),
         tip_link=("", "Link that reaches the poses."),
-        bag=("", "Recording to learn from. A relative path starts in data_directory. Empty: sample configurations."),
+        bag=("", "Recording to learn from. Relative paths refer to data_directory. If empty: sampled configurations."),
         context=("position", "Context of the model: position or pose."),
         samples=("10000", "Number of configurations to sample."),
         experts=("50", "Number of experts of the model."),
         iterations=("80", "Number of iterations of EIM."),
         seed=("0", "Seed of sampling and training."),
-        folder=("learn_ik", "Folder for the data set and the model. It must lie in data_directory."),
-        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        folder=("learn_ik", "Folder for the data set and the model. It must be inside data_directory."),
+        data_directory=("", "Directory that must contain all paths of requests. If empty: eim_ros in the ROS home."),
     )

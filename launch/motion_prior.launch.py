@@ -13,6 +13,6 @@ from eim_ros.nodes.launching import LaunchedNode, description
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("motion_prior_server", {name: name for name in ("model", "data_directory")})],
-        model=("", "File of a motion prior. Empty: wait for the service load_model."),
-        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        model=("", "File of a motion prior. If empty, call the service load_model."),
+        data_directory=("", "Directory that must contain all paths of requests. If empty: eim_ros in the ROS home."),
     )

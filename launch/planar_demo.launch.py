@@ -48,8 +48,8 @@ NODES = (
 def generate_launch_description() -> LaunchDescription:
     return description(
         NODES,
-        record=("", "Folder of a bag with all motions. A relative path starts in data_directory. Empty: no recording."),
-        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
-        model=("", "File of a motion prior to serve. Empty: no prior."),
-        robot_description_topic=("", "Topic for the simulator's URDF. Empty: robot_description."),
+        record=("", "Folder of a bag with all motions. Relative paths refer to data_directory. If empty: no bag."),
+        data_directory=("", "Directory that must contain all paths of requests. If empty: eim_ros in the ROS home."),
+        model=("", "File of a motion prior to serve. If empty, no prior is served."),
+        robot_description_topic=("", "Topic for the simulator's URDF. The default is robot_description."),
     )

@@ -13,6 +13,6 @@ from eim_ros.nodes.launching import LaunchedNode, description
 def generate_launch_description() -> LaunchDescription:
     return description(
         [LaunchedNode("trainer", {name: name for name in ("folder", "data_directory")})],
-        folder=("", "Folder for models. A relative path starts in data_directory."),
-        data_directory=("", "Directory for all paths of requests. Empty: eim_ros in the ROS home."),
+        folder=("", "Folder for models. A relative path refers to data_directory."),
+        data_directory=("", "Directory that must contain all paths of requests. If empty: eim_ros in the ROS home."),
     )
