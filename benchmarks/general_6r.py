@@ -130,9 +130,7 @@ class Arm:
                 )
                 found = refined.positions[refined.converged]
                 nearest = np.min([away(found, root) for root in roots], axis=0) if len(roots) else np.ones(len(found))
-                is_missing |= bool(
-                    nearest.max(initial=0.0) > MISSING
-                )  # seeds do not converge exactly where roots meet
+                is_missing |= bool(nearest.max(initial=0.0) > MISSING)  # seeds do not converge exactly where roots meet
             n_missing += is_missing
             n_false += is_missing and is_complete
         return n_missing, n_false
