@@ -358,8 +358,8 @@ def _kl_term_without_structure(table: ResultTable, setup: Setup) -> Finding | No
     return judged(
         f"for mixtures, the KL of EIM-US-KL is {min(factors):.2f} to {max(factors):.2f} times the KL of EIM-US",
         not worse and not better,
-        f"without the KL term, nothing keeps the gradient steps near the model that the ratio belongs to: the KL is "
-        f"clearly higher at {worse} of {len(factors)} sizes"
+        f"without the KL term, gradient steps can leave the region where the ratio is valid, and the KL is clearly "
+        f"higher at {worse} of {len(factors)} sizes"
         if worse >= better
         else f"without the KL term, the KL is clearly lower at {better} of {len(factors)} sizes",
     )

@@ -331,7 +331,7 @@ def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding |
 
 CLAIMS = (
     Claim("6.4, figure 6.6a", "EIM's RMSE of the end-effector's position is below EM's.", _below_em),
-    Claim("6.4, figure 6.6c", "Both keep H(z) high: they use all components.", _all_are_used),
+    Claim("6.4, figure 6.6c", "EM and EIM keep H(z) high, because they use all components.", _all_are_used),
     Claim("6.4, figure 6.6b", "Only EIM lowers E H(q(z | y)).", _only_eim_parts_the_positions),
 )
 

@@ -288,7 +288,7 @@ def _covers_more_with_more(table: ResultTable, setup: Setup) -> Finding | None:
 CLAIMS = (
     Claim(
         "6.3, figure 6.4a",
-        "EIM reaches the line with any number of components. EM misses it even with many.",
+        "EIM reaches the line with any number of components. EM misses the line even with many components.",
         _closer_than_em,
     ),
     Claim("6.3, figure 6.4a", "With the tip as a feature, EIM is closer still.", _closer_with_tip),

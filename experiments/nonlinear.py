@@ -400,8 +400,8 @@ def _distances(record: dict[str, Any]) -> tuple[float, float]:
 
 CLAIMS = (
     Claim("6.6, figure 6.8a", "A neural expert follows a highly nonlinear function.", _fits("sine")),
-    Claim("6.6, figure 6.8b", "It ignores the mode that it cannot represent.", _ignores_a_mode),
-    Claim("6.6, figure 6.8c", "It learns a variance that depends on the context.", _fits("spread")),
+    Claim("6.6, figure 6.8b", "A neural expert ignores the mode that it cannot represent.", _ignores_a_mode),
+    Claim("6.6, figure 6.8c", "A neural expert learns a variance that depends on the context.", _fits("spread")),
     Claim(
         "6.6, figure 6.9",
         "Samples close to the target get higher weights, which draws the model towards it.",

@@ -182,15 +182,15 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 
 *Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
 *Plug-in* fits a density to the data by EM and divides it by the density of the model. *Plug-in + network* corrects this
-ratio with a classifier. *Known* has no network: it uses the density of the target, or the kinematics.
+ratio with a classifier. *Known* uses the density of the target or the kinematics instead of a network.
 
-*EIM, thesis* follows the thesis exactly. It always uses the classifier and fits quadratic surrogates to its values. It
-uses importance weights, fits the gating again in each iteration, has the bounds of tables B.1 and B.2, and returns the
-last model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same bounds and
-networks, but it uses gradients of the classifier, updates the gating directly, checks whether the classifier helps, and
-returns the best model. If there is a plug-in density, EIM starts from it. Such a start may already be almost as good as
-the result, so a table on each page shows start and result. The tables list all other differences. The report skips
-seeds with missing results.
+*EIM, thesis* follows the thesis exactly. It always uses the classifier, and fits quadratic surrogates to its values. It
+uses importance weights and the bounds of tables B.1 and B.2, fits a new gating in each iteration, and returns the last
+model. It starts from a fit by EM, because the thesis describes a start only in 6.2. *EIM* has the same bounds and
+networks, but it uses gradients of the classifier and updates the gating directly. It checks whether the classifier
+helps, and returns the best model. If there is a plug-in density, EIM starts from it. Because such a start may already
+be almost as good as the result, a table on each page shows start and result. Other tables list all other differences.
+The report skips seeds with missing results.
 """
 SOURCES = """## Sources
 
@@ -315,10 +315,10 @@ def _conclusion(sections: Sequence[Section]) -> str:
             if finding.agrees is not None and (setup.key == THESIS_SETUP.key) is is_of_thesis
         ]
         if verdicts:
-            words.append(f"with {name}, {_share(verdicts)}")
+            words.append(f"With {name}, {_share(verdicts)}.")
     if not words:
         return "The tables do not contain enough rows to decide a claim."
-    return f"**Each check compares a claim of the thesis with one row of results: {'; '.join(words)}.**"
+    return f"**Each check compares a claim of the thesis with one row of results. {' '.join(words)}**"
 
 
 def _share(verdicts: Sequence[bool]) -> str:
@@ -337,7 +337,7 @@ def _versions(table: ResultTable) -> str:
 
 def _overview(sections: Sequence[Section]) -> str:
     lines = [
-        "The table counts the claims that the measurements confirm, out of all claims that the results decide:",
+        "The table shows the number of confirmed claims, out of all claims that the results decide:",
         "",
         "| experiment | setting | seeds | with the thesis' settings | other rows |",
         "|---|---|---|---|---|",
@@ -364,7 +364,7 @@ THESIS_SETUP = Setup("network", THESIS)
 def _iterations(sections: Sequence[Section]) -> str:
     """Return a table that shows what the iterations of EIM change, by the first figure of each experiment."""
     lines = [
-        "The next table shows what the iterations of EIM change: start → result, each a median over the problems.",
+        "The next table shows the start and the result of EIM's iterations, as medians over the problems:",
         "",
         "| experiment | figure | EM | rows of EIM |",
         "|---|---|---|---|",
@@ -423,12 +423,12 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
     lines += starts_table(one, table)
     if experiment.page is not None:
         departures = experiment.preset().departures.get("all", ())
-        lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
+        lines += [f"Differences from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
         lines += experiment.page(table)
         if experiment.details is not None:
             lines += [
                 "",
-                f"Reasons for differences, and more tables: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS}).",
+                f"More tables and reasons for differences: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS}).",
             ]
     else:
         text = experiment.report or (
@@ -448,7 +448,7 @@ def _conclusions(one: Section) -> list[str]:
     decided = [verdict for verdict in verdicts if verdict is not None]
     if not decided:
         return []
-    lines = [f"**{_share(decided)} with the thesis**, one check for each claim and each row of results.", ""]
+    lines = [f"**{_share(decided)} with the thesis**. There is one check for each claim and each row of results.", ""]
     for claim, found in findings.items():
         against = {setup.label: finding.why for setup, finding in found.items() if finding.agrees is False}
         if against:
