@@ -3,9 +3,9 @@
     python -m benchmarks.learner_devices [--components 10 100 1000] [--threads 1] [--seed 0]
         [--output benchmarks/results/learner_devices.txt]
 
-EM and EIM learn 20,000 pairs of a position and a configuration of the iiwa14, and begin at the same step of EM. EIM has
-one small reference density, because only its iterations are timed. GMMVI and VIPS (ZAMTRUX) approximate a winding
-curve in 20 dimensions, whose density costs little. A cell is the median wall-clock time of iterations 2 to 5 [s]. All
+EM and EIM learn from 20,000 pairs of a position and a configuration of the iiwa14. Both start with the same step of EM.
+EIM has one small reference density, because only its iterations are timed. GMMVI and VIPS (ZAMTRUX) approximate a curve
+in 20 dimensions, whose density takes little time. A cell is the median wall-clock time of iterations 2 to 5 [s]. All
 other settings are defaults. VIPS has at most 100 components. Without a GPU, the table has one column of times.
 """
 
