@@ -28,7 +28,7 @@ _PERIOD = 0.02  # [s] polling period
 class PlanarClient(ClientNode):
     """Client of the recorder, the demonstrator and the simulator.
 
-    Each method raises `ServiceError` if its request is refused, or if a service or message does not arrive in time.
+    Each method raises `ServiceError` if its request is refused, or if a service or message does not appear in time.
     `wait` is the maximum waiting time for a service or topic to appear [s].
     """
 
@@ -47,8 +47,8 @@ class PlanarClient(ClientNode):
     def wait_for_nodes(self, watch: Watch) -> None:
         """Wait without a time limit until recorder, demonstrator and simulator provide their services.
 
-        During the wait, `watch` is called repeatedly with an empty string and the elapsed time [s]. An exception that
-        it raises ends the wait.
+        During the wait, `watch` is called repeatedly with an empty text and the elapsed time [s]. An exception from
+        `watch` ends the wait.
         """
         for service_type, name in (
             (StartRecording, "demo_recorder/start"),
@@ -62,7 +62,7 @@ class PlanarClient(ClientNode):
                 self._node.destroy_client(client)
 
     def start_recording(self, path: str, label: str = "", topics: Sequence[str] = ()) -> None:
-        """Let `demo_recorder` record the topics, or its default topics, into a bag at `path`."""
+        """Make `demo_recorder` record the topics, or its default topics, into a bag at `path`."""
         request = StartRecording.Request(path=path, label=label, topics=list(topics))
         self._call(StartRecording, "demo_recorder/start", request)
 
@@ -105,8 +105,8 @@ class PlanarClient(ClientNode):
     ) -> TaskStatus:
         """Reset the simulator, execute a trajectory, and return the task status after it.
 
-        The points have times (n,) [s] and positions (n, n_joints) [rad]. `patience` is the maximum time until the
-        trajectory has ended [s].
+        The points have times (n,) [s] and positions (n, n_joints) [rad]. `patience` is the maximum time until the end
+        of the trajectory [s].
         """
         self._call(Trigger, "planar_simulator/reset", Trigger.Request())
         self._until(
@@ -137,7 +137,7 @@ class PlanarClient(ClientNode):
         self._refusal = str(message.data)
 
     def _call(self, service_type: Any, name: str, request: Any) -> None:
-        """Call a service that answers with `success` and `message`."""
+        """Call a service whose response has `success` and `message`."""
         client = self._node.create_client(service_type, name, qos_profile=SERVICE_QOS)
         try:
             self._wait_for(client, self._wait)
