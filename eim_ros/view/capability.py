@@ -1,4 +1,4 @@
-"""Picture of a capability map: the vertical slice through the base, and the horizontal slice with the best reach."""
+"""Picture of a capability map: a vertical slice through the base, and the horizontal slice with the best reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHADES = ("#DCE9F5", "#56B4E9", "#0072B2", "#1B1F27")
 
 
 def draw_capability(capability: CapabilityMap, path: Path) -> Path:
-    """Draw four quantities per cell, each summarised over the orientations, and return the path of the picture."""
+    """Draw four quantities per cell, summarised over the orientations. Return the path of the picture."""
     grid = capability.grid
     x, y, z = grid.axes
     figures = _figures(capability)
@@ -51,7 +51,7 @@ def draw_capability(capability: CapabilityMap, path: Path) -> Path:
 
 
 def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
-    """Return the quantities to draw by title, each (n_x, n_y, n_z); NaN in cells that are not reached."""
+    """Return the quantities (n_x, n_y, n_z) to draw, by title. They are NaN in cells out of reach."""
     reached = capability.n_components > 0
     n_reached = reached.sum(axis=3)
 

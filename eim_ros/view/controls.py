@@ -41,15 +41,15 @@ class Menu:
     """Choices and texts of the panel."""
 
     most_ghosts: int
-    robots: tuple[str, ...] = ()  # names of other robots; empty: no menu
+    robots: tuple[str, ...] = ()  # names of other robots; without names, there is no menu
     note: str = ""  # text in the view tab
-    extra_tab: str | None = None  # name of an extra first tab, whose content the caller adds
+    extra_tab: str | None = None  # name of an extra first tab; the caller adds its content
 
 
 class Controls:
     """Widgets of the panel. The page listens to their events.
 
-    `live` has the initial settings, and `first` (4, 4) is the first target. If there is an extra tab, solutions are
+    `live` contains the initial settings, and `first` (4, 4) is the first target. With an extra tab, solutions are
     hidden at the start.
     """
 
@@ -110,7 +110,7 @@ class Controls:
             self._copies = gui.add_html("")
 
     def show_copies(self, query: str, python: str, yaml: str) -> None:
-        """Show the state of the page as a link, as Python and as YAML, each with a button to copy it."""
+        """Show the state of the page as a link, as Python and as YAML, with a copy button for each."""
         to_link = "history.replaceState(null,'','?'+t.value);t={value:location.href};"
         self._copies.content = "".join(
             (_copied("link", query, to_link), _copied("Python", python), _copied("YAML", yaml))
@@ -118,12 +118,12 @@ class Controls:
 
     @property
     def target(self) -> FloatArray:
-        """Pose (4, 4) that the fields of the target tab contain."""
+        """Pose (4, 4) in the fields of the target tab."""
         rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
         return pose_from(self.position.value, rotation.as_quat())
 
     def chosen_component(self, solutions: Solutions) -> int | None:
-        """Return the index of the chosen component; None if it does not exist."""
+        """Return the index of the chosen component, or None if it does not exist."""
         names = _names(solutions)
         return names.index(self.component.value) if self.component.value in names else None
 
@@ -164,14 +164,14 @@ class Controls:
 
 
 def _caption(solutions: Solutions) -> str:
-    """Return the meaning of the colours; empty if there is no solution."""
+    """Return the meaning of the colours, or an empty text if there is no solution."""
     if not solutions.components:
         return ""
     return CAPTIONS["solution" if all(len(one) == 1 for one in solutions.components) else solutions.kind]
 
 
 def _density(solutions: Solutions) -> str:
-    """Return the density panel of the ghosts and the chosen solution; empty if there is no solution."""
+    """Return the density panel of the ghosts and the chosen solution, or an empty text if there is no solution."""
     if solutions.chosen is None or not len(solutions.positions):
         return ""
     colours = [component_colour(number) for number in solutions.ghost_numbers.tolist()]
@@ -184,7 +184,7 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
 
 
 def component_names(numbers: Sequence[int], components: Sequence[Component], robot: Robot) -> list[str]:
-    """Return a text for each component: its size, and the branch labels that all of its solutions have."""
+    """Return a text for each component: its size, and the common branch labels of its solutions."""
     if not components:
         return []
     rows = np.concatenate([component.positions for component in components])
@@ -210,7 +210,7 @@ def _rpy(pose: FloatArray) -> tuple[float, float, float]:
 
 
 def _copied(name: str, text: str, before: str = "") -> str:
-    """Return a text with a button that copies it, on remote pages through a selection (they have no clipboard)."""
+    """Return a text with a copy button. Remote pages have no clipboard, so they copy through a selection."""
     act = (
         f"let t=this.nextElementSibling;{before}navigator.clipboard?navigator.clipboard.writeText(t.value):"
         "(this.nextElementSibling.select(),document.execCommand('copy'));this.textContent='Copied'"

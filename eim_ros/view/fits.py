@@ -13,7 +13,7 @@ from eim_ros.core.checks import numbers_of, with_hints
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.view.style import GROUP_COLOURS, MUTED, new_figure, write_figure
 
-OBJECTIVES = {  # columns of histories with their labels; the first column that exists is drawn
+OBJECTIVES = {  # columns of histories and their labels; the first existing column is drawn
     "validation_log_likelihood": "log-likelihood of validation data [nat]",
     "log_likelihood": "log-likelihood [nat]",
     "elbo": "ELBO [nat]",
@@ -31,17 +31,17 @@ DATA, MODEL, SKIPPED = MUTED, GROUP_COLOURS[0], GROUP_COLOURS[1]
 def draw_fit(fit: Any, path: str | Path, data: npt.ArrayLike | None = None) -> None:
     """Draw the density of a fitted mixture and the history of its fit, and write the picture as PNG or SVG.
 
-    The density is drawn, with crosses at the means of the components, if the model has one or two dimensions and no
-    contexts. The history shows the objective in each iteration, and marks the iterations that EIM skipped.
+    If the model has one or two dimensions and no contexts, its density is drawn, with crosses at the means of the
+    components. The history shows the objective in each iteration, and marks iterations that EIM skipped.
 
     Parameters
     ----------
     fit : FitResult or FittedModel
         Result of a learner, such as `EM(...).fit(data)`. Models that were read from a file have no history.
     path : str or Path
-        File to write. If writing fails, no incomplete file remains.
+        File to write. After an error, no incomplete file remains.
     data : (n, n_dims) array_like, optional
-        Samples that are drawn behind the model, as a histogram or as points.
+        Samples to draw behind the model, as a histogram or as points.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _draw_history(axes: Axes, records: Any, column: str) -> None:
 
 
 def _of(records: Any, column: str) -> list[list[float]]:
-    """Return the iterations in which a number was recorded, and the numbers."""
+    """Return the iterations that recorded a number, and the recorded values."""
     chosen = [record for record in records if column in record]
     return [[record[name] for record in chosen] for name in ("iteration", column)]
 

@@ -1,11 +1,11 @@
-"""Representatives: a few arms of a picture that stand for many others.
+"""Representatives: a few arms of a picture that represent many similar arms.
 
 Arms are grouped by self-motion component, or by k-means over the drawn arms. The arm nearest to the mean of a group
 represents it. The distance between two configurations is the root mean square distance between their joint origins [m].
 Joint angles would be misleading, because a wrist that turns freely changes them but not the picture.
 
 k-means starts at farthest points (Gonzalez 1985, "Clustering to minimize the maximum intercluster distance") and
-iterates as in Lloyd (1982, "Least squares quantization in PCM"). Therefore pictures are not random.
+iterates as in Lloyd (1982, "Least squares quantization in PCM"). Therefore, pictures are not random.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.kinematics import Robot
 
 NO_GROUP = -1
 MAX_ITERATIONS = 50
-ALIKE = 1e-3  # arms whose relative distance is smaller count as equal
+ALIKE = 1e-3  # arms with a smaller relative distance count as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +38,17 @@ class Groups:
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:
     """Group arms that look alike, by k-means over their joint origins (n, n_points, 3) [m].
 
-    There are at most `n_groups` groups. There are fewer if arms coincide.
+    The result has at most `n_groups` groups, and fewer groups if arms coincide.
     """
     chosen, labels = _k_means(_rows(arms), n_groups)
     return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
 
 
 def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
-    """Group solutions (n, dof) of a pose by self-motion component, see `self_motion_components`.
+    """Group solutions (n, dof) of a pose by self-motion component; see `self_motion_components`.
 
-    At most `n_groups` of the largest components become groups; the other solutions belong to no group. Configurations
-    that do not solve the pose are grouped by `group_arms`, by their joint origins (n, n_points, 3) [m].
+    The largest components, at most `n_groups`, become groups. The other solutions belong to no group. If no
+    configuration solves the pose, `group_arms` groups the configurations by their joint origins (n, n_points, 3) [m].
     """
     found = self_motion_components(robot, positions, pose)
     if not found:  # no row solves the pose
@@ -68,7 +68,7 @@ def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose
 
 
 def common_labels(labels: Sequence[npt.NDArray[np.str_]]) -> list[str]:
-    """Return the branch labels that all n solutions have. Each entry of `labels` (n,) has one label per solution."""
+    """Return the common branch labels of n solutions. Each entry of `labels` (n,) has one label per solution."""
     return [str(label[0]) for label in labels if label[0] and (label == label[0]).all()]
 
 
@@ -95,7 +95,9 @@ def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
 
 
 def _farthest_points(rows: FloatArray, n_points: int) -> FloatArray:
-    """Return up to `n_points` rows: first the one nearest to the mean, then always the one farthest from all others."""
+    """Return up to `n_points` rows. The first is nearest to the mean, and each next row is farthest from all previous
+    ones.
+    """
     alike = ALIKE * np.abs(rows).max()
     chosen = [_nearest(rows, np.arange(len(rows)), rows.mean(axis=0))]
     distance = np.linalg.norm(rows - rows[chosen[0]], axis=1)

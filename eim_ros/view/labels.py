@@ -27,13 +27,13 @@ from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GRO
 
 SMALLEST_FONT = 8.0
 BAND_WIDTH = 0.34  # width as a fraction of the distance between two joints
-CROWDED = 55  # in rows with more letters, each word gets a separate line
-LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters in a line of the legend and in a key, and number of lines
-LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
+CROWDED = 55  # in rows with more letters, each word has a separate line
+LEGEND, KEY, LEGEND_LINES = 58, 5, 3.4  # letters per line of the legend and per key, and number of lines
+LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the width of the panel
 
 
 def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriented: bool, title: str) -> None:
-    """Draw the title (a default title if it is empty), and below it the tip link and the pose.
+    """Draw the title, and below it the tip link and the pose. An empty title selects the default title.
 
     The font is smaller for lines that are too long for the figure.
     """
@@ -49,7 +49,7 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
     """Draw a legend with the size of each group.
 
-    In figure coordinates, its first line is at `y` and its left end is at `left`. A single group has no legend.
+    The first line is at `y` and the left end at `left`, in figure coordinates. A single group has no legend.
     """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
@@ -89,7 +89,7 @@ def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
 
 
 def pose_in_words(pose: FloatArray, oriented: bool) -> str:
-    """Return the position [m] as text, with the quaternion if the orientation matters."""
+    """Return the position [m] as text, with the quaternion if the pose is oriented."""
     position = ", ".join(_shown(value) for value in pose[:3, 3])
     if not oriented:
         return f"({position}) m, any orientation"
@@ -102,7 +102,9 @@ def _shown(value: float) -> str:
 
 
 def _shrink(figure: Figure, text: Text, width: float) -> None:
-    """Reduce the font until the text fits into a fraction of the figure's width; truncate the text if necessary."""
+    """Reduce the font until the text fits into a fraction of the width of the figure. Truncate the text if
+    necessary.
+    """
     limit = width * figure.bbox.width
     extent = text.get_window_extent().width
     if extent > limit:
@@ -154,7 +156,7 @@ def draw_joint_panel(
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return joint names without the words that all names have at the start or at the end."""
+    """Return joint names without their common first and last words."""
     if len(names) < 2:
         return list(names)
     begin = os.path.commonprefix(list(names)).rfind("_") + 1

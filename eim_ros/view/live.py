@@ -1,9 +1,8 @@
 """All solutions of a moving target: ghosts in the colours of their self-motion components, and one chosen solution.
 
-A ghost is a translucent arm that shows one solution. If the model has a preference, the ghosts are samples of it;
-otherwise they are spread over all components. When the target moves, the chosen solution follows by numerical
-refinement, so that it stays in its component as long as the component exists. Components keep their numbers and
-colours.
+A ghost is a translucent arm that shows one solution. If the model has a preference, the ghosts are samples of the
+model. Otherwise, they are spread over all components. When the target moves, the chosen solution is refined
+numerically. It thus stays in its component as long as the component exists. Components keep their numbers and colours.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
 FARTHEST = 0.7  # [rad, m] a component keeps its number between two targets if no joint changes by more than this
-# start of the errors in the message of an empty answer; the page shows the nearest pose instead
+# start of the errors in the message of an empty answer; the page shows the nearest pose instead of these errors
 BEST_ATTEMPT = "; the best attempt"
 TIMEOUT = 0.1  # [s] per target; a later answer would belong to an old target
-N_TRIALS = 256  # number of random configurations that determine how the tip can move
+N_TRIALS = 256  # number of random configurations that determine the possible motions of the tip
 N_FIRST = 2048  # number of random configurations; the first target is chosen among their poses
-LOWEST = 0.1  # minimum height of the first target as a fraction of the arm's reach
-POINTS_DOWN = 0.8  # minimum cosine of the angle between the first target's z axis and the downward direction
+LOWEST = 0.1  # minimum height of the first target, relative to the reach of the arm
+POINTS_DOWN = 0.8  # minimum cosine of the angle between the z axis of the first target and the downward direction
 MOVES = 1e-9  # the tip can move along or about an axis if its Jacobian entries exceed this fraction of the largest
 N_GROUPS = 5  # maximum number of groups of solutions that do not form curves
 
@@ -59,11 +58,11 @@ def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
 def kept_numbers(
     robot: Robot, before: Sequence[FloatArray], numbers: Sequence[int], now: Sequence[FloatArray]
 ) -> list[int]:
-    """Return distinct numbers of components, which keep their numbers from the previous target if possible.
+    """Return distinct numbers of components. Components keep their numbers from the previous target if possible.
 
     `before` and `now` are the solutions (n_i, dof) of each component, and `numbers` belong to `before`. A component
     gets the smallest free number if no previous component is near, or if another current component is nearer to the
-    previous one.
+    previous component.
     """
     found: dict[int, int] = {}
     if before and now:
@@ -87,8 +86,8 @@ def kept_numbers(
 class Solutions:
     """Solutions of one target, as shown on the page.
 
-    The components are groups of similar solutions if more than one direction is free. Their numbers ascend, and stay
-    the same while the target moves.
+    If more than one direction is free, the components are groups of similar solutions. The numbers of the components
+    ascend, and stay the same while the target moves.
     """
 
     pose: FloatArray  # (4, 4), target in the base frame
@@ -96,11 +95,11 @@ class Solutions:
     labels: IntArray  # (n,) int, index of the component of each ghost
     components: list[Component]
     numbers: list[int]
-    chosen: FloatArray | None  # (dof,), chosen solution; None if there is none
-    component: int  # index of its component; -1 if there is none
-    along: float  # position in the component, from 0 at the first solution to 1 at the last
+    chosen: FloatArray | None  # (dof,), chosen solution, or None
+    component: int  # index of the component of the chosen solution, or -1
+    along: float  # position in this component, from 0 at the first solution to 1 at the last
     density: Callable[[FloatArray], FloatArray] | None  # model log density given the target; None without a model
-    message: str  # number of solutions, or why there is none
+    message: str  # number of solutions, or the reason why there is none
     elapsed: float  # solving time [s]
     nearest: FloatArray | None = None  # (dof,), configuration nearest to a target out of reach
     kind: str = "component"  # "component", or "group" of similar solutions
@@ -125,7 +124,7 @@ class Solutions:
 class LiveSolutions:
     """Solver for a sequence of targets that remembers the components and the chosen solution.
 
-    There are `n` ghosts, whose seed is the same for each target. With `position_only`, the orientation is free.
+    The `n` ghosts have the same seed for each target. With `position_only`, the orientation is free.
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, seed: int = 0) -> None:
@@ -139,7 +138,7 @@ class LiveSolutions:
     def constrain(
         self, position_only: bool, self_collision: bool | None = None, obstacles: Sequence[Obstacle] | None = None
     ) -> None:
-        """Use other constraints for the next targets; None keeps the current ones."""
+        """Use other constraints for the next targets. None keeps the current constraints."""
         changes: dict[str, Any] = {"position_only": position_only}
         if self_collision is not None:
             changes["self_collision"] = self_collision
@@ -170,7 +169,7 @@ class LiveSolutions:
         numbers = kept_numbers(self.robot, self._before, self._numbers, [component.positions for component in found])
         order = np.argsort(numbers)
         found, numbers = [found[i] for i in order], sorted(numbers)
-        if found:  # if the target is temporarily out of reach, the last components are kept
+        if found:  # keep the last components while the target is out of reach
             self._before, self._numbers = [component.positions for component in found], numbers
         shown = rows[: self.n]
         labels = component_labels(self.robot, found, shown)
@@ -189,15 +188,15 @@ class LiveSolutions:
         )
 
     def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
-        """Return the solutions with another chosen solution: the position `along`, from 0 to 1, in a component."""
+        """Return the solutions with the chosen solution at position `along`, from 0 to 1, in a component."""
         curve = solutions.components[component]
         moved = self._moved(place_in(curve, along), solutions.pose)
-        # if refinement between two distant solutions does not converge, the earlier one is chosen
+        # If refinement between two distant solutions does not converge, choose the earlier solution.
         chosen = moved[0] if len(moved) else _first_before(curve, along)
         return self._with_choice(solutions, chosen, component, along)
 
     def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
-        """Return the solutions with the ghost at `index` as the chosen one."""
+        """Return the solutions with the ghost at `index` as the chosen solution."""
         chosen, component, along = self._choice(solutions.components, solutions.positions[index][None])
         assert chosen is not None
         return self._with_choice(solutions, chosen, component, along)
@@ -207,7 +206,7 @@ class LiveSolutions:
         return replace(solutions, chosen=chosen, component=component, along=along)
 
     def _moved(self, q: FloatArray | None, pose: FloatArray) -> FloatArray:
-        """Return a configuration (dof,) moved onto a target, (1, dof), or (0, dof) if this fails or `q` is None."""
+        """Move a configuration (dof,) onto a target. Return (1, dof), or (0, dof) if this fails or `q` is None."""
         if q is None:
             return np.empty((0, self.robot.dof))
         moved = refine(self.robot, q[None], pose, position_only=self.position_only)
@@ -220,7 +219,7 @@ class LiveSolutions:
         return ~self._scene.colliding(rows)
 
     def _without_collisions(self, found: list[Component]) -> list[Component]:
-        """Cut curves where the arm would collide, and return the parts, longest first."""
+        """Cut curves where the arm would collide. Return the pieces, starting with the longest."""
         if self._scene is None:
             return found
         parts = [part for component in found for part in cut(component, self._is_free(component.positions))]
@@ -268,14 +267,14 @@ def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
 def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray:
     """Return Yoshikawa's manipulability (n,) of configurations (n, dof).
 
-    Only axes along or about which the tip can move are used, because otherwise the result would be 0 for planar arms.
+    Only axes along or about which the tip can move count. With all axes, the result would be 0 for planar arms.
     """
     axes = moving_axes(robot) & (np.arange(6) < (3 if position_only else 6))
     return np.asarray(np.linalg.svd(robot.jacobian(rows)[:, axes], compute_uv=False).prod(axis=-1))
 
 
 def first_pose(robot: Robot) -> FloatArray:
-    """Return the pose (4, 4) of the most dexterous of several random configurations that look natural.
+    """Return the pose (4, 4) of the most dexterous of several natural random configurations.
 
     From this pose, a user can move the target in every direction. If possible, the arm is above the floor at z = 0, and
     its tip is in front of the base and points down.
@@ -296,7 +295,7 @@ def first_pose(robot: Robot) -> FloatArray:
 def place_in(component: Component, along: float) -> FloatArray:
     """Return the configuration (dof,) at a fraction, from 0 to 1, of the length of a component.
 
-    Curves are interpolated. In other components, the fraction selects one solution.
+    Curves are interpolated. In other components, the fraction selects a solution.
     """
     length = along * component.along[-1]
     after = int(np.clip(np.searchsorted(component.along, length), 1, len(component) - 1)) if len(component) > 1 else 0
@@ -314,8 +313,8 @@ def nearest_along(
 ) -> float:
     """Return the position in a component, from 0 to 1, at which a point of a body is nearest to another point.
 
-    The search goes downhill from the position `start`, so that the arm does not jump. The point `grabbed` (3,) is in
-    the frame of the body, and `pointer` (3,) in the base frame [m].
+    The search descends from the position `start`, because the arm must not jump. The point `grabbed` (3,) is in the
+    frame of the body, and `pointer` (3,) in the base frame [m].
     """
     poses = body_poses(robot, component.positions)[:, body]
     points = poses[:, :3, :3] @ grabbed + poses[:, :3, 3]
@@ -329,7 +328,7 @@ def nearest_along(
 
 
 def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]:
-    """Return the parts of a component whose configurations are free (n,). Each part of a curve is connected."""
+    """Return the pieces of a component with free configurations (n,). Each piece of a curve is connected."""
     positions, along = component.positions, component.along
     if is_free.all():
         return [component]
@@ -337,13 +336,13 @@ def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]
         rows = positions[is_free]
         return [Component(rows, np.arange(float(len(rows))), is_curve=False)] if len(rows) else []
     order = np.arange(len(positions))
-    if component.is_closed:  # start at a collision, so that the first and the last part are joined
+    if component.is_closed:  # start at a collision, to join the first and the last piece
         order = np.roll(order, -int(np.argmin(is_free)))
     runs = np.split(order, np.flatnonzero(np.diff(is_free[order].astype(int))) + 1)
     parts = []
     for run in (run for run in runs if is_free[run[0]]):
         steps = np.diff(along[run])
-        if component.is_closed:  # one step may lead from the end to the start of the list
+        if component.is_closed:  # a step may lead from the end to the start of the list
             steps[steps < 0.0] = np.median(np.diff(along))
         parts.append(Component(positions[run], np.concatenate([[0.0], np.cumsum(steps)]), is_curve=True))
     return parts

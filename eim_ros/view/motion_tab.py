@@ -1,6 +1,6 @@
 """The motion tab of the page: paths of the tip, and an arm that moves along a selected path.
 
-Demonstrations are grey, and motions drawn from the prior have the colour of their component. A slider sets the phase of
+Demonstrations are grey. Motions drawn from the prior have the colours of their components. A slider sets the phase of
 the motion, and a checkbox plays the motion.
 """
 
@@ -27,14 +27,14 @@ from eim_ros.view.panels import density_text, legend_panel, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
 
-WIDTH = 2.0  # half the range of a context slider in standard deviations, if there are no demonstrations
+WIDTH = 2.0  # half the range of a context slider without demonstrations, in standard deviations
 STEP = 0.04  # [s] between two frames
 REST = 0.5  # [s] pause at the end before the motion is repeated
 DRAWN, SHOWN = "drawn from the prior", "demonstrated"
 MOST_DRAWN, DRAWN_FIRST = 100, 20
 MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated paths of the tip to draw
 N_PARTS = 40  # maximum number of segments of a tip path
-THIN, THICK = 0.0025, 0.008  # line thickness as a fraction of the arm's reach
+THIN, THICK = 0.0025, 0.008  # line thickness, relative to the reach of the arm
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class ShownMotions:
 
     positions: FloatArray  # (n, n_points, dof), in the order of the robot's joints [rad] or [m]
     tips: FloatArray  # (n, n_points, 3), path of the tip [m]
-    log_prob: FloatArray  # (n,), log density given the context, and given the start and end if prescribed [nat]
-    components: npt.NDArray[np.int64]  # (n,), component that each motion was drawn from; -1 for demonstrations
+    log_prob: FloatArray  # (n,), log density given the context and the prescribed start and end, if any [nat]
+    components: npt.NDArray[np.int64]  # (n,), component of each drawn motion; -1 for demonstrations
     valid: npt.NDArray[np.bool_]  # (n,) bool, whether the motion stays within the joint limits
     quantiles: FloatArray  # (n,), fraction of held-out demonstrations that are less likely; NaN for drawn motions
-    log_evidence: float = 0.0  # log density of the prescribed start and end [nat]; 0 if none is prescribed
+    log_evidence: float = 0.0  # log density of the prescribed start and end [nat]; 0 without them
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -63,8 +63,8 @@ class ShownMotions:
 class MotionStudy:
     """Motion prior of a robot, and optional demonstrations.
 
-    The prior must have all joints of the robot, and may have others. The demonstrations must have the same joints and
-    contexts as the prior.
+    The prior must contain all joints of the robot, and may contain other joints. The demonstrations must have the same
+    joints and contexts as the prior.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class MotionStudy:
         low, high = middle - spread, middle + spread
         if len(self.contexts):
             low, high = self.contexts.min(axis=0), self.contexts.max(axis=0)
-        high = np.maximum(high, low + 1e-3)  # avoids an empty range if the context is constant
+        high = np.maximum(high, low + 1e-3)  # avoids an empty range for a constant context
         steps = 10.0 ** np.floor(np.log10((high - low) / 50.0))
         low, high = np.floor(low / steps) * steps, np.ceil(high / steps) * steps
         columns = (low.round(9).tolist(), high.round(9).tolist(), steps.round(9).tolist())
@@ -123,7 +123,7 @@ class MotionStudy:
     def end_log_prob(self, context: npt.ArrayLike, rows: FloatArray) -> FloatArray:
         """Return the log density (n,) [nat] that a motion ends in configurations (n, dof), given a context.
 
-        If the prior has joints that the robot does not have, their positions are unknown, and the result is 0.
+        If the robot lacks joints of the prior, their positions are unknown, and the result is 0.
         """
         if len(self._columns) < len(self.prior.joint_names):
             return np.zeros(len(rows))  # the positions of the prior's other joints are unknown
@@ -166,8 +166,8 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
 class Playback:
     """Slider and checkbox that play phases from 0 to 1.
 
-    `show` is called with each new phase. `duration` returns the time from phase 0 to 1 [s] and is called for every
-    frame.
+    `show` is called with each new phase. `duration` is called for every frame. It returns the time from phase 0 to 1
+    [s].
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:
@@ -216,7 +216,7 @@ class Playback:
 
 
 def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a listener that calls `act` only if a user has changed the control, not if the page itself has."""
+    """Return a listener that calls `act` only if a user, and not the page itself, has changed the control."""
 
     def listen(event: Any) -> None:
         if event.client is not None:
@@ -226,7 +226,7 @@ def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
 
 
 class MotionTab:
-    """Extra tab of a page, with motions of its robot. `seed` is used to draw the first motions."""
+    """Extra tab of a page, with motions of its robot. `seed` is the seed of the first motions."""
 
     def __init__(self, page: Page, study: MotionStudy, seed: int = 0) -> None:
         self._page, self._study, self._seed = page, study, seed
@@ -286,7 +286,7 @@ class MotionTab:
 
     @property
     def shown(self) -> ShownMotions | None:
-        """Motions of the selected kind, or None if there are none."""
+        """Motions of the selected kind, or None."""
         return self.motions if self.kind.value == DRAWN else self._study.demonstrations
 
     def look_at(self, kind: str, which: int) -> None:
@@ -328,7 +328,7 @@ class MotionTab:
             self._redraw()
 
     def _drawn(self, chosen: FloatArray | None) -> tuple[ShownMotions | None, str]:
-        """Return motions for the current settings, or None and the reason."""
+        """Return motions for the current settings, or None with the reason."""
         if self._is_tied and chosen is None:
             return None, "the target has no solution at which motions can start or end"
         ends = chosen if self.begins.value else None, chosen if self.ends.value else None
@@ -342,7 +342,7 @@ class MotionTab:
         self.look_at(self.kind.value, 1)
 
     def _choose(self) -> None:
-        """Show the selected motion; a demonstration also sets its context."""
+        """Show the selected motion. A demonstration also sets the context."""
         with self._drawing:
             if self.kind.value == SHOWN and len(self.contexts):
                 for slider, value in zip(self.contexts, self._study.contexts[self._index], strict=True):
@@ -422,6 +422,6 @@ class MotionTab:
 
 
 def _thinned(tips: FloatArray) -> FloatArray:
-    """Reduce paths (n, n_points, 3) to at most N_PARTS segments; the first and the last point are kept."""
+    """Reduce paths (n, n_points, 3) to at most N_PARTS segments. Keep the first and the last point."""
     n_points = tips.shape[1]
     return tips[:, np.unique(np.linspace(0, n_points - 1, min(n_points, N_PARTS + 1)).round().astype(int))]

@@ -1,8 +1,8 @@
 """Web page on which a user drags a target and sees all solutions, served by viser.
 
-Events from the browser only mark that something has changed. A single thread then solves and draws for the newest
-target, so that no work accumulates while the target is dragged. `Controls` is the panel next to the scene, with the
-settings and the results.
+Events from the browser only mark that something has changed. A single thread solves and draws for the newest target.
+Thus, no work accumulates while the target is dragged. `Controls` is the panel next to the scene, with the settings and
+the results.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ from eim_ros.view.surfaces import arm_surfaces, is_included
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view
 TARGET_SIZE = 0.18  # size in units of the arm's reach
-AROUND = 0.06  # margin around the shown objects, in units of the arm's reach
-TURNED = 1e-3  # a camera that is farther away, in units of the arm's reach, was moved by a user
+AROUND = 0.06  # margin around the displayed objects, in units of the arm's reach
+TURNED = 1e-3  # a camera that moved by more, in units of the arm's reach, was moved by a user
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # [rad] direction of the camera relative to the target
 REST = 0.3  # [s] time without changes after which the texts of the copy tab are updated
 LINK_KEY, LINK_WANTED, LINK_SHOWN = "eim-view-link", "wanted", "shown"  # name and values in the browser's storage
 PHONE = 576  # [pixel] in windows up to this width, viser shows the panel at the bottom
 PATIENCE, PAUSE, REDRAWN = 60.0, 0.1, 0.02  # [s] maximum time to wait for a slow browser, and polling periods
 LONGEST_END = 5.0  # [s] maximum time to wait for the threads of the server
-# viser's page sends a dragged target or slider every 50 ms and has no option for this; 10 ms is once per frame
+# The page of viser sends a dragged target or slider every 50 ms, and has no option for this interval. 10 ms is once per
+# frame.
 SEND_EACH_FRAME = (
     "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
     "window.setTimeout=(act,ms,...rest)=>later(act,ms===50?10:ms,...rest)}"
 )
-# viser does not report the address of the page. Therefore the server asks for it through the browser's storage, and
-# this script answers. Until the state of the link is shown, a cover hides the state that other visitors see.
+# viser does not report the address of the page. Therefore, the server requests it through the storage of the browser,
+# and this script answers. A cover hides the state of other visitors until the state of the link is shown.
 READ_LINK = (
     "localStorage.length;let n=600;"  # without a storage, the script ends here
     "if(!window.linkCover&&location.search.includes('=')){const cover=window.linkCover=document.createElement('div');"
@@ -61,7 +62,7 @@ READ_LINK = (
     f"else if(localStorage[key]=='{LINK_SHOWN}'){{delete localStorage[key];n=0}}}}"
     "if(n--<=0){clearInterval(timer);window.linkCover&&window.linkCover.remove()}},100)"
 )
-# in a narrow window, viser opens the panel over the target, and has no option to fold it
+# In a narrow window, viser opens the panel over the target, and has no option to fold the panel.
 FOLD_ON_PHONE = (
     f"if(!window.isFolded&&innerWidth<={PHONE}){{window.isFolded=true;let part=this,handle=null;"
     "while(part&&!(handle&&getComputedStyle(handle).cursor=='pointer'))"
@@ -76,29 +77,29 @@ SCRIPT = (
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Options of a page: what it shows, and where it is served.
+    """Options of a page: its content and its address.
 
     By default, the orientation of the tip is free for models with a position as context, and for arms with fewer than
-    six joints. Port 0 selects any free port. The seed of the solutions is the same for every target, so that they move
-    as little as possible.
+    six joints. Port 0 selects any free port. The seed of the solutions is the same for every target. Therefore,
+    solutions move as little as possible.
     """
 
-    source: str | Path | None = None  # description of the robot with its visuals, see `arm_surfaces`
+    source: str | Path | None = None  # description of the robot with its visuals; see `arm_surfaces`
     package_paths: Sequence[str | Path] = ()  # see `find_mesh`
     n: int = 50  # number of ghosts, 1 to 200
     position_only: bool | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     seed: int = 0
-    extra_tab: str | None = None  # name of an extra tab whose content the caller adds, see `MotionTab`
+    extra_tab: str | None = None  # name of an extra tab; the caller adds its content, see `MotionTab`
 
 
 class Page:
     """Web page that is served until it is closed.
 
-    The first target is a pose (4, 4); the default is `first_pose`. Keywords such as `port=0` replace fields of the
-    options. The attribute `server` is for code that adds content to the extra tab or to the scene. If there is no extra
-    tab, users can choose other robots and tip links.
+    The first target is a pose (4, 4), by default `first_pose`. Keywords such as `port=0` replace fields of the options.
+    Use the attribute `server` to add content to the extra tab or to the scene. Without an extra tab, users can choose
+    other robots and tip links.
 
     Raises
     ------
@@ -118,7 +119,7 @@ class Page:
         self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # counts of scenes and of drawings
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
-        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect ratio and eye of each client's view
+        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect ratio and eye of the view of each client
         given = None if pose is None else check_pose(pose)
         self.live: LiveSolutions
         self._controls: Controls
@@ -139,7 +140,7 @@ class Page:
 
     @property
     def extra_tab(self) -> viser.GuiTabHandle:
-        """Extra tab, to which the caller adds content."""
+        """Extra tab for content of the caller."""
         assert self._controls.extra_tab is not None
         return self._controls.extra_tab
 
@@ -164,7 +165,7 @@ class Page:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join()
-        with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message at the end of its thread
+        with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message when its thread ends
             self.server.stop()
             for thread in self._server_threads:
                 thread.join(LONGEST_END)
@@ -253,7 +254,7 @@ class Page:
     def _build(self, obstacles: Sequence[Box | Sphere] = ()) -> None:
         """Add the scene and the panel of the robot to the server."""
         n_ghosts = max(self._options.n, FEW_GHOSTS)
-        self.server.gui.add_html(SCRIPT)  # must come first, so that the cover of a link appears before the scene
+        self.server.gui.add_html(SCRIPT)  # must come first; the cover of a link must appear before the scene
         self._add_scene(n_ghosts)
         for shape in obstacles:
             self._obstacles.add(shape)
@@ -328,7 +329,7 @@ class Page:
             self._controls.tell(str(error))
 
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """Fit the view of a new browser to its window, and show the state of its link if it has one."""
+        """Fit the view of a new browser to its window, and show the state in its link, if any."""
         with self._drawing:
             self._fit(client)
         client.camera.on_update(lambda _: self._fit_again(client))
@@ -347,7 +348,7 @@ class Page:
         client.local_storage.set_item(LINK_KEY, LINK_SHOWN)
 
     def _link_of(self, client: viser.ClientHandle) -> str:
-        """Return the part of a browser's address from the question mark on; empty if it is unknown."""
+        """Return the address of a browser from the question mark on, or an empty text if it is unknown."""
         storage, link = client.local_storage, LINK_WANTED
         storage.set_item(LINK_KEY, LINK_WANTED)
         try:
@@ -355,14 +356,14 @@ class Page:
             while link == LINK_WANTED and time.monotonic() < end and not self._is_closed:
                 time.sleep(PAUSE)
                 link = storage.get_item(LINK_KEY, timeout=PATIENCE) or ""
-        except (RuntimeError, TimeoutError):  # the browser has been closed, or has no storage
+        except (RuntimeError, TimeoutError):  # the browser was closed, or has no storage
             return ""
         if "=" not in link:  # the cover of a link waits for this answer
             storage.remove_item(LINK_KEY)
         return link if link != LINK_WANTED else ""
 
     def _frame(self) -> None:
-        """Move all cameras so that the target and the solutions fill the window."""
+        """Move all cameras to fill the window with the target and the solutions."""
         server = self.server
         server.initial_camera.position, server.initial_camera.look_at = self._viewpoint(1.0)
         server.initial_camera.fov = FOV
@@ -381,8 +382,8 @@ class Page:
     def _fit_again(self, client: viser.ClientHandle) -> None:
         """Fit the view again if its window has changed, for example because the panel was docked.
 
-        If the user has moved the camera, the view is not changed. A browser may apply the initial camera after the
-        fitted camera; such a view is fitted again.
+        The view stays the same if the user has moved the camera. A browser may apply the initial camera after the
+        fitted camera. Such a view is fitted again.
         """
         aspect, eye = self._fitted.get(client.client_id, (client.camera.aspect, client.camera.position))
         known = np.stack([eye, self.server.initial_camera.position])
@@ -395,7 +396,7 @@ class Page:
             self._fit(client)
 
     def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
-        """Return the eye (3,) and the point (3,) at which it looks, for a window with this ratio of width to height."""
+        """Return the eye (3,) and the point (3,) that it looks at, for a window with this ratio of width to height."""
         reach, pose = self.robot.reach, self._target_pose
         handles = pose[:3, 3] + TARGET_SIZE * reach * np.concatenate([pose[:3, :3].T, [[0.0, 0.0, 0.0]]])
         points = [np.zeros((1, 3)), handles]
@@ -461,7 +462,7 @@ class Page:
             self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
-        self.server.flush()  # otherwise viser waits for up to 34 ms
+        self.server.flush()  # without this call, viser waits for up to 34 ms
         self.n_drawn += 1
         if not self._is_framed:
             self._is_framed = True
@@ -478,7 +479,7 @@ class Page:
             self._redraw_choice()
 
     def _choose(self, event: Any, along: float | None) -> None:
-        """Apply a choice that was made in the browser; changes by the page itself have no client."""
+        """Apply a choice that was made in the browser. Changes by the page itself have no client."""
         if event.client is None:
             return
         with self._drawing:
@@ -499,7 +500,7 @@ class Page:
                 self._redraw_choice()
 
     def _drag_link(self, body: int, grabbed: FloatArray, pointer: FloatArray) -> None:
-        """Move along the component to where a grabbed point (3,) of a body is nearest to the pointer (3,)."""
+        """Move along the component until a grabbed point (3,) of a body is nearest to the pointer (3,)."""
         with self._drawing:
             solutions = self.solutions
             if solutions is not None and solutions.chosen is not None and body <= self.robot.dof:
@@ -527,7 +528,7 @@ class Page:
             self._controls.tell(str(error))
 
     def _beside_target(self) -> FloatArray:
-        """Return a pose (4, 4) next to the way from the base to the target, for a new obstacle."""
+        """Return a pose (4, 4) for a new obstacle, next to the line from the base to the target."""
         target = self._target_pose[:3, 3]
         aside = np.array([-target[1], target[0], 0.0])
         length = float(np.linalg.norm(aside))
@@ -546,7 +547,7 @@ class Page:
 
 
 def _started(host: str, port: int, label: str) -> viser.ViserServer:
-    """Start a server on exactly this port; viser alone would silently use the next free port."""
+    """Start a server on exactly this port. By default, viser would silently use the next free port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -11,10 +11,10 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.kinematics import Robot
 from eim_ros.view.style import FAINT, MUTED
 
-WARNED = 0.05  # this fraction of a joint's range at each end counts as close to the limit
+WARNED = 0.05  # this share of the range of a joint at each end counts as close to the limit
 WARNING = "#D55E00"
 LOWEST = -1000.0  # [nat] smaller log densities are shown as this limit
-WIDEST = 100.0  # [nat] maximum range of log densities in the diagram; lower ones are drawn at its left end
+WIDEST = 100.0  # [nat] maximum range of log densities in the diagram; lower values are drawn at its left end
 WIDTH, HEIGHT, MARGIN = 260.0, 84.0, 6.0  # size of the diagrams [pixel]
 ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 
@@ -22,8 +22,8 @@ ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
     """Return a panel that shows the value of each joint between its limits.
 
-    The chosen solution (dof,) [rad] or [m] is marked in the colour of its component. If it is None, only the limits are
-    shown.
+    The chosen solution (dof,) [rad] or [m] is marked in the colour of its component. Without a solution, only the
+    limits are shown.
     """
     rows = []
     for joint, name in enumerate(robot.joint_names):
@@ -52,10 +52,10 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
 def manipulability_panel(
     along: FloatArray, values: FloatArray, place: float, value: float, colour: str, is_curve: bool = True
 ) -> str:
-    """Return a panel of Yoshikawa's manipulability along a component, with the chosen solution marked.
+    """Return a panel of Yoshikawa's manipulability along a component, with a mark at the chosen solution.
 
-    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there. They are only
-    drawn if the component is a curve, because other solutions have no order.
+    `along` and `values` (n,) are lengths along the component [rad, m] and their manipulability. They are drawn only if
+    the component is a curve, because other solutions have no order.
     """
     told = f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>'
     if len(along) < 2:
@@ -114,7 +114,7 @@ def density_panel(values: FloatArray, colours: Sequence[str], value: float, colo
 
 
 def density_text(value: float) -> str:
-    """Return a log density [nat] as text. Very low values only show that the data are far away."""
+    """Return a log density [nat] as text. Very low values show only that the data are far away."""
     return f"{value:.2f} nat" if value >= LOWEST else f"below {LOWEST:.0f} nat, far from all data"
 
 

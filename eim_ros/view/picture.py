@@ -1,15 +1,15 @@
 """Picture of an arm in many configurations for one pose, with a panel of their joint values.
 
-The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours mark self-motion components, or groups of similar arms if
-more than one direction is free (see `groups.py`).
+The picture is a PNG of 1600 x 800 pixels, or an SVG. Colours mark self-motion components. If more than one direction is
+free, they mark groups of similar arms (see `groups.py`).
 
-The rows of a camera's rotation R point right, up and towards the viewer. The camera has a focus f and a distance d. A
-point p in the base frame is drawn at
+The camera has a rotation R, a focus f and a distance d. The rows of R point right, up and towards the viewer. A point p
+in the base frame is drawn at
 
     (x, y, z) = R (p - f),    picture = (x, y) / (1 - z / d)
 
-Lengths at the focus are drawn to scale, and an infinite distance gives a parallel projection. The 3-d axes of
-matplotlib are not used, because the links of arms must be painted one by one from back to front.
+Lengths at the focus are drawn to scale. An infinite distance gives a parallel projection. The 3-d axes of matplotlib
+are not suitable, because the links of arms must be painted one by one from back to front.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BESIDE_TARGET = math.radians(62.0)
 ELEVATION = math.radians(20.0)
 UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # values of zorder
 BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # width of solid arms [points]
-END_ON = 0.2  # an axis that appears shorter than this fraction of its length is not drawn
+END_ON = 0.2  # axes that appear shorter than this fraction of their length are not drawn
 PIECES = 8  # number of pieces per link; the ground may hide each piece separately
 WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels per inch
 SCENE = (0.025, 0.05, 0.56, 0.80)
@@ -59,7 +59,7 @@ PLANE = (0.055, 0.10, 0.53, 0.75)
 PANEL = (0.655, 0.225, 0.325, 0.56)
 MAX_LINES, MAX_SOLID = 400, 8
 PLANAR_TOLERANCE = 1e-9  # Jacobian entries up to this value count as 0
-ORIENTATION_HELD = 0.5  # [rad] the orientation counts as prescribed if the median error is smaller
+ORIENTATION_HELD = 0.5  # [rad]; the orientation counts as prescribed if the median error is smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,9 @@ class Camera:
 
     @classmethod
     def beside(cls, target: FloatArray, size: float) -> Camera:
-        """Return a camera for a scene of this size [m]. The target (3,) appears to the right of the base and nearer."""
+        """Return a camera for a scene of this size [m]. The target (3,) is to the right of the base, and nearer than
+        it.
+        """
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         low, high = math.sin(ELEVATION), math.cos(ELEVATION)
@@ -95,13 +97,13 @@ class Camera:
     def scale(self, depth: FloatArray) -> FloatArray:
         """Return the magnification of an object at this depth compared with an object at the focus.
 
-        It is limited to 4, because a point may be behind the viewer.
+        The magnification is limited to 4, because a point may be behind the viewer.
         """
         return np.asarray(1.0 / np.maximum(1.0 - depth / self.distance, 0.25))
 
 
 def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, cell: float) -> FloatArray:
-    """Draw a disc of ground at height 0 with a centre (2,), radius and grid [m], and return its rim (n, 2)."""
+    """Draw a disc of ground at height 0 with a centre (2,), radius and grid [m]. Return its rim (n, 2)."""
     rim = camera.project(_circle(radius) + [*centre, 0.0])[0]
     axes.fill(*rim.T, facecolor=LIMITS, edgecolor=FAINT, linewidth=1.0, alpha=0.8, zorder=GROUND)
     lines = []
@@ -126,7 +128,7 @@ def draw_plane(axes: Axes, camera: Camera, reach: float) -> None:
 
 
 def draw_base(axes: Axes, camera: Camera, radius: float) -> FloatArray:
-    """Draw a plinth of this radius [m] under the base, and return its rim (n, 2)."""
+    """Draw a plinth of this radius [m] under the base. Return its rim (n, 2)."""
     rim = camera.project(_circle(radius))[0]
     axes.fill(*rim.T, color=MUTED, linewidth=0, zorder=GROUND + 0.5)
     axes.fill(*camera.project(_circle(0.72 * radius))[0].T, color=INK, linewidth=0, zorder=GROUND + 0.5)
@@ -185,7 +187,7 @@ def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Seque
 
 
 def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float, oriented: bool) -> FloatArray:
-    """Draw a star at the target pose (4, 4), and its axes if `oriented`; return the drawn points (n, 2)."""
+    """Draw a star at the target pose (4, 4), and its axes if `oriented` is true. Return the drawn points (n, 2)."""
     star = camera.project(pose[:3, 3])[0]
     used = [star]
     if oriented:
@@ -206,7 +208,7 @@ def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float
 
 
 def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05) -> None:
-    """Set limits of axes with this ratio of width to height, to show all points (n, 2) at equal scale."""
+    """Set the limits of axes with this ratio of width to height. They show all points (n, 2) at equal scale."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, extent = (low + high) / 2, (1 + 2 * margin) * (high - low)
     height = max(extent[1], extent[0] / aspect)
@@ -240,15 +242,15 @@ def draw_solutions(
     Parameters
     ----------
     robot : Robot
-        A robot that only moves in the x-y plane is shown from above, other robots from the side.
+        Robots that move only in the x-y plane are shown from above, and other robots from the side.
     positions : (n, dof) array_like
         Finite configurations [rad] or [m]; n may be 0. At most 400 evenly spaced rows are drawn as lines.
     pose : (4, 4) array_like
         Target pose of the tip in the base frame.
     path : str or Path
-        File to write. If writing fails, no incomplete file remains.
+        File to write. After an error, no incomplete file remains.
     title : str, optional
-        First line of the picture. By default it names the robot and the number of configurations.
+        First line of the picture. By default, it contains the robot and the number of configurations.
 
     Raises
     ------
@@ -324,7 +326,7 @@ def _draw_scene(
 
 
 def _is_planar(robot: Robot) -> bool:
-    """Return whether the tip can only move along x and y and turn about z."""
+    """Return whether the tip can move only along x and y, and turn only about z."""
     q = robot.random(8, np.random.default_rng(0))
     return float(np.abs(robot.jacobian(q)[:, 2:5]).max()) < PLANAR_TOLERANCE
 
@@ -336,6 +338,6 @@ def _enclosing(points: FloatArray, least: float) -> tuple[FloatArray, float]:
 
 
 def _round_length(length: float) -> float:
-    """Return the largest of ..., 0.1, 0.2, 0.5, 1, 2, 5, ... that does not exceed a length [m]."""
+    """Return the largest number of ..., 0.1, 0.2, 0.5, 1, 2, 5, ... that does not exceed a length [m]."""
     decade = 10.0 ** math.floor(math.log10(length))
     return max(step * decade for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9))

@@ -1,7 +1,7 @@
 """3-d scene of the page: ghosts, the chosen arm, self-motion curves and the ground.
 
-The ghosts are instances of one surface per body, so only poses and colours are sent when they change. Unused ghosts
-have scale 0.
+The ghosts are instances of one surface per body. Therefore, only poses and colours are sent when they change. Unused
+ghosts have scale 0.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from eim_ros.view.style import MUTED
 from eim_ros.view.surfaces import THIN, Surfaces, stick_surfaces
 
 STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
-THINNER = 0.4  # radius of a stick as a fraction of the radius of the thinnest body
+THINNER = 0.4  # radius of a stick, relative to the radius of the thinnest body
 FADED = 0.3  # opacity of the arm if there is no solution
 FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
-LINE = 0.006  # thickness of curves as a fraction of the arm's reach
+LINE = 0.006  # thickness of curves, relative to the reach of the arm
 OBSTACLE, SEEN_THROUGH = (190, 120, 90), 0.55
 
 
@@ -54,7 +54,7 @@ class ArmMeshes:
         self._root.visible = is_wanted
 
     def show(self, q: npt.NDArray[np.float64] | None, colour: str, opacity: float | None = None) -> None:
-        """Show the arm in a configuration (dof,) and a colour; None keeps the current configuration."""
+        """Show the arm in a configuration (dof,) and a colour. None keeps the current configuration."""
         poses = None if q is None else body_poses(self._robot, q)[0]
         wxyzs = None if poses is None else wxyzs_of(poses[:, :3, :3])
         for body, mesh in self._meshes.items():
@@ -87,7 +87,7 @@ def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 class Lines:
-    """Set of lines with a given thickness [m], which are always replaced together."""
+    """Set of lines with a given thickness [m]. All lines are replaced together."""
 
     def __init__(self, scene: viser.SceneApi, name: str, thickness: float) -> None:
         nothing = np.zeros((1, 2, 3))
@@ -115,7 +115,7 @@ class Lines:
 def fitted_camera(
     points: FloatArray, margin: float, away: FloatArray, fov: float, aspect: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the eye (3,) and the point (3,) at which it looks, so that points (n, 3) just fit into the window.
+    """Return the eye (3,) and the point (3,) that it looks at, for a view that just contains points (n, 3).
 
     The margin [m] is kept around the points. `away` (3,) is the direction from the points to the eye, and `fov` is the
     vertical field of view [rad]. `aspect` is the ratio of width to height of the window.
@@ -140,8 +140,8 @@ def fitted_camera(
 class ArmScene:
     """Solutions of a target, drawn in the scene of a server with up to `n_ghosts` ghosts.
 
-    The names of its parts start with `root`. Each arm needs a different root, because browsers confuse meshes that
-    quickly replace others of the same name.
+    The names of its objects start with `root`. Each arm needs a different root, because browsers confuse meshes that
+    quickly replace meshes of the same name.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ArmScene:
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
-        """Show ghosts as "sticks" from joint to joint or as complete "arms", and return handles that can be clicked."""
+        """Show ghosts as "sticks" from joint to joint or as complete "arms". Return handles for clicks."""
         for ghosts in self._ghosts.values():
             ghosts.remove()
         self._n_forms += 1
@@ -182,7 +182,7 @@ class ArmScene:
         return np.concatenate([box @ poses[body, :3, :3].T + poses[body, :3, 3] for body, box in boxes])
 
     def _thin(self) -> float:
-        """Return the radius of sticks as a fraction of the arm's reach; sticks are thinner than the arm itself."""
+        """Return the radius of sticks, relative to the reach of the arm. Sticks are thinner than the arm."""
         widths = [float(mesh.extents.min()) for body, mesh in self._surfaces.items() if body]
         return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
 
@@ -211,7 +211,9 @@ class ArmScene:
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
-        """Show the chosen solution in the colour of its component, or else the nearest configuration, faded."""
+        """Show the chosen solution in the colour of its component. Without one, show the nearest configuration,
+        faded.
+        """
         if solutions.chosen is None:
             self._chosen.show(solutions.nearest, MUTED, FADED)
         else:
@@ -237,7 +239,7 @@ class ArmScene:
 
     def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
         curves = [i for i, component in enumerate(solutions.components) if component.is_curve and len(component) > 1]
-        curves.sort(key=lambda i: i == solutions.component)  # the chosen component is drawn last, over the others
+        curves.sort(key=lambda i: i == solutions.component)  # the chosen component is drawn last, over all others
         if not curves or not is_wanted:
             self._curves.visible = False
             return
@@ -267,11 +269,11 @@ class DraggedObstacles:
 
     @property
     def shapes(self) -> tuple[Box | Sphere, ...]:
-        """The obstacles at their current places, in the base frame."""
+        """Obstacles at their current positions, in the base frame."""
         return tuple(_moved(shape, handle) for handle, shape in self._items)
 
     def add(self, shape: Box | Sphere) -> None:
-        """Add an obstacle at its place."""
+        """Add an obstacle at its own position."""
         if len(self._items) >= MOST_OBSTACLES:
             raise ConfigurationError(f"the page can have at most {MOST_OBSTACLES} obstacles: remove one first")
         name = f"/obstacles/{len(self._items)}"
@@ -294,7 +296,7 @@ class DraggedObstacles:
         self._act()
 
     def remove_last(self) -> None:
-        """Remove the obstacle that was added last, if there is one."""
+        """Remove the newest obstacle, if any."""
         if self._items:
             self._items.pop()[0].remove()
             self._act()

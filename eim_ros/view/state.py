@@ -35,11 +35,11 @@ class ViewState:
     ('ur5e', 0.1)
     """
 
-    # name of an included robot, and of its tip link; empty if a link does not contain them
+    # names of an included robot and of its tip link; empty if a link does not contain them
     robot: str = ""
     tip: str = ""
-    pose: FloatArray | None = None  # target in the base frame; None if a link does not contain it
-    q: FloatArray | None = None  # chosen configuration [rad] or [m]; None if there is none
+    pose: FloatArray | None = None  # target in the base frame, or None if a link does not contain it
+    q: FloatArray | None = None  # chosen configuration [rad] or [m], or None
     # whether every orientation is accepted, and whether self-collisions are rejected
     position_only: bool = False
     self_collision: bool = False
@@ -47,7 +47,7 @@ class ViewState:
 
     @classmethod
     def from_link(cls, link: str) -> ViewState:
-        """Return the state in a link, or in the part of a link after the question mark.
+        """Return the state in a link, or in the text of a link after the question mark.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class ViewState:
 
     @property
     def query(self) -> str:
-        """Part of a link after the question mark."""
+        """Text of a link after the question mark."""
         parts = {"robot": self.robot, "tip": self.tip}
         pairs = [(name, quote(value, safe="")) for name, value in parts.items() if value]
         if self.pose is not None:
@@ -97,7 +97,7 @@ class ViewState:
     def python(self, robot: Robot, source: str = "") -> str:
         """Return a program that makes the same request, with the chosen configuration.
 
-        `source` is the file of a robot that is not included.
+        `source` is the file of the robot, if the robot is not an included one.
         """
         pose = [] if self.pose is None else _seven(self.pose)
         lines = ["from eim_ros import Sampler"]

@@ -1,6 +1,7 @@
-"""Colours of pictures, and figures of matplotlib with their PNG and SVG files, which are written atomically.
+"""Colours of pictures, and figures of matplotlib. PNG and SVG files are written atomically.
 
-The palette consists of greys and the colours of Okabe and Ito (2008), which colour-blind readers can distinguish.
+The palette consists of greys and of the colours of Okabe and Ito (2008), because colour-blind readers can distinguish
+these.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def rgb(colour: str) -> tuple[float, float, float]:
 
 
 def distinct_colour(number: int) -> str:
-    """Return the colour with this number: first FAMILY_COLOURS, then always the colour farthest from all before it.
+    """Return the colour with this number. After FAMILY_COLOURS, each colour is the farthest from all previous ones.
 
     Distances are measured in Oklab (Ottosson 2020, "A perceptual color space for image processing"). Grey, glaring,
     very bright and very dark colours are excluded.
@@ -82,7 +83,7 @@ def linear(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def new_figure(width: float, height: float, dpi: int = 100, layout: Any = "constrained") -> Figure:
     """Return an empty figure of this size [inch]."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # imported here because the page needs only colours
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # imported here, because the page needs only colours
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout=layout)
@@ -91,7 +92,7 @@ def new_figure(width: float, height: float, dpi: int = 100, layout: Any = "const
 
 
 def write_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a PNG or an SVG, depending on the extension, and return the path; see `check_picture_name`."""
+    """Write a PNG or an SVG, depending on the extension (see `check_picture_name`). Return the path."""
     check_picture_name(path)
     path = Path(path)
     buffer = io.BytesIO()

@@ -1,8 +1,9 @@
 """Triangle meshes of the bodies of an arm, for the page.
 
-The included arms have meshes in `urdf/meshes`. Other arms are drawn with their visuals, or else with their collision
-shapes, or else as capsules from joint to joint. All bodies of an arm are drawn in the same way. If a mesh file is
-missing, the next way is used and a message gives the reason. A rail shows the travel of each prismatic joint.
+The included arms have meshes in `urdf/meshes`. Other arms are drawn with their visuals. Without visuals, they are drawn
+with their collision shapes, or as capsules from joint to joint. All bodies of an arm are drawn in the same way. If a
+mesh file is missing, the next way is used, and a message contains the reason. A rail shows the travel of each prismatic
+joint.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from eim_ros.kinematics import (
     share_path,
 )
 
-THICK, THIN = 0.025, 0.006  # capsule radius as a fraction of the arm's reach
+THICK, THIN = 0.025, 0.006  # capsule radius, relative to the reach of the arm
 ROUND, FEW, FINE = 32, 6, 3  # faces around a cylinder, faces around a stick, subdivisions of a sphere
 MESHES, MESH_UNIT = "urdf/meshes", 1e-4  # folder of the included meshes, and the unit of their vertices [m]
 SLIDES = 1e-6  # [m] joints with a larger travel are prismatic
@@ -41,10 +42,10 @@ Surfaces = dict[int, Any]  # one trimesh.Trimesh for each body, in its frame [m]
 def arm_surfaces(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
 ) -> tuple[Surfaces, str]:
-    """Return at most one surface per body of an arm, and the reason why visuals or collision shapes cannot be shown.
+    """Return at most one surface per body of an arm, and the reason why visuals or collision shapes are missing.
 
     The reason is empty if nothing is missing. `source` is the path or text of the robot's description. It is needed
-    because `Robot.urdf` has no visuals. `find_mesh` explains `package_paths`.
+    because `Robot.urdf` contains no visuals. `find_mesh` explains `package_paths`.
     """
     parts, told = ([], "") if source is None else _read(robot, source, package_paths)
     parts = parts or _included(robot)
@@ -64,7 +65,9 @@ def is_included(robot: Robot) -> bool:
 
 
 def _included(robot: Robot) -> list[Part]:
-    """Return the meshes of an included robot (see `scripts/simplify_meshes.py`), or an empty list for other robots."""
+    """Return the meshes of an included robot (see `scripts/simplify_meshes.py`), or an empty list for any other
+    robot.
+    """
     path = share_path("urdf") / Path(MESHES).name / f"{robot.name}.npz"
     if not is_included(robot) or not path.is_file():
         return []
@@ -98,7 +101,7 @@ def _mesh(shape: Shape | tuple[FloatArray, IntArray]) -> Any:
 
 
 def _capsule(radius: float, length: float, n_faces: int) -> Any:
-    """Return a capsule centred at the origin, which trimesh does not guarantee."""
+    """Return a capsule that is centred at the origin. trimesh does not guarantee the centre."""
     mesh = trimesh.creation.capsule(height=length, radius=radius, count=[n_faces, n_faces // 2])
     return mesh.apply_translation(-mesh.bounds.mean(axis=0))
 
@@ -112,7 +115,7 @@ def _rod(start: FloatArray, end: FloatArray, radius: float, n_faces: int) -> Any
 
 
 def _surfaces(parts: list[Part]) -> Surfaces:
-    """Return a surface for each body, with all of its parts."""
+    """Return one surface for each body, with all meshes of the body."""
     bodies: dict[int, list[Any]] = {}
     for body, mesh in parts:
         bodies.setdefault(body, []).append(mesh)
@@ -120,7 +123,7 @@ def _surfaces(parts: list[Part]) -> Surfaces:
 
 
 def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
-    """Return a capsule along the travel of each prismatic joint, attached to the body before it, to close the gap."""
+    """Return a capsule along the travel of each prismatic joint. It belongs to the body before the joint."""
     poses = body_poses(robot, [robot.lower, robot.upper, np.zeros(robot.dof)])
     places = (np.linalg.inv(poses[:, :-1]) @ poses[:, 1:])[..., :3, 3].swapaxes(0, 1)  # (n_bodies - 1, 3, 3)
     radius, rails = max(thickness * robot.reach, 1e-3), []
@@ -134,7 +137,7 @@ def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
 def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> Surfaces:
     """Return a capsule for each body, from its joint to the next joint or the tip.
 
-    `thickness` is the radius as a fraction of the arm's reach. Thin capsules that are drawn many times only need a few
+    `thickness` is the radius, relative to the reach of the arm. Thin capsules that are drawn many times need only a few
     faces.
     """
     zero = np.zeros((1, robot.dof))
