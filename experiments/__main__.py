@@ -2,8 +2,8 @@
 
 NAME may also be the path of a Python file that defines `EXPERIMENT`, such as ./mine.py.
 
-Results are the rows of DIR/NAME/table.csv. A run that was interrupted continues where it stopped: only missing rows
-are computed. Figures are drawn from the table only.
+Results are the rows of DIR/NAME/table.csv. An interrupted run can be continued, because only missing rows are computed.
+Figures are drawn from the table only.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """EIM, adversarial training and variants of EIM on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2).
 
 All models can represent their targets. All methods except scikit-learn's and "EIM, defaults" start from the same
-mixture. Results are compared by the objective of the I-projection, KL(model || target), estimated with samples of the
+mixture. The measure of quality is the objective of the I-projection, KL(model || target), estimated with samples of the
 model.
 
 The column "estimator" names the density ratio estimator. For EIM, it is the classifier of the thesis ("network"), a
 plug-in density, both together ("residual"), or the true ratio ("known"). VIPS also uses the true ratio. "EIM, defaults"
-has the default settings of the package, including its start. For adversarial methods, it is a "discriminator", a
-"critic", or the "ratio" itself. For methods without a ratio, such as EM, it is "none".
+uses the default settings of the package, including its start. For adversarial methods, the column contains
+"discriminator", "critic", or "ratio". For methods without a ratio, such as EM, it contains "none".
 
-EM and VIPS appear in the second figure for reference. EM maximises the likelihood, and VIPS uses the target density.
+The second figure also shows EM and VIPS for reference. EM maximises the likelihood, and VIPS uses the target density.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class AdversarialComparisonConfig(Settings):
 
 
 def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
-    """Return the cells method by method, the most expensive last.
+    """Return the cells method by method. The most expensive method is the last.
 
-    An interrupted run has then compared some methods at all sizes.
+    Thus, an interrupted run has compared some methods at all sizes.
     """
     cells: list[Cell] = []
     methods = sorted(config.methods, key=lambda method: ADVERSARIAL.get(method) == "critic")
@@ -149,7 +149,7 @@ def _cells(config: AdversarialComparisonConfig) -> list[Cell]:
 
 def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outcome:
     problem = _problem(config.n_samples, config.n_test_samples, int(cell["n_dims"]), int(cell["n_components"]), seed)
-    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # so that a row does not depend on earlier cells
+    generator = torch.Generator().manual_seed(1_000_003 * seed + 7)  # a row must not depend on earlier cells
     model, seconds = timed(lambda: _fitted(config, cell, problem, seed, generator))
     target, n = problem.target, config.n_test_samples
     drawn = model.sample(n, torch.Generator().manual_seed(seed))
@@ -163,7 +163,7 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return lines with mean figures, and with the numbers of pairs (same target and seed) where EIM has a lower KL."""
+    """Return lines with means, and with the number of pairs (same target and seed) in which EIM has a lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         if method not in OF_EIM:
@@ -200,7 +200,7 @@ class _Problem:
     start: GaussianMixture
 
 
-@lru_cache(maxsize=16)  # because all methods are run on the same problems
+@lru_cache(maxsize=16)  # all methods have the same problems
 def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: int) -> _Problem:
     generator = torch.Generator().manual_seed(1_000_003 * seed + 1000 * n_dims + n_components)
     target = random_mixture(n_dims, n_components, generator)
@@ -210,7 +210,7 @@ def _problem(n_train: int, n_test: int, n_dims: int, n_components: int, seed: in
 
 
 def _log_prob(mixture: GaussianMixture, sample: Tensor) -> Tensor:
-    """Return the log density of samples with one matrix product, which is faster than a triangular solve per sample."""
+    """Return the log density of samples by one matrix product, which is faster than a triangular solve per sample."""
     return MixtureOfExperts.from_mixture(mixture).log_prob(sample[:, :0], sample)
 
 
@@ -297,9 +297,9 @@ def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
 
 
 SIZE = ("n_dims", "n_components")
-NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
-LOCAL_OPTIMUM = 0.1  # [nat]; a method that uses the known density is in a local optimum if it ends with a larger KL
-NO_MATTER = 1.5  # largest ratio of two means that count as equal
+NEEDED = 0.9  # required share of pairs; it is below 1, because noise decides if both KLs are close to zero
+LOCAL_OPTIMUM = 0.1  # [nat]; a method with a known density has reached a local optimum if its KL is larger
+NO_MATTER = 1.5  # largest ratio of two means that counts as equal
 
 
 SETUPS = (
@@ -313,7 +313,7 @@ SETUPS = (
 def _below_adversarial(table: ResultTable, setup: Setup) -> Finding | None:
     """Compare EIM with adversarial methods in pairs of the same target and seed.
 
-    Each way to learn the weights of a mixture forms a separate pair.
+    Each method of learning the weights of a mixture forms a separate pair.
     """
     of_methods = {name: paired(table, "kl", SIZE, setup.key, {"method": name}) for name in ADVERSARIAL}
     total = sum(of_methods.values(), Pairs(0, 0))
@@ -388,7 +388,7 @@ def _behind_vips(table: ResultTable, setup: Setup) -> Finding | None:
 
 
 def _variants(table: ResultTable, setup: Setup) -> dict[tuple[int, int], dict[str, float]]:
-    """Return the mean KL of EIM and its modified versions by size, over the seeds that all of them have."""
+    """Return the mean KL of EIM and its modified versions by size, over their common seeds."""
     if not setup.others:
         return {}
     found: dict[tuple[int, int], dict[str, float]] = {}
@@ -428,7 +428,7 @@ LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below this value, because estim
 
 @dataclass(frozen=True)
 class _Series:
-    """Method with one estimator, and how its rows are drawn."""
+    """Method with one estimator, and the style of its rows."""
 
     method: str
     estimator: str
@@ -445,7 +445,7 @@ class _Series:
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write two PNGs: EIM against adversarial methods, and EIM against its variants, EM and VIPS.
+    """Write two PNGs: EIM with adversarial methods, and EIM with its variants, EM and VIPS.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Bars test (Foeldiak 1990): checks whether a learner finds the bars that images are composed of.
+"""Bars test (Foeldiak 1990): check whether a learner finds the bars in images.
 
 Each image shows a random subset of vertical and horizontal bars. In binary sparse coding, crossing bars add up, and
 each pixel has Gaussian noise. In a noisy-OR, bars occlude each other.
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
 
-FOUND = 0.5  # largest distance, relative to the bar's norm, at which a learnt cause matches a bar
+FOUND = 0.5  # largest distance between a bar and a matching learnt cause, relative to the norm of the bar
 
 
 def bars(size: int) -> Tensor:
@@ -58,7 +58,7 @@ def noisy_or_bars(size: int = 5, weight: float = 0.9, leak: float = 0.02, active
 
 
 def n_bars_found(weights: Tensor, true_weights: Tensor) -> int:
-    """Return the number of true causes that were found. Each is matched to a different learnt cause.
+    """Return the number of true causes that were found. Each true cause is matched to a different learnt cause.
 
     Parameters
     ----------

@@ -1,16 +1,17 @@
-"""Closed-form facts about I- and M-projections, next to what the package's learners find.
+"""Closed-form facts about I- and M-projections, next to the results of the package's learners.
 
-`IProjection` and `m_projection` project onto a univariate Gaussian. The I-projection, argmin_q KL(q || p), is found by
-`EIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
-of EM, on a grid weighted by p. Multivariate families are built from univariate factors:
+`IProjection` and `m_projection` project onto a univariate Gaussian. `EIM` computes the I-projection, argmin_q KL(q ||
+p), which depends on the start. `fit_experts`, the M-step of EM, computes the M-projection, argmin_q KL(p || q), on a
+grid weighted by p. Multivariate families are built from univariate factors:
 
 - An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of the coordinates'
   marginals (I), or their mixture (M).
 - A mean field q = q_1 q_2 has one factor per coordinate. Its target is exp E[log p] under the other factor (I, by
   coordinate ascent), or the marginal of p (M).
 
-For two modes, the start decides which minimum the I-projection reaches. Near the border between two basins, step size
-and noise also matter. `without_noise` therefore repeats the learner's step with quadrature instead of samples.
+For two modes, the start determines which minimum the I-projection reaches. Near the border between two basins, the step
+size and the noise matter too. Therefore, `without_noise` repeats the steps of the learner with quadrature instead of
+samples.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class IProjection:
     n_samples : int
         Samples per iteration.
     n_iterations : int
-        Iterations with each KL bound.
+        Number of iterations with each KL bound.
     seed : int
     """
 
@@ -105,7 +106,7 @@ def normal(mean: float, deviation: float) -> GaussianMixture:
     return GaussianMixture(parameters[:1], parameters[1:2, None], parameters[2:, None, None])
 
 
-DEVIATION = 0.7  # standard deviation of both modes, which are at -3 and 3
+DEVIATION = 0.7  # standard deviation of both modes, at -3 and 3
 CORRELATION = 0.9
 
 
@@ -121,7 +122,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class TwoModes:
-    """Projections of 1/2 N(-3, 0.7^2) + 1/2 N(3, 0.7^2) onto a Gaussian; `between` is a spurious local minimum."""
+    """Projections of 1/2 N(-3, 0.7^2) + 1/2 N(3, 0.7^2) onto a Gaussian. `between` is a spurious local minimum."""
 
     target: GaussianMixture
     left: Gaussian
@@ -155,9 +156,9 @@ class MeanField:
 def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
     """Project a mixture with modes at -3 and 3 onto a Gaussian.
 
-    With equal weights, the I-projection selects one mode. If the I-projection starts near the middle, it ends in a
-    local minimum with mean 0. The M-projection has the mean and variance of the mixture. The facts also include starts
-    between the modes, and a mixture with weights 0.3 and 0.7.
+    With equal weights, the I-projection selects one mode. From a start near the middle, it reaches a local minimum with
+    mean 0. The M-projection has the mean and variance of the mixture. The facts also include starts between the modes,
+    and a mixture with weights 0.3 and 0.7.
     """
     facts: list[Fact] = []
     target = _mixture(0.5)
@@ -187,8 +188,8 @@ def two_modes(project: IProjection) -> tuple[TwoModes, list[Fact]]:
 def isotropic(project: IProjection) -> tuple[Isotropic, list[Fact]]:
     """Project Gaussians with diagonal covariance onto isotropic Gaussians.
 
-    The variance is the harmonic mean of the target's variances (I) or their arithmetic mean (M). The projections are
-    for variances 1 and 4. The facts also include variances 1 and 100, and 1, 4 and 25.
+    The variance is the harmonic mean of the target's variances (I) or their arithmetic mean (M). The projections belong
+    to variances 1 and 4. The facts also include variances 1 and 100, and 1, 4 and 25.
     """
     results = [_isotropic_case(project, variances) for variances in ((1.0, 4.0), (1.0, 100.0), (1.0, 4.0, 25.0))]
     return results[0][0], [fact for _, facts in results for fact in facts]

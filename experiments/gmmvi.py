@@ -1,14 +1,14 @@
 """Natural-gradient variational inference on the problems of Arenz et al. 2023 (tables 2 to 6, 8 and 9).
 
-The experiment estimates -ELBO of each fitted mixture from new samples and compares it with the paper's value. It also
+The experiment estimates -ELBO of each fitted mixture from new samples, and compares it with the paper's value. It also
 compares the paper's second measure of each problem: the MMD to samples of the target, the number of modes found, the
 accuracy of predictions, or their mean squared error. The seed determines the target, the start and the random numbers
-of the algorithm. A row therefore equals the result of `python -m experiments vi` with the same target, algorithm,
+of the algorithm. Therefore, a row equals the result of `python -m experiments vi` with the same target, algorithm,
 budget and seed.
 
-On one problem, all algorithms may evaluate the target equally often. A short run has a share of the evaluations of a
-long run; the shares are chosen such that all rows take about half an hour on one core. Three algorithms also have long
-runs on some problems, which take hours. The paper does not state its numbers of evaluations.
+All algorithms have the same number of evaluations of the target of a problem. A short run has a share of the
+evaluations of a long run. With these shares, all rows take about half an hour on one core. Three algorithms also have
+long runs on some problems, which take hours. The paper does not state its numbers of evaluations.
 
 A problem is a target with its settings and the paper's figures for it. Most problems are from "A unified perspective on
 natural gradient variational inference with Gaussian mixture models" (sections 4.1 to 4.3, table 8), with the settings
@@ -56,7 +56,7 @@ from experiments.targets.posterior_samples import posterior_samples
 from experiments.targets.scores import Discrepancy, effective_components, mixture_scores
 from experiments.targets.target import Target
 
-# The paper's algorithms neither stop on a plateau nor move new components uphill first. The number of evaluations is
+# The paper's algorithms do not stop on a plateau, and do not move new components uphill. The number of evaluations is
 # limited instead of the number of iterations.
 PUBLISHED = {
     "n_iterations": 10**9,
@@ -72,7 +72,7 @@ N_POINTS = 40  # number of points of a learning curve
 
 @dataclass(frozen=True)
 class Problem:
-    """Target density with the settings to fit it.
+    """Target density with the settings of its fits.
 
     Attributes
     ----------
@@ -89,10 +89,10 @@ class Problem:
         number of components. `n_samples` is per component, even if the algorithm samples the mixture (paper, section
         3.1).
     small_steps : mapping
-        Step sizes for updates without trust regions. They are factors and must be small from the start. The component
+        Step sizes for updates without trust regions. They are factors, and must be small from the start. The component
         step applies to all such updates. The weight step applies to algorithms with fixed component steps, and to
-        direct updates with samples of the mixture. There, a step of 1 would give all weight to one component, and the
-        others would get no samples.
+        direct updates with samples of the mixture. For direct updates, a step of 1 would give all weight to one
+        component, and the others would get no samples.
     fixed : mapping
         Settings for algorithms that do not adapt the number of components.
     published : mapping of str to float
@@ -147,7 +147,7 @@ WORDS_OF_TABLE_4 = tuple(word for _, word, _ in TABLE_4)
 
 
 def _merged(*words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of several tables, without duplicates."""
+    """Return the words of several tables without duplicates."""
     return tuple(dict.fromkeys(itertools.chain(*words)))
 
 
@@ -190,7 +190,7 @@ WINE = {
 }
 TALOS = {"n_components": 10, "n_samples": 100, "adaptation.add_every": 30, "component_step.first": 0.5}
 STEPS = {"component_step.first": 0.01, "weight_step.first": 1e-4}
-PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # because initial rewards differ by 1e5 nat
+PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # initial rewards differ by 1e5 nat
 SMALL_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-4}
 WINE_STEPS = {"component_step.first": 1e-5, "weight_step.first": 1e-4}  # 1e-3 is already too large
 GMM_FIXED = {"n_components": 10}  # five components cannot cover ten modes
@@ -303,7 +303,7 @@ def _talos(urdf: Path) -> Problem:
     return Problem(lambda generator: target, 20_000_000, settings=TALOS, small_steps=SMALL_STEPS, published=published)
 
 
-# Problems that need a file that the user must provide.
+# problems that need a file from the user
 FILE_PROBLEMS: dict[str, Callable[[Path], Problem]] = {"talos": _talos}
 
 
@@ -337,7 +337,7 @@ class GMMVIExperimentConfig(Settings):
 
 
 def _cells(config: GMMVIExperimentConfig) -> list[Cell]:
-    given = [GMMVIConfig.named(word).word for word in config.algorithms]  # reject unknown words before any fit
+    given = [GMMVIConfig.named(word).word for word in config.algorithms]  # rejects unknown words before any fit
     short = [(target, word, SHORT) for target in config.targets for word in given or PROBLEMS[target].words]
     long = [(target, word, LONG) for target in config.long for word in LONG_RUNS]
     return [
@@ -399,8 +399,8 @@ def learning_curve(evaluations: Sequence[float], elbo: Sequence[float]) -> list[
     Returns
     -------
     list of list
-        At most 40 pairs. The ELBO is the mean over the iterations since the previous pair, which reduces its noise. The
-        number of evaluations is counted before the last of these iterations.
+        At most 40 pairs. The ELBO is the mean over the iterations since the previous pair, to reduce its noise. The
+        number of evaluations is the number before the last of these iterations.
     """
     spent = [0.0, *itertools.accumulate(evaluations)]
     edges = sorted({round(len(elbo) ** (k / N_POINTS)) for k in range(N_POINTS + 1)})
@@ -412,7 +412,7 @@ def learning_curve(evaluations: Sequence[float], elbo: Sequence[float]) -> list[
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return a line per target and algorithm, with -ELBO next to the paper's value.
+    """Return one line per target and algorithm, with -ELBO next to the paper's value.
 
     As in the paper, the error is three standard errors.
     """
@@ -434,7 +434,7 @@ def _report(table: ResultTable) -> list[str]:
 
 
 def _found(rows: list[Row]) -> str:
-    """Return the number of modes or goals found, averaged over the seeds, as text."""
+    """Return the mean number of modes or goals found over the seeds, as text."""
     return f"{mean_and_error(rows, 'found')[0]:.1f} of {rows[0]['modes']}" if "found" in rows[0] else ""
 
 
@@ -454,14 +454,14 @@ EXPERIMENT = Experiment(
 
 COLOURS = (*GROUP_COLOURS[2:], INK)  # without the colours of EIM and EM
 MAX_HORIZONTAL = 5  # number of algorithms whose names fit below a panel
-SHOWN = 20.0  # height of a panel above its best value [nat]; worse values are triangles at the top
+SHOWN = 20.0  # height of a panel above its best value [nat]; triangles at the top mark worse values
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG with a panel for each target: a dot for each run and a line for the paper's mean. Lower is better.
 
-    Runs far above the best run of a panel are triangles at its top, labelled with the lowest of their values. Further
-    PNGs show the learning curves of the algorithms in the paper's table 5.
+    Runs far above the best run of a panel are triangles at its top. A label contains the lowest of their values.
+    Further PNGs show the learning curves of the algorithms in the paper's table 5.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Tables of the experiment gmmvi next to the tables of Arenz et al. 2023, as Markdown for the report.
 
-Each function returns the lines of one table. The paper's values are in brackets. The paper's tables 2 and 4 list, for
-each option of a module, the best run of a search over all settings and all combinations with the other options. Here, a
-row belongs to one algorithm with the option and, in its other modules, the paper's preferred options.
+Each function returns the lines of one table. The paper's values are in brackets. For each option of a module, the
+paper's tables 2 and 4 list the best run of a search over all settings and all combinations with the other options. A
+row of our tables belongs to one algorithm. It has this option and, in its other modules, the options that the paper
+prefers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OTHERS_OF_TABLE_8 = tuple(word for word in TABLE_8 if word not in TABLE_5)
 
 
 def _by_word(*values: float) -> dict[str, float]:
-    """Return figures by algorithm from a row of the paper's table 8 or 9."""
+    """Return values by algorithm from a row of the paper's table 8 or 9."""
     return dict(zip(TABLE_8, values, strict=False))
 
 
@@ -69,7 +70,7 @@ SECOND: dict[tuple[str, str], dict[str, float]] = {
 
 MEASURES = {"mmd": "MMD", "accuracy": "accuracy [%]", "found": "modes", "mse": "MSE"}
 
-# Option, the algorithm with it, and the paper's best -ELBO [nat].
+# Option, the algorithm with this option, and the paper's best -ELBO [nat].
 TABLE_2 = (
     ("gradient: MORE (Z)", "ZEPTRUX", {"breast-cancer": 78.88, "breast-cancer-mb": 152.84}),
     ("gradient: Stein (S)", "SEPTRUX", {"breast-cancer": 78.46, "breast-cancer-mb": 68.22}),
@@ -114,7 +115,7 @@ QUALITY = {
 """-ELBO [nat] for the comparison of numbers of evaluations."""
 
 
-CLOSE = 1.0  # [nat] above the paper's -ELBO that counts as close in the conclusion
+CLOSE = 1.0  # [nat]; maximum excess over the paper's -ELBO that counts as close in the conclusion
 
 
 def page(table: ResultTable) -> list[str]:
@@ -125,7 +126,7 @@ def page(table: ResultTable) -> list[str]:
 
 
 def conclusion(table: ResultTable) -> str:
-    """Return a sentence that says how many results of the short and of the long runs are as good as the paper's."""
+    """Return a sentence with the numbers of short and long runs whose results are as good as the paper's."""
     words = []
     for run in (LONG, SHORT):
         rows = of_run(table, run)
@@ -143,7 +144,7 @@ def conclusion(table: ResultTable) -> str:
 
 
 def of_run(table: ResultTable, run: str) -> ResultTable:
-    """Return the table with only the rows of the short or the long runs."""
+    """Return the table with the rows of only the short or the long runs."""
     return table.with_rows(table.where(run=run))
 
 
@@ -294,9 +295,9 @@ NOT_RUN = [
 
 
 def _differences(table: ResultTable) -> list[str]:
-    """Return a line per problem with the algorithms that differ from the paper by more than 0.5 nat, and the reason.
+    """Return one line per problem with the algorithms that differ from the paper by more than 0.5 nat, and the reason.
 
-    Problems whose data differ from the paper's are left out.
+    Problems with other data than in the paper are omitted.
     """
     lines = [f"Differences from the paper of more than {CLEARLY:g} nat:", ""]
     for target in _targets(table):
@@ -352,7 +353,7 @@ def _value(table: ResultTable, target: str, word: str, measure: str, paper: floa
 
 
 def _needed(table: ResultTable, target: str, word: str) -> str:
-    """Return the evaluations [thousands] until a quality is reached, and how many of the seeds reach it."""
+    """Return the evaluations [thousands] until a quality is reached, and the number of seeds that reach it."""
     rows = table.where(target=target, method=word)
     if not rows:
         return ""

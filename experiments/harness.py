@@ -1,16 +1,16 @@
-"""Definition of an experiment, and the run that fills its result table.
+"""Definition of an experiment, and the run that computes its result table.
 
 An experiment consists of settings, cells, and a function that measures one cell with one seed. A cell is one
 combination of the varied quantities, such as a method and a number of components. Each cell and seed give one row of
-the result table (`experiments.table`). A row depends only on settings, cell and seed. Rows can therefore be computed in
-any order and in any process of a machine, and have the same digits. Other processors and other versions of the code
-round differently. Long runs of EIM amplify rounding, so single rows may change visibly.
+the result table (`experiments.table`). A row depends only on settings, cell and seed. Therefore, the order and the
+process in which a machine computes rows do not change any digit. Other processors and other versions of the code round
+differently. Long runs of EIM amplify rounding errors, so single rows may change visibly.
 
-`run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
-therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.
+`run_experiment` computes missing rows of the table, and rewrites the table after each row. A run that is killed loses
+only the rows in progress. The next run with the same settings completes the table.
 
-`paired` counts in how many problems one method beats another. All methods share the data and the start of a problem,
-so pairs are more informative than means.
+`paired` counts the problems in which one method is better than another. Pairs are more informative than means, because
+all methods share the data and the start of a problem.
 
 `python -m experiments ./mine.py` runs the `EXPERIMENT` of a file outside of this package in the same way.
 """
@@ -49,8 +49,8 @@ EXPERIMENTS = {
 about the experiment, the module also defines `CLAIMS`, and `SETUPS`, the rows of EIM for which they are checked."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
-START = ", start"  # ends the name of a method whose row measures its start, without any iteration
-GIVEN_START = "start"  # method name of the row that measures a start shared by all methods
+START = ", start"  # end of the name of a method whose row measures its start, without any iteration
+GIVEN_START = "start"  # method name of the row that measures the common start of all methods
 
 
 def of_start(cell: Cell) -> tuple[str, bool]:
@@ -60,7 +60,7 @@ def of_start(cell: Cell) -> tuple[str, bool]:
 
 
 def with_starts(cells: Sequence[Cell], methods: Sequence[str]) -> list[Cell]:
-    """Return cells, each preceded by its start if its method is one of `methods`."""
+    """Return the cells. The start of a cell precedes the cell if its method is one of `methods`."""
     found: list[Cell] = []
     for cell in cells:
         if cell["method"] in methods:
@@ -92,8 +92,9 @@ class Outcome:
 class Preset(Generic[SettingsT]):
     """Settings of a run and its default number of seeds.
 
-    `note` says in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists how the
-    full run differs from the thesis: in all rows of EIM (key "all"), or in the rows of one method or estimator.
+    `note` explains in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists
+    differences between the full run and the thesis: in all rows of EIM (key "all"), or in the rows of one method or
+    estimator.
     """
 
     settings: SettingsT
@@ -116,28 +117,28 @@ class Experiment(Generic[SettingsT]):
     cells : callable
         Function from settings to all cells. All cells have the same keys. The key "estimator" names the density ratio
         estimator: "network" (the classifier of the thesis), "plug-in", "residual" or "known". For methods without a
-        ratio it is "none".
+        ratio, it is "none".
     measure : callable
-        Function from settings, a cell and a seed to an outcome, which must not depend on anything else.
+        Function from settings, a cell and a seed to an outcome. The outcome must not depend on anything else.
     report : callable, optional
-        Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
+        Function from a table to lines of text, for experiments that need more than the means of `summary`.
     page : callable, optional
-        Function from a table to lines of Markdown, which the report shows instead of `report`.
+        Function from a table to lines of Markdown. The report contains these lines instead of `report`.
     details : callable, optional
-        Function from a table to lines of Markdown. The report writes these lines to a file in the table's folder and
-        links to it.
+        Function from a table to lines of Markdown. The report writes these lines to a file in the folder of the table,
+        and links to this file.
     conclusion : callable, optional
         Function from a table to one sentence, for experiments without claims.
     source : str
         Kind of publication that the experiment belongs to, such as "thesis" or "paper".
     figures : mapping of str to str
-        Columns by which results are compared with their starts, with names and units for readers.
+        Columns for a comparison of results with their starts. The values are names and units for readers.
     by : tuple of str
         Columns that distinguish the problems of this comparison.
     file : Path, optional
         File that defines the experiment, if it is not in this package. `experiment_module` sets it.
     code : str
-        Digest of that file, because rows are only valid for the same code.
+        Digest of this file, because rows are valid only for the same code.
     """
 
     name: str
@@ -163,9 +164,9 @@ class Experiment(Generic[SettingsT]):
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
         The file contains `seeds`, `full`, and `departures`, which lists the differences from `source`. The quick run
-        takes minutes. For it, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
-        `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
-        settings class. An experiment outside of this package needs no such file, but may have one next to its own file.
+        takes minutes: `quick` contains its different settings, `quick_seeds` its number of seeds, and `quick_note` what
+        it can and cannot show. Settings that the file omits keep the default of the settings class. An experiment
+        outside of this package needs no such file, but may have one in the folder of its own file.
         """
         path = PRESETS / f"{self.name.replace('-', '_')}.yaml" if self.file is None else self.file.with_suffix(".yaml")
         content = read_yaml(path) if self.file is None or path.exists() else {}
@@ -215,7 +216,7 @@ class Work:
 
 @dataclass(frozen=True)
 class FileWork:
-    """`Work` for an experiment that a file defines. Each process reads the file, because its code cannot be pickled."""
+    """`Work` for an experiment in a file. Each process reads the file, because its code cannot be pickled."""
 
     file: Path
     settings: dict[str, Any]
@@ -234,7 +235,7 @@ def is_file(name: str) -> bool:
 def experiment_module(name: str) -> ModuleType:
     """Import the module of an included experiment, or run a Python file that defines `EXPERIMENT`.
 
-    Raise `ConfigurationError` if the file does not exist or does not define `EXPERIMENT`.
+    `ConfigurationError` is raised if the file does not exist or does not define `EXPERIMENT`.
     """
     if is_file(name):
         return _module_of_file(Path(name).resolve())
@@ -249,8 +250,8 @@ def _module_of_file(path: Path) -> ModuleType:
     module = ModuleType(str(path))
     module.__file__ = str(path)
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last, so that modules next to the file do not hide others
-    sys.modules[module.__name__] = module  # because dataclasses look up the types of their fields there
+        sys.path.append(str(path.parent))  # last, because modules in this folder must not hide others
+    sys.modules[module.__name__] = module  # dataclasses look up the types of their fields there
     exec(compile(text, path, "exec"), module.__dict__)
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
@@ -273,7 +274,7 @@ def run_experiment(
 ) -> ResultTable:
     """Compute the missing rows of the table in a folder.
 
-    Existing rows are kept, even if the table's settings select only some of the cells, such as one of two estimators.
+    Existing rows are kept, even if the settings select only some cells of the table, such as one of two estimators.
 
     Parameters
     ----------
@@ -281,13 +282,14 @@ def run_experiment(
     settings : Settings
         Settings of the experiment's type.
     seeds : sequence of int
-        Seeds to measure all cells with. The table keeps rows of other seeds from earlier runs.
+        Seeds of all cells. The table keeps rows of other seeds from earlier runs.
     folder : Path
         Folder of the table. It is created if it does not exist.
     workers : Workers, optional
-        Default: this process.
+        By default, this process does the work.
     progress : callable, optional
-        Called once at the start and after each row, with the number of rows done, the total, and the new row.
+        Function that is called at the start and after each row, with the number of completed rows, the total, and the
+        new row.
     n_threads : int
         Number of threads of torch. More than one thread changes the rounding, and thus the results of long runs.
 
@@ -298,7 +300,7 @@ def run_experiment(
     Raises
     ------
     ConfigurationError
-        If the folder contains results of other settings or versions, or if another process is writing there.
+        If the folder contains results of other settings or versions, or if another process is writing to it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TABLE_NAME
@@ -345,7 +347,9 @@ def _is_extended(experiment: Experiment[Any], old: Header, new: Header) -> bool:
 
 
 def comparable(settings: Settings) -> dict[str, Any]:
-    """Return the settings by name. Lists of names are sorted: their order only affects the order of the rows."""
+    """Return the settings by name. Lists of names are sorted, because their order affects only the order of the
+    rows.
+    """
     values = settings.to_mapping()
     return {
         name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
@@ -354,7 +358,7 @@ def comparable(settings: Settings) -> dict[str, Any]:
 
 
 def is_selection(experiment: Experiment[Any], part: SettingsT, whole: SettingsT) -> bool:
-    """Return whether `part` differs from `whole` only by selecting some of its cells.
+    """Return whether `part` equals `whole`, except that it selects only some of the cells.
 
     The rows of `part` are then valid results of `whole`, because rows do not depend on each other.
     """
@@ -375,7 +379,7 @@ def _key(row: Row | Cell, names: Cell) -> tuple[Any, ...]:
 
 
 def _check_versions(row: Row, header: Header) -> None:
-    """Raise `ConfigurationError` if a worker, which may run on another machine, has other versions of libraries."""
+    """Raise `ConfigurationError` if a worker has other versions of libraries. It may run on another machine."""
     different = {name: row[name] for name, version in header.versions.items() if row[name] != version}
     if different:
         raise ConfigurationError(
@@ -386,7 +390,7 @@ def _check_versions(row: Row, header: Header) -> None:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Number of pairs in which the figure of one method is below the figure of another method.
+    """Number of pairs in which the value of one method is below the value of another method.
 
     Attributes
     ----------
@@ -422,7 +426,7 @@ def paired(
         Columns that, together with the seed, identify a problem.
     one, other : mapping
         Values that select the rows of each method (`ResultTable.where`). `one` selects at most one row per problem.
-        `other` may select several rows, such as those of several setups; each row forms a pair.
+        `other` may select several rows, for example of several setups. Each row forms a pair.
 
     Returns
     -------
@@ -436,7 +440,7 @@ def paired(
 
 
 def pairs_in_words(label: str, pairs: dict[str, Pairs]) -> list[str]:
-    """Return one line per method compared with `label`, and one line for all of them together."""
+    """Return one line per method that is compared with `label`, and one line for all methods together."""
     found = {name: count for name, count in pairs.items() if count.n_pairs}
     lines = [f"{label} below {name}: {count} pairs" for name, count in found.items()]
     total = sum(found.values(), Pairs(0, 0))

@@ -1,15 +1,15 @@
 """Inverse kinematics of robot arms from samples: mixtures of linear experts by EM and EIM (thesis 6.4, figure 6.6).
 
 The data are uniformly drawn configurations q and the positions y that they reach. The model predicts q given y. An arm
-with seven joints reaches a position in infinitely many ways. EM averages over them, but the average reaches a different
-position. The experiment measures the tip's position error for raw samples, and two entropies of the gating. All experts
-should be used, so H(E q(z|y)) should be high. Each expert should be responsible for few positions, so E H(q(z|y))
-should be low.
+with seven joints reaches a position in infinitely many ways. EM averages over these ways, but the average reaches a
+different position. The experiment measures the position error of the tip for raw samples, and two entropies of the
+gating. H(E q(z|y)) should be high, because all experts should be used. E H(q(z|y)) should be low, because each expert
+should be responsible for few positions.
 
-The data lie exactly on the manifold FK(q) = y, so p has no density. Therefore, the ratio of a better classifier is less
-meaningful. The contexts of both classes are therefore blurred: y + sigma n, with decreasing sigma. In addition to the
-thesis' classifier and the plug-in density, the estimator "known" uses the kinematics in the ratio (`KinematicInputs`)
-and no network.
+The data lie exactly on the manifold FK(q) = y, so p has no density, and the ratio of a better classifier is less
+meaningful. Therefore, the contexts of both classes are blurred: y + sigma n, with decreasing sigma. In addition to the
+classifier of the thesis and the plug-in density, there is an estimator "known". It uses the kinematics in the ratio
+(`KinematicInputs`), and no network.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, n_s
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
 KNOWN = "known"  # the estimator that uses the known kinematics
-THESIS_ROBOT = "iiwa14"  # the arm of the thesis, and the only one that is fitted with the settings of the thesis
+THESIS_ROBOT = "iiwa14"  # the arm of the thesis; only this arm is fitted with the settings of the thesis
 CURVES = {
     "rmse_position": "curve_rmse",
     "entropy_conditional": "curve_conditional",
     "entropy_marginal": "curve_marginal",
-}  # figures of `evaluate`, and the columns with their curves over the iterations
+}  # results of `evaluate`, and the columns with their curves over the iterations
 N_POINTS = 20  # maximum number of points of a curve after the start
 N_CURVE = 1000  # number of test samples for each point of a curve
 
 
 @dataclass(frozen=True)
 class FitConfig(BoundsConfig):
-    """Settings of EIM. The defaults are from thesis table B.1 where it lists the setting."""
+    """Settings of EIM. Settings in thesis table B.1 have the defaults of this table."""
 
     entropy_loss_bound: float = option(0.01, "maximum loss of entropy per update", unit="nat", minimum=0.0)
     gating_entropy_loss_bound: float = option(
@@ -195,7 +195,7 @@ def _fitted(
 def _learner(config: KinematicsConfig, fit: FitConfig, method: str, ratio: str, n_components: int, data: _Data) -> EIM:
     """Return EIM with a density ratio estimator.
 
-    It returns its last model, because a blurred ratio cannot identify the best model.
+    This learner returns its last model, because a blurred ratio cannot identify the best model.
     """
     n_held_out = config.n_validation / (config.n_samples + config.n_validation)
     shared: dict[str, Any] = {
@@ -234,7 +234,7 @@ def _learner(config: KinematicsConfig, fit: FitConfig, method: str, ratio: str, 
 
 
 def _no_features(context: Tensor, sample: Tensor) -> Tensor:
-    """Return no features, so that the classifier sees only configurations and positions."""
+    """Return no features. The inputs of the classifier are then only configurations and positions."""
     return sample[:, :0]
 
 
@@ -250,12 +250,12 @@ def _evenly(n: int) -> list[int]:
 
 
 def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: int | None = None) -> dict[str, float]:
-    """Return the figures of `evaluate` on the first n test samples."""
+    """Return the results of `evaluate` on the first n test samples."""
     some = DataSet(test.context[:n], test.sample[:n], test.description)
     return evaluate(IKModel(model, data.robot, "position"), some, seed)
 
 
-N_VALUES = 400  # samples per expert: the quadratic surrogate of the ratio's values has 66 coefficients
+N_VALUES = 400  # samples per expert; the quadratic surrogate of the ratio has 66 coefficients
 HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
 FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
 SETUPS = (Setup("network", THESIS), Setup("network"), *(Setup(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
@@ -347,8 +347,8 @@ MARKERS = {"none": "o", "network": "s", "plug-in": "^", "residual": "D", "known"
 def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG for each robot.
 
-    The upper row shows means over seeds against the number of components. The lower row shows how the figures change
-    during the runs with the most components.
+    The upper row shows means over seeds against the number of components. The lower row shows the changes during the
+    runs with the most components.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
 manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
-the line and omits what it cannot represent. In "EIM + tip", the density ratio estimator also gets the tip's coordinate
-normal to the line. "EIM" and "EIM + tip" use the bounds and networks of the thesis, and "EIM, defaults" uses the
-defaults of the package.
+the line, and omits regions of the manifold that it cannot represent. In "EIM + tip", the coordinate of the tip normal
+to the line is an additional input of the density ratio estimator. "EIM" and "EIM + tip" use the bounds and networks of
+the thesis. "EIM, defaults" uses the defaults of the package.
 
 The experiment measures the mean distance of the tip to the line, and the coverage of the line. Coverage is the overlap
 of the histograms of model and data along the line. The figure shows both measures against the number of components,
@@ -42,7 +42,7 @@ EXPERT = "expert"  # name of the row with the test data
 NEAR = 0.1  # [m] distance to the line within which a sample counts as near
 N_BINS = 50  # number of histogram bins along the line
 RATIOS = ("network", "plug-in")
-# factors on the model's number of components; to follow a curved manifold, a density needs many components
+# factors on the number of components of the model; a density needs many components to follow a curved manifold
 REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 
 
@@ -73,13 +73,13 @@ class LineReachingConfig(Settings):
 
 @dataclass(frozen=True)
 class LineFit:
-    """Mixture of one learner, with its quality."""
+    """Mixture of one learner, with measures of its quality."""
 
     mixture: GaussianMixture
-    distance: float  # mean distance of its samples' tips to the line [m]
-    near: float  # share of its samples within 0.1 m of the line
-    coverage: float  # overlap of `histogram` and the test data's histogram, from 0 to 1
-    histogram: Tensor  # (50,), shares along the line of its samples within 0.1 m; they sum to 1
+    distance: float  # mean distance between the tip and the line, over samples [m]
+    near: float  # share of samples within 0.1 m of the line
+    coverage: float  # overlap of `histogram` and the histogram of the test data, from 0 to 1
+    histogram: Tensor  # (50,), shares along the line of samples within 0.1 m; they sum to 1
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class LineReachingData:
     both : Tensor (n_samples + n_validation, n_links)
         `train`, followed by the configurations that validate EIM's estimators.
     test : Tensor (n_test, n_links)
-        Configurations that no learner sees.
+        Configurations that no learner uses.
     """
 
     arm: PlanarArm
@@ -115,7 +115,7 @@ def coverage(histogram: Tensor, other: Tensor) -> float:
     return float(torch.minimum(histogram, other).sum())
 
 
-@lru_cache(maxsize=1)  # because all fits with the same seed share the data
+@lru_cache(maxsize=1)  # all fits with the same seed share the data
 def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingData:
     """Draw the expert's samples for training and testing. The last result is cached."""
     arm, task = line_reaching_arm(config)
@@ -129,7 +129,7 @@ def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingDat
 def fit_mixture(
     config: LineReachingConfig, data: LineReachingData, learner: str, ratio: str, n_components: int, seed: int
 ) -> tuple[LineFit, float]:
-    """Fit a mixture independently of earlier fits, and return it with its CPU time [s]."""
+    """Fit a mixture independently of earlier fits. Return it with the CPU time of the fit [s]."""
     generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
     mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
     return _judged(mixture, data, config.n_test, generator), seconds
@@ -175,7 +175,7 @@ def _mixture(
             "plateau_window": 0,
             "start.n_starts": 1,
             "ratio.estimator": ratio,
-            "ratio.evidence": 0.0,  # use the network if it has the smaller held-out loss
+            "ratio.evidence": 0.0,  # use the network if its held-out loss is smaller
             "ratio.reference.factors": REFERENCE_FACTORS,
         }
     )
@@ -205,7 +205,7 @@ def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:
 
 
 BY = ("n_components",)
-MUCH_CLOSER = 0.5  # EIM reaches the line and EM misses it if EIM's distance is at most this share of EM's
+MUCH_CLOSER = 0.5  # EIM reaches the line and EM misses it if the distance of EIM is at most this share of EM's distance
 
 
 SETUPS = (
@@ -244,7 +244,7 @@ def _closer(pairs: Pairs, other: str, factor: float) -> Finding | None:
 
 
 def _why_not_closer(pairs: Pairs, failing: list[int], other: str) -> str:
-    """Explain the numbers of components that fail: both methods are near the line, or this one is farther away."""
+    """Explain failing numbers of components: both methods are near the line, or this method is farther away."""
     if not failing:
         return ""
     farther = [count for count in failing if pairs[count,][0] >= pairs[count,][1]]
@@ -391,7 +391,9 @@ def _draw_samples(axes: Axes, arm: PlanarArm, task: PlanarTask, row: Row, colour
 def _draw_histogram(
     axes: Axes, arm: PlanarArm, task: PlanarTask, found: list[float], expected: list[float], colour: str
 ) -> None:
-    """Draw histograms along the line at the scale of the robot's panel: bars of the model, outline of the test data."""
+    """Draw histograms along the line, at the scale of the robot's panel: bars for the model, an outline for the test
+    data.
+    """
     low, high = float(task.start[1]), float(task.end[1])
     height = (high - low) / len(found)
     centres = [low + height * (index + 0.5) for index in range(len(found))]
@@ -410,7 +412,7 @@ def _cells(config: LineReachingConfig) -> list[Cell]:
     for count in config.n_components:
         for learner in config.learners:
             ratios = {"EM": ("none",), DEFAULTS: ("residual",), THESIS: ("network",)}.get(learner, config.ratios)
-            if learner == "EIM + tip":  # a plug-in density of the joints cannot use the tip
+            if learner == "EIM + tip":  # a plug-in density of the joints cannot use the position of the tip
                 ratios = tuple(ratio for ratio in ratios if ratio != "plug-in")
             cells += [{"method": learner, "estimator": ratio, "n_components": count} for ratio in ratios]
     return with_starts(cells, ("EIM", THESIS, DEFAULTS))

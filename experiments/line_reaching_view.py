@@ -1,7 +1,7 @@
 """`python -m experiments view FOLDER` shows postures of the planar robot on its line in the browser.
 
 FOLDER contains results of the experiment line-reaching. The page shows configurations of the expert and of each
-mixture, and the simulator executes the selected one.
+mixture. The simulator executes the selected configuration.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ class LinePostures:
     q : (n, dof)
         [rad].
     heights : (n,)
-        y of the point of the line that is nearest to each tip [m].
+        y of the point of the line nearest to each tip [m].
     distances : (n,)
         Distance of each tip to the line [m].
     histogram : (n_bins,)
-        Histogram along the line of the samples (10000 by default) that are within 0.1 m of it. The shares sum to 1, or
-        to 0 if there are no such samples.
+        Histogram along the line of samples within 0.1 m of the line (of 10000 samples by default). The shares sum to 1,
+        or to 0 without such samples.
     distance, near, coverage : float
-        Figures of the same samples: mean distance [m], share within 0.1 m, and overlap with the expert's histogram.
+        Measures of the same samples: mean distance [m], share within 0.1 m, and overlap with the histogram of the
+        expert.
     """
 
     method: str
@@ -69,7 +70,7 @@ class LinePostures:
     coverage: float
 
     def nearest(self, height: float) -> npt.NDArray[np.int64]:
-        """Return the indices (n,) of all postures, sorted by how near to `height` [m] they reach the line."""
+        """Return the indices (n,) of all postures, sorted by the distance along the line from `height` [m]."""
         return np.argsort(np.abs(self.heights - height), kind="stable")
 
 
@@ -128,7 +129,7 @@ class LineStudy:
 
     @classmethod
     def load(cls, path: str | Path) -> LineStudy:
-        """Load a table, or the folder that `python -m experiments line-reaching` writes."""
+        """Load a table, or the folder of results of `python -m experiments line-reaching`."""
         path = Path(path)
         inside = (path, path / TABLE, path / EXPERIMENT.name / TABLE)
         found = next((file for file in inside if file.is_file()), None)
@@ -141,7 +142,7 @@ class LineStudy:
         return cls(ResultTable.read(found))
 
     def counts(self, method: str) -> list[int]:
-        """Return the numbers of components for which a mixture exists, or only 0 for the expert."""
+        """Return the numbers of components of the stored mixtures, or only 0 for the expert."""
         return sorted(count for label, count in self._rows if label == method)
 
     def postures(self, method: str, n_components: int) -> LinePostures:
@@ -162,7 +163,7 @@ class LineStudy:
 
     @property
     def expert(self) -> LinePostures | None:
-        """Postures that the mixtures were learnt from."""
+        """Postures of the expert, or None if they are not stored."""
         label = method_label(EXPERT, "none")
         return self.postures(label, 0) if (label, 0) in self._rows else None
 
@@ -180,11 +181,11 @@ class LineStudy:
 
 
 GOAL = "#009E73"
-SOME = 10  # number of postures that are first shown near the selected height
-THIN, THICK = 0.003, 0.008  # widths of lines, as shares of the arm's reach
-# camera offset, as shares of the reach; it is tilted, because a view straight down has no defined up direction
+SOME = 10  # initial number of postures near the selected height
+THIN, THICK = 0.003, 0.008  # widths of lines, relative to the reach of the arm
+# camera offset, relative to the reach; tilted, because a view straight down has no defined up direction
 ABOVE = np.array([0.0, -0.05, 1.35])
-UNDER, OVER = -0.002, 0.002  # heights that put one line in front of another, as shares of the reach
+UNDER, OVER = -0.002, 0.002  # heights that put one line in front of another, relative to the reach
 
 
 class LineTab:
@@ -250,7 +251,7 @@ class LineTab:
 
     @property
     def chosen(self) -> npt.NDArray[np.float64]:
-        """Posture (dof,) that reaches the line nearest to the selected height."""
+        """Posture (dof,) nearest to the selected height on the line."""
         postures = self.postures
         return np.asarray(postures.q[postures.nearest(float(self.height.value))[0]])
 
@@ -361,7 +362,7 @@ class ViewLine:
 def histogram_panel(
     values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
 ) -> str:
-    """Return a histogram along a line as HTML, with bars, an outline of the expected shares, and a mark.
+    """Return a histogram along a line as HTML: bars, an outline of the expected shares, and a mark.
 
     Parameters
     ----------

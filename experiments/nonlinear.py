@@ -6,10 +6,11 @@ Contexts y are uniform in [-1, 1], and p(x|y) is
     modes      1/2 N(y sin(2.5 pi y) + 0.7, 0.1^2) + 1/2 N(-y sin(2.5 pi y) - 0.7, 0.1^2)
     spread     N(0, ((y + 1)^2 + 0.05)^2)
 
-EM and EIM fit the same kind of expert. One Gaussian cannot represent two modes: EM covers both, and EIM ignores one.
+EM and EIM fit the same kind of expert. One Gaussian cannot represent two modes. EM covers both modes, and EIM ignores
+one.
 
-Another row records how EIM approaches the sine from an expert that hardly follows it (figure 6.9). For some iterations,
-the row stores the expert, samples of it, and their weights in the M-step.
+Another row records how EIM approaches the sine from an expert that hardly follows the sine (figure 6.9). For some
+iterations, the row stores the expert, its samples, and their weights in the M-step.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ from experiments.pictures import METHOD_COLOURS, THESIS, method_label, panel_fig
 from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row, mean_and_error
 
-NEAR = 3.0  # largest distance of a sample from a mode that it belongs to [standard deviations]
+NEAR = 3.0  # largest distance of a sample from its mode [standard deviations]
 DEVIATION = 0.1
-COURSE = "EIM, early start"  # name of the row that records the course of a run
+COURSE = "EIM, early start"  # name of the row that records a run
 RANDOM, FAST = f"{THESIS}, random start", f"{THESIS}, random start, large steps"
 THESIS_STARTS = {THESIS: "em", RANDOM: "random", FAST: "random"}
 LARGE_STEPS = {"m_step.kl_bound": 0.1, "m_step.entropy_loss_bound": 0.2}
 LONGER = 5  # factor on the number of iterations of the rows in `THESIS_STARTS`
-EARLY_STEPS = 10  # steps of L-BFGS that make the start of `COURSE`
+EARLY_STEPS = 10  # steps of L-BFGS for the start of `COURSE`
 SHOWN = (1, 5, 10, 20, 30, 60)  # recorded iterations
-N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # number of contexts of a record, and of samples at each of them
+N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # number of contexts of a record, and of samples per context
 N_DRAWN = 201  # number of contexts from -1 to 1 at which a row stores the model for the figure
 
 
@@ -84,7 +85,7 @@ TARGETS: dict[str, Callable[[Tensor], GaussianMixture]] = {"sine": _sine, "modes
 
 @dataclass(frozen=True)
 class NonlinearConfig(Settings):
-    """Settings of the experiment. The defaults are from thesis table B.2 where it lists the setting."""
+    """Settings of the experiment. Settings in thesis table B.2 have the defaults of this table."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
     n_samples: int = option(5000, "number of samples for training, and of contexts for testing", minimum=100)
@@ -112,7 +113,7 @@ def _cells(config: NonlinearConfig) -> list[Cell]:
             {"target": name, "method": method, "estimator": "network"}
             for method in THESIS_STARTS
             for name in config.targets
-            if method != FAST or name == "modes"  # the only target that needs them
+            if method != FAST or name == "modes"  # only this target needs large steps
         ]
     return with_starts(cells, ("EIM", *THESIS_STARTS))
 
@@ -147,7 +148,7 @@ def _seed(name: str, seed: int) -> int:
     return 1_000_003 * seed + list(TARGETS).index(name)
 
 
-@lru_cache(maxsize=1)  # because all methods with the same target and seed share the data
+@lru_cache(maxsize=1)  # all methods with the same target and seed share the data
 def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(_seed(name, seed))
     context = _contexts(n_samples, generator)
@@ -157,14 +158,13 @@ def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
 class Course:
     """Callback of a run that records the expert, its samples and their weights at some iterations.
 
-    The samples have their own random numbers, so recording does not change the run.
+    The samples have their own random numbers. Therefore, the callback does not change the run.
 
     Attributes
     ----------
     records : list of dict
-        Each record contains the number of the `iteration`, and `mean` and `deviation` of the expert at all drawn
-        contexts. It also contains `samples` of this expert with their `contexts` and `weights`. The weights are
-        relative to equal weights.
+        Each record contains the number of the `iteration`, and `mean` and `deviation` of the expert at the contexts of
+        the figure. It also contains `samples` of this expert with their `contexts` and `weights`. Equal weights are 1.
     """
 
     def __init__(self, config: NonlinearConfig, start: MixtureOfExperts) -> None:
@@ -197,7 +197,7 @@ class Course:
 
 
 def _early_start(config: NonlinearConfig, data: tuple[Tensor, Tensor], generator: torch.Generator) -> MixtureOfExperts:
-    """Return a wide expert whose mean is far off: the result of a few optimiser steps of maximum likelihood."""
+    """Return a wide expert with an inaccurate mean, after a few optimiser steps of maximum likelihood."""
     early = EMConfig.from_mapping({"n_iterations": 1, "networks.iterations": EARLY_STEPS, **_family(config)})
     model = completed(EM(early).fit(data, generator=generator))
     assert isinstance(model, MixtureOfExperts)
@@ -265,7 +265,7 @@ def _judged(
     model: MixtureOfExperts,
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Return figures over the model's samples.
+    """Return measures of samples of the model.
 
     `kl` is KL(model || target), averaged over contexts [nat], and `kl_error` its standard error. `near` is the share of
     samples within three standard deviations of a mode. `on_one_mode` is the share of samples whose closest mode is the
@@ -295,9 +295,9 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.rand(n_samples, 1, generator=generator, dtype=torch.float64) - 1.0
 
 
-MOST_KL = 0.1  # [nat]; a mean that is off by 0.45 standard deviations has about this KL
-FAR = 0.15  # mean distance to the sine; samples of the target have a mean distance of 0.08
-# shares of the samples; below 1, because either mode may be the closest where they cross
+MOST_KL = 0.1  # [nat]; about the KL of a mean error of 0.45 standard deviations
+FAR = 0.15  # mean distance from the sine; it is 0.08 for samples of the target
+# Shares of the samples. They are below 1, because either mode may be the closest one where the modes cross.
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9
 
 
@@ -325,7 +325,7 @@ def _fits(target: str) -> Callable[[ResultTable, Setup], Finding | None]:
 
 
 def _misfit(row: Row) -> str:
-    """Explain the KL of an expert on a target with one mode: by its mean, or by its standard deviation."""
+    """Explain the KL of an expert to a target with one mode, by its mean or by its standard deviation."""
     if "mean" not in row:
         return f"the KL exceeds {MOST_KL} nat"
     target = TARGETS[row["target"]](CONTEXTS)
@@ -366,7 +366,7 @@ def _ignores_a_mode(table: ResultTable, setup: Setup) -> Finding | None:
 
 
 def _weights_draw_the_model(table: ResultTable, setup: Setup) -> Finding | None:
-    """Compare distances of samples to the sine with and without their weights, until the model is at the sine."""
+    """Compare distances of samples from the sine with and without their weights, until the model reaches the sine."""
     rows = table.where(target="sine", method=COURSE, estimator=setup.estimator) if COURSE in setup.others else []
     if not rows:
         return None
@@ -421,7 +421,7 @@ FORMULAS = {
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with a column for each target, which shows the target and the experts, and a PNG with the course.
+    """Write a PNG with the target and the experts in a column for each target, and a PNG of the recorded run.
 
     Each panel shows the first seed in the table for its target and method.
 
@@ -446,7 +446,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         panels[0][column].set_title(f"{name}: {FORMULAS[name]}", fontsize=10, color=INK)
         for axes, (method, ratio) in zip(panels[1:, column], methods, strict=True):
             measured = table.where(target=name, method=method, estimator=ratio)
-            if not measured:  # some methods are only run on one target
+            if not measured:  # some methods have only one target
                 axes.set_axis_off()
                 continue
             row = measured[0]
@@ -470,7 +470,7 @@ COURSE_LIMIT = 2.2  # limit of the axis of x
 
 
 def _draw_course(row: Row, path: Path) -> Path:
-    """Draw target, expert and samples coloured by their weights, with a panel per recorded iteration."""
+    """Draw target, expert and samples in one panel per recorded iteration. Colours show the weights of the samples."""
     figure, panels = panel_figure(len(row["course"]), 3.6, 2.9, sharex=True, sharey=True)
     context = CONTEXTS[:, 0].numpy()
     target = TARGETS["sine"](CONTEXTS).means[:, 0, 0].numpy()
@@ -520,7 +520,7 @@ def _expert(row: Row) -> GaussianMixture:
 
 
 def _draw_density(axes: Axes, model: GaussianMixture, limit: float, colour: str) -> None:
-    """Shade the density relative to its maximum at each context, so that wide densities are also visible."""
+    """Shade the density relative to its maximum at each context, to make wide densities visible too."""
     height = torch.linspace(-limit, limit, N_HEIGHTS, dtype=torch.float64)
     density = model.log_prob(height[:, None, None].expand(-1, N_DRAWN, 1)).exp()
     shades = LinearSegmentedColormap.from_list("shades", ["white", colour])

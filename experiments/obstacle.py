@@ -1,8 +1,8 @@
-"""A robot that reaches around a disc, modelled by one Gaussian: averaging compared with selecting (thesis figure 1.1).
+"""A robot that reaches around a disc, modelled by one Gaussian that averages or selects (thesis figure 1.1).
 
-The expert's arm passes above or below the disc. The Gaussian of highest likelihood lies between these routes and
-collides with the disc. EIM's Gaussian selects one route and ignores the other. The figure shows sampled arms of the
-expert, EM and EIM.
+The arm of the expert passes above or below the disc. The Gaussian with the highest likelihood lies between these
+routes, and collides with the disc. The Gaussian of EIM selects one route and ignores the other. The figure shows
+sampled arms of the expert, EM and EIM.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from experiments.table import ResultTable, mean_and_error
 
 LEARNERS = ("EM", "EIM")
 EXPERT = "expert"  # method name of the row with the training data
-LONGER = 10  # factor on the number of iterations with the bounds of the thesis, which are 20 times smaller
+LONGER = 10  # factor on the number of iterations with the bounds of the thesis, because these are 20 times smaller
 N_DRAWN = 60  # number of configurations stored in a row for the figure
 
 
@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # because all cells with the same seed share the data
+@lru_cache(maxsize=1)  # all cells with the same seed share the data
 def _data(config: ObstacleConfig, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return Expert(*obstacle_arm(config), ExpertConfig()).draw(config.n_samples, generator)
@@ -123,8 +123,8 @@ def _judged(q: Tensor, arm: PlanarArm, task: PlanarTask) -> dict[str, float]:
     }
 
 
-LEAST_ON_ONE_SIDE = 0.95  # smallest share of samples on one side that counts as taking one route
-MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples, and distance to the point [m]; the arm is 10 m long
+LEAST_ON_ONE_SIDE = 0.95  # smallest share of samples on one side that counts as a single route
+MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples, and distance from the goal [m]; the arm is 10 m long
 
 
 SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))

@@ -1,4 +1,4 @@
-"""Figures with several panels, arranged in short rows so that their text stays legible on a narrow page.
+"""Figures with several panels in short rows, with text that is legible on a narrow page.
 
 The module also defines the colours and names of methods in these figures.
 """
@@ -46,7 +46,7 @@ RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-
 
 
 def method_label(method: str, ratio: str) -> str:
-    """Return the name of a method and its density ratio estimator, as used in legends and titles."""
+    """Return the name of a method and its density ratio estimator, for legends and titles."""
     return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
 
 

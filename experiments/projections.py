@@ -1,7 +1,7 @@
 """I-projection and M-projection of three targets with known answers, computed by the package's learners.
 
-The targets are two modes (thesis figure 2.1), an anisotropic Gaussian and a correlated Gaussian. The table stores each
-measured number next to its exact value (see `closed_form_facts`). The figure compares both projections with each
+The targets are two modes (thesis figure 2.1), an anisotropic Gaussian and a correlated Gaussian. The table contains
+each measured number next to its exact value (see `closed_form_facts`). The figure compares both projections with each
 target.
 """
 
@@ -94,7 +94,7 @@ def _measure(config: ProjectionsConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return a line for each fact and seed, with the found and the exact value."""
+    """Return one line for each fact and seed, with the measured and the exact value."""
     lines = [f"{'seed':>4} {'case':<44} {'quantity':<24} {'found':>12} {'exact':>12}"]
     for seed in table.distinct("seed"):
         for fact in projections_of(table.where(seed=seed)).facts:

@@ -1,7 +1,7 @@
 """Random Gaussian mixtures, sum_k w_k N(x; mu_k, A_k' A_k + I/50): the targets of thesis 6.1.
 
 Means are uniform in [-1, 1]^d, and the entries of A_k are normal with variance 0.0707. The components overlap little in
-high dimensions and strongly in low ones.
+many dimensions, and strongly in few dimensions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def random_mixture(
     factors = torch.randn(shape, generator=generator, dtype=torch.float64, device=device) * FACTOR_VARIANCE**0.5
     covariances = factors.mT @ factors + FLOOR * torch.eye(n_dims, dtype=torch.float64, device=device)
     log_weights = means.new_zeros(n_components)
-    if not equal_weights:  # because normalised exponentials are uniform on the simplex
+    if not equal_weights:  # normalised exponentials are uniform on the simplex
         uniform = torch.rand(n_components, generator=generator, dtype=torch.float64, device=device)
         log_weights = (-torch.log1p(-uniform)).log()
     return GaussianMixture(log_weights, means, torch.linalg.cholesky(covariances))

@@ -1,14 +1,14 @@
-"""Report that compares the thesis' claims with the result tables of the experiments.
+"""Report that compares the claims of the thesis with the result tables of the experiments.
 
-`python -m experiments report` reads DIR/NAME/table.csv of each experiment, and writes an overview and a page with
-figures for each experiment. It also lists missing tables. It only reads the tables and does not fit anything.
+`python -m experiments report` reads DIR/NAME/table.csv of each experiment. It writes an overview, and a page with
+figures for each experiment. It also lists missing tables. It does not fit anything.
 
 A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
-setups. A setup has one density ratio estimator and one set of settings. A check looks at one setup at a time, so
-results with the settings of the thesis and with ours are never mixed. The report lists for each setup how its settings
-differ from the thesis.
+setups. A setup has one density ratio estimator and one set of settings. A check uses one setup at a time. Therefore,
+results with the settings of the thesis are never mixed with results with our settings. The report lists the differences
+between the settings of each setup and the thesis.
 
-A seed counts for a setup if the table has all of its rows, and all rows that the setups are compared with.
+A seed counts for a setup if the table contains all its rows, and all rows of the methods without a setup.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Setup:
     method : str
         Name of the method in the table.
     others : tuple of str
-        Other methods that use the same settings, such as the modified versions of EIM in thesis 6.1.
+        Other methods with the same settings, such as the modified versions of EIM in thesis 6.1.
     """
 
     estimator: str
@@ -79,16 +79,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of checking a claim against a table.
+    """Result of the check of a claim.
 
     Attributes
     ----------
     measured : str
-        Measurement in words and figures.
+        Measurement in words and numbers.
     agrees : bool, optional
-        Whether the measurement agrees with the claim; None if the table does not decide it.
+        Whether the measurement agrees with the claim; None if the table does not decide this.
     why : str
-        Reason for a disagreement, derived from the measurement; empty if there is none.
+        Reason for a disagreement, derived from the measurement; empty without a disagreement.
     """
 
     measured: str
@@ -103,7 +103,7 @@ class Finding:
 
 
 def judged(measured: str, agrees: bool, why: str) -> Finding:
-    """Return a finding that is explained only if it disagrees."""
+    """Return a finding. It is explained only if it disagrees with the claim."""
     return Finding(measured, bool(agrees), "" if agrees else why)
 
 
@@ -118,7 +118,7 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        Function from a table and a setup to a finding, or None if the claim does not concern the setup. It must also
+        Function from a table and a setup to a finding, or to None if the claim does not concern the setup. It must
         accept tables with missing rows.
     """
 
@@ -143,7 +143,7 @@ def paired_means(
     first: Mapping[str, Value],
     second: Mapping[str, Value],
 ) -> Pairs:
-    """Return the means of a figure for two methods, over the seeds that both have.
+    """Return the means of a column for two methods, over their common seeds.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def paired_means(
     Returns
     -------
     dict
-        Mapping from the values of `by` to the two means, without problems that only one method has.
+        Mapping from the values of `by` to the two means. Problems with only one of the methods are omitted.
     """
     values: list[dict[tuple[Value, ...], float]] = [
         {(*(row[name] for name in by), row["seed"]): float(row[figure]) for row in table.where(**conditions)}
@@ -209,7 +209,7 @@ class Section:
     claims : sequence of Claim
         Claims of the thesis about the experiment; may be empty.
     tables : mapping
-        Rows that count for each setup, including the rows that it is compared with. The key is None if there are no
+        Rows that count for each setup, including the rows of methods without a setup. The key is None if there are no
         setups.
     table : ResultTable, optional
         All rows that count, or None if no row counts.
@@ -238,7 +238,7 @@ def counted_rows(
     """Return the rows that count for each setup of a table.
 
     A seed counts if it has all cells of the setup and all cells that belong to no setup, except starts and long runs.
-    Setups without any cell in the settings of the table are left out. If there are no setups, the key is None.
+    Setups without any cell in the settings of the table are omitted. If there are no setups, the key is None.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def _page_of(one: Section) -> str:
 
 
 def _conclusion(sections: Sequence[Section]) -> str:
-    """Return how many checks agree with the settings of the thesis, and how many with other settings."""
+    """Return the numbers of checks that agree, with the settings of the thesis and with other settings."""
     words = []
     for name, is_of_thesis in (("the thesis' settings", True), ("other settings and density ratios", False)):
         verdicts = [
@@ -326,7 +326,7 @@ def _share(verdicts: Sequence[bool]) -> str:
 
 
 def _versions(table: ResultTable) -> str:
-    """Return the versions that computed the rows. A table that was continued on another machine has several."""
+    """Return the versions that computed the rows. A table from several machines may have several versions."""
     of_rows = {
         name: list(dict.fromkeys(str(row.get(name, version)) for row in table.rows))
         for name, version in table.header.versions.items()
@@ -362,7 +362,7 @@ THESIS_SETUP = Setup("network", THESIS)
 
 
 def _iterations(sections: Sequence[Section]) -> str:
-    """Return a table that shows what the iterations of EIM change, by the first figure of each experiment."""
+    """Return a table of the changes by the iterations of EIM, in the first measure of each experiment."""
     lines = [
         "The next table shows the start and the result of EIM's iterations, as medians over the problems:",
         "",
@@ -439,7 +439,7 @@ def _section(one: Section, tables: str, usual_versions: str) -> str:
 
 
 def _conclusions(one: Section) -> list[str]:
-    """Return how many checks agree, and each claim with the rows that contradict it, as Markdown."""
+    """Return the number of checks that agree, and each claim with the rows that contradict it, as Markdown."""
     if one.experiment.conclusion is not None and one.table is not None:
         text = one.experiment.conclusion(one.table)
         return [f"**{text}**", ""] if text else []
@@ -461,9 +461,9 @@ def _conclusions(one: Section) -> list[str]:
 
 
 def starts_table(one: Section, table: ResultTable) -> list[str]:
-    """Return a table, as Markdown, with EM's result, and with the start and the result of each setup.
+    """Return a table, as Markdown, with the result of EM, and with the start and the result of each setup.
 
-    All are means over the seeds that have the row. If the table lacks a start, only its result is shown.
+    All values are means over the seeds with the row. Without a start, only the result is shown.
     """
     experiment = one.experiment
     problems = list(dict.fromkeys(_problem(experiment, row) for row in table.where(method="EM")))
@@ -478,7 +478,7 @@ def starts_table(one: Section, table: ResultTable) -> list[str]:
     return lines
 
 
-WORDS = {"n_dims": "d =", "n_components": "k =", "robot": "", "target": ""}  # how the report names columns
+WORDS = {"n_dims": "d =", "n_components": "k =", "robot": "", "target": ""}  # names of columns in the report
 
 
 def _problem(experiment: Experiment[Any], row: Row) -> tuple[tuple[str, Value], ...]:
@@ -490,7 +490,7 @@ def _from_start(table: ResultTable, column: str, key: Mapping[str, Value]) -> st
 
 
 def _start_and_result(table: ResultTable, column: str, key: Mapping[str, Value]) -> list[float]:
-    """Return the mean figures of a start and of its result, or only those that the table has."""
+    """Return the mean values of a start and of its result, if the table contains them."""
     rows = table.where(**key)
     if not rows:
         return []
@@ -514,9 +514,9 @@ def _provenance(one: Section, table: ResultTable) -> str:
 
 
 def _rows(one: Section, table: ResultTable) -> list[str]:
-    """Return a table line for each setup, with its departures from the thesis and its number of finished seeds.
+    """Return one table line per setup, with its departures from the thesis and its number of completed seeds.
 
-    The departures of a method are given once, for its first setup.
+    The departures of a method are listed only for its first setup.
     """
     departures = one.experiment.preset().departures
     kind = _setting(one.experiment, table)[0]
@@ -537,9 +537,9 @@ def _rows(one: Section, table: ResultTable) -> list[str]:
 
 
 def _lines(one: Section, claim: Claim) -> list[str]:
-    """Return the table lines of a claim, one per measured setup. Only the first line contains the claim's text.
+    """Return the table lines of a claim, one per measured setup. Only the first line contains the text of the claim.
 
-    An explanation that an earlier line gives is not repeated.
+    Explanations are not repeated.
     """
     measured = {v: finding for v, finding in one.findings(claim).items() if len(one.tables[v].rows)}
     lines = []
@@ -561,9 +561,9 @@ BAR = "\\|"  # a bar within a table cell
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
-    """Return the name of the preset that a table belongs to, and its differences from the full preset.
+    """Return the name of the preset of a table, and its differences from the full preset.
 
-    A table with only some cells of a preset has the name of that preset.
+    A table with only some cells of a preset has the name of this preset.
     """
     settings = experiment.settings_type.from_mapping(table.settings)
     found = comparable(settings)
@@ -607,7 +607,7 @@ class Report:
         pages = {f"--output, {page}": folder / page for page in (PAGE, *(f"{name}.md" for name in EXPERIMENTS))}
         check_outputs({**pages, **details}, {f"--tables {name}": path for name, path in paths.items()})
         found = {}
-        # read all tables before writing anything, so that an error does not leave an incomplete report
+        # Read all tables before the first page is written. An error then does not leave an incomplete report.
         for name, path in paths.items():
             experiment = experiment_module(name).EXPERIMENT
             table = ResultTable.read(path) if path.exists() else None
@@ -638,7 +638,7 @@ class Report:
 
 
 def union(table: ResultTable, selections: Iterable[ResultTable]) -> ResultTable | None:
-    """Return the rows of a table that any of its selections contains, or None if there are none."""
+    """Return the rows of a table in any of the selections, or None if there are no rows."""
     chosen = {id(row) for one in selections for row in one.rows}
     return table.with_rows(row for row in table.rows if id(row) in chosen) if chosen else None
 
@@ -650,7 +650,7 @@ def _read_section(
     folder: Path,
     path: Path,
 ) -> Section:
-    """Build the section of one experiment, and draw its figures into the report's folder if a seed counts."""
+    """Build the section of one experiment. If a seed counts, draw the figures into the folder of the report."""
     module = experiment_module(name)
     return Section(
         module.EXPERIMENT,

@@ -1,8 +1,8 @@
 """Robustness to random starts: EM and EIM on x = sin(2.5 pi y) + noise with linear experts (thesis 6.2, figure 6.3).
 
-Each half wave of the sine is nearly a straight line, so five linear experts can follow the sine if each finds a
-different half wave. From a random start, EM often ends in a local optimum of the likelihood, with experts that span
-several half waves. All methods use the same starts and data. Another row shows EM from k-means, its usual start in
+Each half wave of the sine is nearly a straight line. Therefore, five linear experts can follow the sine if each finds a
+different half wave. From a random start, EM often reaches a local optimum of the likelihood, with experts that span
+several half waves. All methods have the same starts and data. Another row contains EM from k-means, its usual start in
 practice.
 """
 
@@ -36,7 +36,7 @@ from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
 N_HALF_WAVES = 5
-AS_GOOD_AS = 0.25  # [nat]; a run has found the global optimum if it ends within this distance of it
+AS_GOOD_AS = 0.25  # [nat]; largest distance from the global optimum of a run that has found it
 OPTIMUM = "EM from the half waves"  # row that serves as the global optimum of linear experts
 K_MEANS = "EM from k-means"
 N_DRAWN = 400  # number of samples stored in a row for the figure
@@ -44,7 +44,7 @@ N_DRAWN = 400  # number of samples stored in a row for the figure
 
 @dataclass(frozen=True)
 class FitConfig(BoundsConfig):
-    """Settings of EIM. The defaults are from thesis table B.1 where it lists the setting."""
+    """Settings of EIM. Settings in thesis table B.1 have the defaults of this table."""
 
     n_validation: int = option(
         5000, "number of additional samples that validate EIM's estimators; with 0, a tenth is held out", minimum=0
@@ -166,7 +166,7 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
 
 
 def _report(table: ResultTable) -> list[str]:
-    """Return a line per method: starts that reached the optimum, and mean, median and lowest log-likelihood [nat]."""
+    """Return one line per method: starts that reach the optimum, and mean, median and lowest log-likelihood [nat]."""
     lines = ["                          method  estimator  at the optimum   mean  median   least"]
     for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
         rows = table.where(method=method, estimator=ratio)
@@ -191,7 +191,7 @@ EXPERIMENT = Experiment(
 Samples: TypeAlias = tuple[Tensor, Tensor]
 
 
-@lru_cache(maxsize=1)  # because all starts with the same seed share the data
+@lru_cache(maxsize=1)  # all starts with the same seed share the data
 def _data(config: RobustnessConfig, seed: int) -> tuple[Samples, Samples, Samples]:
     """Draw data for training, testing and validation."""
     generator = torch.Generator().manual_seed(seed)
@@ -209,9 +209,10 @@ def _fitted(
     start: MixtureOfExperts | None,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Fit the model of a method. If `ratio` is "none", it is EM, which starts from k-means if no start is given.
+    """Fit the model of a method. If `ratio` is "none", the method is EM, which starts from k-means by default.
 
-    The first samples in `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
+    The first samples in `more` are validation data for the estimators of EIM. EIM shuffles all samples before it holds
+    some out.
     """
     if method == GIVEN_START:
         assert start is not None
@@ -251,12 +252,12 @@ def _rounded(values: Tensor) -> list[float]:
 def _half_waves(noise: float) -> MixtureOfExperts:
     """Return a start with one expert per half wave.
 
-    Each expert is a line through the half wave's zero crossing, with slope 2 / width and alternating sign.
+    Each expert is a line through the zero crossing of its half wave, with slope 2 / width and alternating sign.
     """
     width = math.pi / FREQUENCY
     centre = width * (torch.arange(N_HALF_WAVES, dtype=torch.float64) - (N_HALF_WAVES - 1) / 2)
     slope = (2.0 / width) * (FREQUENCY * centre).cos()
-    sharpness = 100.0  # gating logits are -sharpness (y - centre)^2, without the term in y^2, which all experts share
+    sharpness = 100.0  # gating logits are -sharpness (y - centre)^2, without the common term in y^2
     gating = SoftmaxGating((2.0 * sharpness * centre).unsqueeze(-1), -sharpness * centre.square())
     factors = torch.full((N_HALF_WAVES, 1, 1), 2.0 * noise, dtype=torch.float64)
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
@@ -266,7 +267,7 @@ OF_EM = Setup("none", "EM")
 
 
 def _values(table: ResultTable, setup: Setup) -> tuple[np.ndarray, np.ndarray]:
-    """Return the log-likelihoods of the starts (n,) [nat], and whether each reached the optimum of its seed."""
+    """Return the log-likelihoods of the starts (n,) [nat], and whether each start reaches the optimum of its seed."""
     best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
     rows = [row for row in table.where(**setup.key) if row["seed"] in best]
     values = np.array([row["log_likelihood"] for row in rows], dtype=float)
@@ -278,7 +279,7 @@ SETUPS = (
     Setup("network"),
     *(Setup(ratio, OURS) for ratio in ("residual", "network", "plug-in")),
 )
-LOST = 0.01  # an expert counts as lost if its mean weight is below this share
+LOST = 0.01  # an expert counts as lost if its mean weight is smaller
 
 
 def _more_often(table: ResultTable, setup: Setup) -> Finding | None:
@@ -361,7 +362,7 @@ TICKS = (-1000.0, -100.0, -50.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5,
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with each start's log-likelihood for all methods, and the median fit of each method.
+    """Write a PNG with the log-likelihood of each start for all methods, and with the median fit of each method.
 
     Parameters
     ----------
@@ -417,7 +418,7 @@ def _draw_values(axes: Axes, table: ResultTable, methods: list[tuple[str, str]])
     axes.axhline(float(np.mean(list(optimum.values()))), color=FAINT, linewidth=1.0, zorder=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks([])
-    axes.set_yscale("symlog", linthresh=LINEAR)  # so that one failed run does not compress all others
+    axes.set_yscale("symlog", linthresh=LINEAR)  # one failed run must not compress all others
     axes.set_yticks([tick for tick in TICKS if low - LINEAR < tick < high + LINEAR], minor=False)
     axes.yaxis.set_major_formatter(ScalarFormatter())
     scale = axes.yaxis.get_transform()

@@ -4,7 +4,7 @@ The first line is a comment, `# {...}`, with the experiment's name, its settings
 columns are the keys of the cell, the seed, the measured figures, the CPU time of the fit, and the versions. Numbers and
 texts are stored unchanged. Lists and mappings, such as histograms and samples, are stored as JSON.
 
-`summary` formats a table as text. For each cell, it shows the mean of every figure over the seeds, and the standard
+`summary` formats a table as text. For each cell, it contains the mean of each measure over the seeds, and the standard
 error.
 """
 
@@ -36,7 +36,7 @@ Row: TypeAlias = dict[str, Value]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a row depends on, with "none" for a library that is not installed."""
+    """Return the versions that a row depends on. A library that is not installed has the version "none"."""
     try:
         scikit_learn = importlib.metadata.version("scikit-learn")
     except importlib.metadata.PackageNotFoundError:
@@ -59,7 +59,7 @@ class Header:
     versions: dict[str, str]
 
     def check(self, other: Header, path: Path) -> None:
-        """Raise `ConfigurationError` unless the header `other`, read from the file `path`, belongs to the same run."""
+        """Raise `ConfigurationError` unless the header `other` from the file `path` belongs to the same run."""
         if other == self:
             return
         if other.experiment != self.experiment:
@@ -154,7 +154,7 @@ class ResultTable:
 
 
 def mean_and_error(rows: Sequence[Row], name: str) -> tuple[float, float]:
-    """Return the mean of a column over rows and its standard error, which is NaN for fewer than two rows."""
+    """Return the mean of a column over rows, and its standard error. The error is NaN for fewer than two rows."""
     values = np.array([row[name] for row in rows if name in row], dtype=float)
     error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
     return float(values.mean()) if len(values) else math.nan, error
@@ -169,7 +169,7 @@ def _text(value: Value) -> str:
 
 
 def _value(text: str) -> Value:
-    """Parse a text written by `_text`: JSON, an integer or a float, or else the text itself."""
+    """Parse a text from `_text` as JSON, an integer or a float. Return other texts unchanged."""
     if text.startswith(("[", "{")):
         return json.loads(text)
     for kind in (int, float):

@@ -29,12 +29,12 @@ ROBOT = Robot("panda")
 TABLE = Box(pose_from([0.65, 0.0, -0.035]), [0.9, 1.4, 0.05], name="table")
 POST = Cylinder(pose_from([0.27, 0.0, 0.45]), radius=0.04, length=0.9, name="post")
 OBSTACLES = (TABLE, POST)
-CLEARANCE = 0.01  # [m], smallest distance that the demonstrator keeps from obstacles
+CLEARANCE = 0.01  # [m]; smallest distance between the demonstrator and obstacles
 NEAREST, FARTHEST = (0.48, -0.15, 0.15), (0.62, 0.15, 0.4)  # corners of the box that contains the ends of all lines [m]
 LONGEST = 0.1  # largest extent of a line along each axis [m]
 N_POINTS = 8  # number of joint states of a motion
 PERIOD = 0.02  # time between two joint states [s]
-# swivel angle of the elbow [rad]: mean, standard deviation between motions and within one
+# swivel angle of the elbow [rad]: mean, standard deviation between motions and within a motion
 ELBOW, SPREAD, SLACK = 1.0, 0.15, 0.1
 
 
@@ -63,7 +63,7 @@ def line_of_poses(rng: np.random.Generator) -> FloatArray:
 
 
 def demonstrator() -> Sampler:
-    """Return the sampler of configurations that keep clear of table and post."""
+    """Return the sampler of configurations that do not touch the table and the post."""
     return Sampler(ROBOT).with_constraints(obstacles=OBSTACLES, self_collision=True, clearance=CLEARANCE)
 
 
@@ -94,7 +94,7 @@ def demonstrations(n: int, seed: int) -> Iterator[FloatArray]:
 
 
 def record(motions: list[FloatArray], folder: Path) -> None:
-    """Publish motions as joint states, and let `demo_recorder` write them into the bag panda_table in a folder."""
+    """Publish motions as joint states. `demo_recorder` writes them into the bag panda_table in a folder."""
     import rclpy  # imported here, because the scene is also useful without ROS
     from sensor_msgs.msg import JointState
     from std_srvs.srv import Trigger

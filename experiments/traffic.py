@@ -1,12 +1,12 @@
 """Prediction of vehicle positions: mixtures of linear experts by EM and EIM, and their share off the road (thesis 6.5).
 
 The context is the position (x, y) of a vehicle, and the sample is its positions at the next five steps of 2.5 s. A
-position does not reveal whether the vehicle waits, turns or changes lanes. EM averages over these cases and puts
-vehicles on the median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard, whose file is the setting
-`ngsim`. Without it, the tracks are from a synthetic intersection, and every row and figure says so.
+position does not show whether the vehicle waits, turns or changes lanes. EM averages over these cases, and puts
+vehicles on the median strip and off the road. The thesis uses NGSIM's Lankershim Boulevard. Its file is the setting
+`ngsim`. Without this file, the tracks are from a synthetic intersection, and every row and figure states this.
 
-A kernel density of the test vehicles' positions defines the road. A position is off the road if its density is lower
-than a quantile of the densities at positions of other vehicles. The density uses Gaussian kernels on binned counts.
+A kernel density of the test vehicles' positions defines the road. A position is off the road if its density is below a
+quantile of the densities at positions of other vehicles. The density uses Gaussian kernels on binned counts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RoadMap:
         positions : array (n, 2)
             Positions of the test vehicles [m].
         others : array (m, 2)
-            Positions of vehicles outside the test set [m]; they set the threshold.
+            Positions of vehicles outside the test set [m]. They determine the threshold.
         bandwidth : float
             Standard deviation of the kernels [m].
         share_off : float
@@ -84,7 +84,7 @@ class RoadMap:
         Raises
         ------
         DataError
-            If there are no positions, or if the bandwidth requires too many bins for the area.
+            If there are no positions, or if the area needs too many bins with this bandwidth.
         """
         if not len(positions) or not len(others):
             raise DataError(
@@ -120,16 +120,16 @@ class RoadMap:
 
 
 SYNTHETIC, NGSIM = "synthetic intersection", "NGSIM Lankershim"
-TEST_DATA = "test data"  # method name of the row of vehicles that are not part of the road map
+TEST_DATA = "test data"  # method name of the row of vehicles that do not define the road
 STEP, N_STEPS = 2.5, 5  # duration of a step [s], and number of steps (thesis 6.5)
 N_DRAWN = 150  # number of trajectories stored in a row for the figure
 DRAWN_CELLS = 160  # maximum number of road cells along the longer side of the figure
-WINDOWS_PER_VEHICLE = 4  # smallest number expected per synthetic vehicle, which sets the number of simulated vehicles
+WINDOWS_PER_VEHICLE = 4  # smallest expected number per synthetic vehicle; determines the number of simulated vehicles
 
 
 @dataclass(frozen=True)
 class TrafficConfig(Settings):
-    """Settings of the experiment. The defaults are from thesis table B.1 where it lists the setting."""
+    """Settings of the experiment. Settings in thesis table B.1 have the defaults of this table."""
 
     ngsim: str = option("", "CSV file of the NGSIM trajectories; if empty, a synthetic intersection is simulated")
     location: str = option("lankershim", "location in the NGSIM file whose rows are used")
@@ -173,7 +173,7 @@ class TrafficData:
     road : RoadMap
         Map of all positions of the test vehicles.
     off_road : float
-        Share of the third set's following positions that are off the road.
+        Share of the following positions of the third set that are off the road.
     """
 
     train: tuple[Tensor, Tensor]
@@ -244,18 +244,18 @@ EXPERIMENT = Experiment(
 )
 
 
-@lru_cache(maxsize=1)  # because all methods with the same seed share the data
+@lru_cache(maxsize=1)  # all methods with the same seed share the data
 def _data(config: TrafficConfig, seed: int) -> TrafficData:
     return traffic_data(config, seed)
 
 
-@lru_cache(maxsize=1)  # because all seeds share the file
+@lru_cache(maxsize=1)  # all seeds share the file
 def _tracks(path: str, location: str) -> list[VehicleTrack]:
     return read_ngsim(path, location)
 
 
 def _some(windows: tuple[np.ndarray, np.ndarray], n: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Return n windows drawn at random, or all windows if there are fewer."""
+    """Return n random windows, or all windows if there are fewer."""
     chosen = generator.permutation(len(windows[0]))[:n]
     context, following = (torch.from_numpy(part[chosen]) for part in windows)
     return context, following
@@ -291,7 +291,9 @@ def _fitted(
 
 
 def _off_road(road: RoadMap, following: Tensor) -> tuple[float, float]:
-    """Return the share of positions (n, 10) off the road, and the share of trajectories with any such position."""
+    """Return the share of positions (n, 10) off the road, and the share of trajectories with at least one such
+    position.
+    """
     off = road.is_off(following.reshape(len(following), N_STEPS, 2).numpy())
     return float(off.mean()), float(off.any(-1).mean())
 
@@ -313,7 +315,7 @@ def _drawn_road(road: RoadMap) -> dict[str, object]:
     return {"road": runs, "road_corner": [*road.origin.round(2).tolist(), round(road.cell * stride, 4)]}
 
 
-MOST_OF_EM = 0.5  # largest share, relative to EM's, that counts as "far fewer"
+MOST_OF_EM = 0.5  # largest share, relative to the share of EM, that counts as "far fewer"
 
 
 SETUPS = (Setup("network", THESIS), Setup("network"), Setup("residual"), Setup("plug-in"))
@@ -335,7 +337,7 @@ def _more_plausible(table: ResultTable, setup: Setup) -> Finding | None:
 
 
 def _why_not_fewer(of_em: dict[int, float], failing: dict[int, tuple[float, float]]) -> str:
-    """Explain the numbers of components at which EIM has more than half of EM's share off the road."""
+    """Explain numbers of components at which the share off the road of EIM is more than half the share of EM."""
     if not failing:
         return ""
     most = max(em for _, em in failing.values())
@@ -361,7 +363,7 @@ MARGIN = 15.0  # margin of the maps around the road [m]
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with shares off the road against the number of components, and a map of each method's trajectories.
+    """Write a PNG with shares off the road over the number of components, and a map of the trajectories of each method.
 
     Parameters
     ----------
@@ -384,7 +386,7 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     _draw_map(first, truth, truth, METHOD_COLOURS["expert"])
     first.set_title(f"test vehicles\n{float(truth['off_road']):.1%} off the road", fontsize=9, color=INK)
     counts = table.distinct("n_components")[1:]
-    count = counts[(len(counts) - 1) // 2]  # a middle number, because all methods look alike with the largest number
+    count = counts[(len(counts) - 1) // 2]  # a middle number; all methods look alike with the largest number
     for axes, (method, ratio) in zip(others, methods, strict=True):
         row = table.where(method=method, estimator=ratio, n_components=count)[0]
         _draw_map(axes, truths[row["seed"]], row, METHOD_COLOURS[method])

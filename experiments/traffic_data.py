@@ -1,14 +1,15 @@
 """Vehicle tracks from a synthetic intersection or the NGSIM recordings, and windows of them as training data.
 
-`synthetic_intersection` simulates tracks for use without the NGSIM file. It has a boulevard with two lanes each way and
-a median strip, which crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and
-behind each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead
-(Gipps 1981). The tracks are not measured traffic.
+`synthetic_intersection` simulates tracks for use without the NGSIM file. A boulevard with two lanes each way and a
+median strip crosses a street with one lane each way. Vehicles have individual speeds, stop at red lights and behind
+each other, go straight or turn, and change lanes. Drivers stay slow enough to stop behind the vehicle ahead (Gipps
+1981). The tracks are not measured traffic.
 
 `read_ngsim` reads the public NGSIM vehicle trajectories (U.S. Department of Transportation), by default of Lankershim
-Boulevard, from the CSV file of data.transportation.gov. It has a row per vehicle and tenth of a second: Vehicle_ID,
-Frame_ID, Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ..., Location.
-Vehicle numbers are reused in each recording, so the rows of a vehicle are split into tracks where time jumps.
+Boulevard, from the CSV file of data.transportation.gov. The file contains one row per vehicle and tenth of a second:
+Vehicle_ID, Frame_ID, Total_Frames, Global_Time [ms], Local_X, Local_Y [ft], Global_X, Global_Y, v_Length [ft], ...,
+Location. Each recording reuses vehicle numbers. Therefore, the rows of a vehicle are split into tracks at jumps in
+time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class VehicleTrack:
     Attributes
     ----------
     vehicle : int
-        Number of the vehicle. A vehicle that was lost from view has several tracks.
+        Number of the vehicle. A vehicle with gaps in its recording has several tracks.
     times : array (n,)
         Times at equal intervals [s].
     positions : array (n, 2)
@@ -52,13 +53,13 @@ class VehicleTrack:
 
 
 def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: int = 5) -> tuple[Array, Array]:
-    """Return positions at intervals of `step` seconds along each track, each with the positions at the next steps.
+    """Return positions at intervals of `step` seconds along each track, with the positions at the next steps.
 
     Parameters
     ----------
     tracks : sequence of VehicleTrack
     step : float
-        Time step [s], a multiple of the tracks' interval.
+        Time step [s], a multiple of the interval of the tracks.
     n_steps : int
 
     Returns
@@ -71,7 +72,7 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
     Raises
     ------
     DataError
-        If no track lasts `n_steps` steps, or if a track's interval does not divide the step.
+        If no track has a duration of `n_steps` steps, or if the interval of a track does not divide the step.
     """
     starts, followings = [], []
     for track in tracks:
@@ -99,12 +100,12 @@ def track_windows(tracks: Sequence[VehicleTrack], step: float = 2.5, n_steps: in
 def split_by_vehicle(
     tracks: Sequence[VehicleTrack], shares: Sequence[float], generator: np.random.Generator
 ) -> list[list[VehicleTrack]]:
-    """Split tracks into parts with about these shares of the vehicles, such that no vehicle is in two parts.
+    """Split tracks by vehicle into groups with about these shares of the vehicles.
 
     Raises
     ------
     DataError
-        If there are fewer vehicles than parts.
+        If there are fewer vehicles than groups.
     """
     vehicles = np.array(sorted({track.vehicle for track in tracks}))
     if len(vehicles) < len(shares):
@@ -114,7 +115,7 @@ def split_by_vehicle(
             len(vehicles),
         )
     order = generator.permutation(vehicles)
-    spare = len(vehicles) - len(shares)  # each part gets at least one vehicle
+    spare = len(vehicles) - len(shares)  # each group gets at least one vehicle
     ends = np.round(np.cumsum(shares) / sum(shares) * spare).astype(int) + np.arange(1, len(shares) + 1)
     part_of = {int(vehicle): int(np.searchsorted(ends, index, "right")) for index, vehicle in enumerate(order)}
     return [[track for track in tracks if part_of[track.vehicle] == part] for part in range(len(shares))]
@@ -132,9 +133,9 @@ SPEED, SPEED_SPREAD, TURN_SPEED = 13.0, 2.0, 6.0  # [m/s]
 ACCELERATION, BRAKING, HARD_BRAKING = 2.0, 3.0, 4.5  # [m/s^2]; the last value applies when a light turns red
 HEADWAY, STOP_AHEAD = 7.0, 1.0  # distances [m] between fronts in a queue, and from the first front to the stop line
 RADIUS = {"right": 5.0, "left": 9.0}  # radius of the turns [m]
-TURN_SHARE = 0.3  # share of the boulevard's drivers who turn; on the street, a quarter turns each way
-WANDER, ERROR = 0.25, 0.2  # standard deviations of the offset from the lane's middle and of the measurement [m]
-# share of the boulevard's straight drivers who change lanes, and length of the change [m]
+TURN_SHARE = 0.3  # share of drivers on the boulevard who turn; on the street, a quarter turns each way
+WANDER, ERROR = 0.25, 0.2  # standard deviations of the offset from the middle of the lane, and of the measurement [m]
+# share of straight drivers on the boulevard who change lanes, and length of the change [m]
 LANE_CHANGE_SHARE, LANE_CHANGE_LENGTH = 0.25, 40.0
 DIRECTIONS = {"boulevard": ((0.0, 1.0), (0.0, -1.0)), "street": ((1.0, 0.0), (-1.0, 0.0))}
 LONGEST = 240.0  # maximum duration of a track [s]
@@ -151,7 +152,7 @@ class _Drive:
     way: list[float]
 
     def ahead(self, step: int, stop: float) -> tuple[float, float] | None:
-        """Return distance [m] and speed [m/s] at a time step, or None once the vehicle has left the lane.
+        """Return distance [m] and speed [m/s] at a time step, or None after the vehicle has left the lane.
 
         The lane ends at the crossing.
         """
@@ -165,8 +166,8 @@ class _Drive:
 class _Route:
     """Path of a vehicle through the intersection.
 
-    `path` has points (n, 2) [m] and `way` the distance along the path at each of them (n,) [m]. `stop` is the distance
-    of the stop line, and `turn` the distances at which the turn begins and ends [m].
+    `path` contains points (n, 2) [m], and `way` the distance along the path at each point (n,) [m]. `stop` is the
+    distance of the stop line, and `turn` contains the distances of the start and end of the turn [m].
     """
 
     path: Array
@@ -206,7 +207,7 @@ def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> l
 
 
 def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
-    """Return the route of a vehicle that enters on a lane, which goes straight on or turns into the other road."""
+    """Return the route of a vehicle from a lane. It goes straight on, or turns into the other road."""
     ahead = np.array(DIRECTIONS[road][direction])
     right = np.array([ahead[1], -ahead[0]])
     line = LANES[road][lane] * right
@@ -266,9 +267,9 @@ def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _D
 
 
 def _safe_speed(gap: float, speed_there: float) -> float:
-    """Return the highest speed that allows a driver to slow down to `speed_there` within `gap` (Gipps 1981).
+    """Return the highest speed from which a driver can slow down to `speed_there` within `gap` (Gipps 1981).
 
-    The driver reacts after one period. Speeds are in [m/s], the gap in [m].
+    The driver reacts after one period. Speeds are in [m/s], and the gap is in [m].
     """
     late = BRAKING * PERIOD
     return math.sqrt(late**2 + 2.0 * BRAKING * gap + speed_there**2) - late
@@ -304,7 +305,7 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     Parameters
     ----------
     path : str or Path
-        CSV file; column names may be in any case and order.
+        CSV file. Column names may be in any case and order.
     location : str
         Rows of other locations are skipped if the file has a column Location.
 
@@ -316,8 +317,8 @@ def read_ngsim(path: str | Path, location: str = "lankershim") -> list[VehicleTr
     Raises
     ------
     DataError
-        If the file cannot be read, is empty, lacks columns, or has entries that are not finite numbers. If it has no
-        rows of the location, in which case the message lists the others. If lengths are not in feet or times not in
+        If the file cannot be read, is empty, lacks columns, or contains entries that are not finite numbers. If it has
+        no rows of the location; the message then lists other locations. If lengths are not in feet, or times are not in
         milliseconds. If a vehicle is in two places at once.
     """
     values = _read(Path(path), location)

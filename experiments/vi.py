@@ -1,7 +1,7 @@
 """`python -m experiments vi` fits a Gaussian mixture to a target density by natural-gradient variational inference.
 
-Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults,
-which --set overrides. The run saves a checkpoint next to the output. --resume continues from the checkpoint with
+Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
+use --set to override them. The run saves a checkpoint next to the output. --resume continues from the checkpoint with
 bitwise identical results, and accepts a larger budget.
 """
 
@@ -43,7 +43,7 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # the choices are only known at run time
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # the choices are known only at run time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class FitMixture:
             {"--urdf": self.urdf},
         )
         if self.picture is not None:
-            from eim_ros.view.style import check_picture_name  # here, because matplotlib takes a second to import
+            from eim_ros.view.style import check_picture_name  # imported here: matplotlib takes a second
 
             check_picture_name(self.picture)
         generator = torch.Generator().manual_seed(self.seed)
@@ -108,7 +108,7 @@ class FitMixture:
                 f"--picture shows postures of robots, but {self.target} is not a robot; leave it out", self.target
             )
         initial, n_before = _start(self, target, config, generator)
-        if n_before:  # the evaluations of the start count, too; at least 1, because 0 means no limit
+        if n_before:  # the start has used evaluations; at least 1, because 0 means no limit
             config = dataclasses.replace(config, max_evaluations=max(1, self.budget - n_before))
         started = time.process_time()
         with ProgressBar(self.budget, self.target, enabled=not self.quiet, unit="evaluations") as progress:
@@ -176,7 +176,7 @@ def _checkpoint(args: FitMixture) -> Path | None:
 def _start(
     args: FitMixture, target: Any, config: GMMVIConfig, generator: torch.Generator
 ) -> tuple[GaussianMixture | None, int]:
-    """Return the initial model, or None for the published one, and the number of evaluations that it cost."""
+    """Return the initial model, or None for the published model, and its number of evaluations."""
     if args.start == "published":
         return None, 0
     if not hasattr(target, "task"):
@@ -188,7 +188,9 @@ def _start(
 
 
 def _scores(target: Any, model: GaussianMixture, n_samples: int, generator: torch.Generator) -> dict[str, Any]:
-    """Return the ELBO estimated from new samples, and the modes or goals that were found if the target defines them."""
+    """Return the ELBO, estimated from new samples, and the number of modes or goals found, if the target
+    defines them.
+    """
     found = mixture_scores(target, model, n_samples, generator)
     scores: dict[str, Any] = {
         "elbo": _finite(found.elbo.value),

@@ -1,4 +1,4 @@
-"""Start `ik_viewer`, which shows all solutions of a target that the user drags in RViz.
+"""Start `ik_viewer`. It shows all solutions of a target that the user drags in RViz.
 
     ros2 launch eim_ros ik_viewer.launch.py robot:=/path/arm.urdf
     ros2 launch eim_ros ik_viewer.launch.py model:=panda_pose

@@ -1,4 +1,4 @@
-"""Start `motion_prior_server`, which samples motions from a motion prior, scores them and conditions the prior.
+"""Start `motion_prior_server`. It samples and scores motions, and conditions a motion prior.
 
     ros2 launch eim_ros motion_prior.launch.py model:=/path/prior.safetensors namespace:=left
 

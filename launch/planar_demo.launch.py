@@ -2,8 +2,8 @@
 
     ros2 launch eim_ros planar_demo.launch.py record:=/data/demos model:=/path/prior.safetensors
 
-The demonstrator shows its motions as soon as the services that it needs are available. If `record` is set, the motions
-are recorded into a labelled bag. If `model` is set, the motion prior is served. If `use_sim_time` is true, the
+The demonstrator starts its motions as soon as the required services are available. If `record` is set, the motions are
+recorded into a labelled bag. If `model` is set, a node serves this motion prior. If `use_sim_time` is true, the
 simulator publishes /clock for the other nodes.
 """
 
@@ -15,7 +15,7 @@ from eim_ros.nodes.launching import Given, LaunchedNode, description, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:
-    """Return the parameters of the simulator, which never reads /clock, and publishes it if `use_sim_time` is true."""
+    """Return the parameters of the simulator. It never reads /clock, and publishes it if `use_sim_time` is true."""
     return {"use_sim_time": False, "publish_clock": switch(given, "use_sim_time")}
 
 

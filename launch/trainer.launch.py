@@ -1,4 +1,4 @@
-"""Start `trainer`, which trains models on data sets through the action `~/train`.
+"""Start `trainer`. It trains models on data sets through the action `~/train`.
 
     ros2 launch eim_ros trainer.launch.py folder:=/path/models
 

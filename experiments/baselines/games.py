@@ -11,8 +11,8 @@ A game defines the losses as functions of the network's output v at samples of t
 
 For fixed weights, f-GAN with the I-projection has the same objective as EIM. Only the optimisation differs.
 
-The model's step size falls linearly to zero (Gulrajani et al. 2017). With a constant step size the two players circle
-each other, and a model that was close to the data moves away again.
+The model's step size falls linearly to zero (Gulrajani et al. 2017). With a constant step size, the two players circle
+each other, and a model near the data moves away again.
 
 f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1). The code takes log t as input.
 
@@ -22,7 +22,8 @@ f-divergences are D_f(p || q) = E_q[f(t)] with t = p/q (thesis table 2.1). The c
     jensen        -(t + 1) log((1 + t)/2) + t log t     -log(2 - exp t)       log 2 - log(1 + exp(-v))
     pearson       (t - 1)^2                             t^2/4 + t             v
 
-D_f is the supremum over T of E_p[T] - E_q[f*(T)] (thesis 2.5). It is reached at T = f'(p/q). f-GAN sets T = g(v).
+D_f is the supremum over T of E_p[T] - E_q[f*(T)] (thesis 2.5). The supremum is reached at T = f'(p/q). f-GAN sets T =
+g(v).
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ DIVERGENCES = {
 
 @dataclass(frozen=True)
 class Game:
-    """Losses of an adversarial game; both are minimised.
+    """Losses of an adversarial game. Both are minimised.
 
     Attributes
     ----------
@@ -113,9 +114,9 @@ class Game:
     generator_loss : callable
         Function from v at the model's samples to a scalar.
     weight_limit : float
-        Bound to which the discriminator's weights are clipped; 0: no clipping.
+        Bound to which the discriminator's weights are clipped; 0 disables clipping.
     gradient_penalty : float
-        Weight of E[(|grad v| - 1)^2] between data and samples; 0: none.
+        Weight of the penalty E[(|grad v| - 1)^2] between data and samples; 0 disables the penalty.
     n_discriminator_steps : int
         Discriminator steps per step of the generator.
     """
@@ -141,7 +142,7 @@ def f_gan(divergence: FDivergence) -> Game:
 
 
 def wgan(weight_limit: float, n_discriminator_steps: int) -> Game:
-    """Return WGAN: the Wasserstein distance, with a critic whose weights are clipped to a box."""
+    """Return WGAN: the Wasserstein distance, with clipped weights of the critic."""
     return Game(
         lambda v_p, v_q: v_q.mean() - v_p.mean(),
         lambda v_q: -v_q.mean(),
@@ -161,7 +162,7 @@ def wgan_gp(gradient_penalty: float, n_discriminator_steps: int) -> Game:
 
 
 def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
-    """Return b-GAN, which estimates the density ratio by a Bregman divergence and fits the model by an f-divergence."""
+    """Return b-GAN. It estimates the density ratio by a Bregman divergence, and fits the model by an f-divergence."""
 
     def ratio_loss(v_p: Tensor, v_q: Tensor) -> Tensor:
         at_q = of_ratio.derivative(v_q) * v_q.exp() - of_ratio.value(v_q)
@@ -170,7 +171,7 @@ def b_gan(of_ratio: FDivergence, of_model: FDivergence) -> Game:
     return Game(ratio_loss, lambda v_q: of_model.value(v_q).mean())
 
 
-BETAS = (0.5, 0.9)  # Adam's betas by Gulrajani et al., because with more momentum the two players circle each other
+BETAS = (0.5, 0.9)  # Adam's betas by Gulrajani et al.; with more momentum, the two players circle each other
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class AdversarialFit:
     mixture : GaussianMixture
         Mixture after the last step with finite parameters.
     n_steps : int
-        Number of steps taken. It is less than requested if a loss or a gradient was not finite.
+        Number of steps. It is less than requested if a loss or a gradient was not finite.
     """
 
     mixture: GaussianMixture
@@ -284,7 +285,7 @@ def _discriminator_loss(
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
     """Take an optimiser step and return True, or return False without a step if the loss is not finite.
 
-    A non-finite gradient is caught one step later, because it makes the next loss non-finite.
+    A non-finite gradient is detected one step later, because it makes the next loss non-finite.
     """
     if not bool(torch.isfinite(loss)):
         return False

@@ -1,7 +1,8 @@
 """Gaussian mixtures fitted by gradients.
 
 `MixtureDensityNetwork` (Bishop 1994) maps a context to a Gaussian mixture and maximises the likelihood by gradient
-steps. Without contexts, it is a single mixture that is fitted by gradient steps, while EM uses closed forms.
+steps. Without contexts, the network is a single mixture. It is fitted by gradient steps, and not in closed form as in
+EM.
 
 `MixtureParameters` are the unconstrained parameters of a mixture for adversarial training: logits, means, and Cholesky
 factors with positive diagonals.
@@ -33,7 +34,7 @@ class MixtureDensityConfig(Settings):
 class MixtureDensityNetwork(nn.Module):
     """Mixture density network that starts as a given mixture for every context.
 
-    The network's output is added to the parameters of the start and is initially zero.
+    The output of the network is added to the parameters of the start. It is initially zero.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ def fit_mixture_density(
 def _network(
     n_inputs: int, hidden_layers: tuple[int, ...], n_outputs: int, generator: torch.Generator
 ) -> nn.Sequential | None:
-    """Return a network with Glorot weights whose last layer starts at zero, or None if there are no inputs."""
+    """Return a network with Glorot weights and a last layer of zeros, or None without inputs."""
     if n_inputs == 0:
         return None
     layers: list[nn.Module] = []
@@ -175,13 +176,13 @@ class MixtureParameters(nn.Module):
         return self.below.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
 
     def differentiable(self) -> GaussianMixture:
-        """Return the mixture, through which gradients flow to the parameters."""
+        """Return the mixture. It is differentiable with respect to the parameters."""
         return GaussianMixture(self.logits, self.means, self.scale_trils())
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """Draw differentiable samples of every component, with shape (n_samples, n_components, n_dims).
 
-        The samples of one row share the same noise, so that one matrix product computes all of them. Samples taken from
+        The samples in a row have the same noise. Therefore, one matrix product computes all of them. Samples from
         different rows are independent.
         """
         k, d = self.means.shape

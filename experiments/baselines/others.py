@@ -1,12 +1,12 @@
 """Baselines for mixtures: weights learnt through samples, scikit-learn's learners, and variants of EIM.
 
-Two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3):
+There are two ways to learn the weights of a mixture by gradients through its samples (thesis 2.4.3):
 
 - Gumbel-softmax (Jang et al. 2017). The component z = argmax(logits + Gumbel noise) follows the mixture's weights. Its
   gradient is replaced by the gradient of a softmax ("straight through"). Samples are exact, but the gradient is biased.
 - Mutual information (InfoGAN, Chen et al. 2016). Samples give no gradient for the weights, but the additional term I(x,
-  z) = H(z) - E_q(x)[H(z|x)] does. Because the densities are tractable here, a sample average estimates this term, and
-  no bound is needed.
+  z) = H(z) - E_q(x)[H(z|x)] does. The densities are tractable here. Therefore, a sample average estimates this term,
+  and no bound is needed.
 
 EM and variational Bayes of scikit-learn start from its k-means and need the extra `experiments`. The variants of EIM
 (thesis 6.1) work with any density ratio estimator:
@@ -33,7 +33,7 @@ from experiments.baselines.networks import MixtureParameters
 
 
 class WeightLearning(Protocol):
-    """Method to learn the weights of a mixture in adversarial training: a sampling scheme and an additional loss."""
+    """Method of learning the weights of a mixture in adversarial training: a sampling scheme and an additional loss."""
 
     def draw(self, model: MixtureParameters, n_samples: int, generator: torch.Generator) -> Tensor:
         """Draw samples of the mixture (n_samples, n_dims)."""
@@ -69,14 +69,14 @@ class GumbelSoftmax:
 
 
 class MutualInformation:
-    """Sampling of the component by the current weights, which get gradients only from the mutual information.
+    """Sampling of the component by the current weights. Only the mutual information gives gradients for the weights.
 
     Parameters
     ----------
     weight : float
         Weight of the mutual information in the loss.
     n_samples : int
-        Samples per component to estimate it.
+        Samples per component for the estimate.
     """
 
     def __init__(self, weight: float, n_samples: int) -> None:
@@ -193,7 +193,7 @@ def fit_by_eim(
         config = EIMConfig.known_density(**settings)
         model = completed(EIM(config, target=target).fit(start=start, generator=generator))
     else:
-        # Thesis 6.1 uses no validation data, but a fitted density needs it to choose its number of components.
+        # Thesis 6.1 uses no validation data, but a fitted density needs them to choose its number of components.
         more: dict[str, Any] = {"ratio.validation_share": 0.0} if estimator == "network" else {}
         config = EIMConfig.from_mapping(
             {"ratio.estimator": estimator, "plateau_window": 0, **settings, **more, **EIM_VARIANTS[variant]}

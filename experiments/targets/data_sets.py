@@ -1,7 +1,8 @@
 """Data of the published experiments: scikit-learn's breast cancer data and files of the UCI repository.
 
-Columns are scaled as in the authors' code. The functions `synthetic_*` return random data with the shape of a data set.
-They are for tests, and for timing without the data file. Their results are not comparable with published results.
+Columns are scaled as in the authors' code. The functions `synthetic_*` return random data with the shape of a data set,
+for tests, and to measure times without the data file. Results with these data are not comparable with published
+results.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def german_credit(path: str | Path) -> LogisticRegression:
     Parameters
     ----------
     path : str or Path
-        `german.data-numeric` of UCI's Statlog data, with 25 numbers per row. The last one is 1 (good) or 2 (bad).
+        `german.data-numeric` of UCI's Statlog data, with 25 numbers per row. The last number is 1 (good) or 2 (bad).
 
     Returns
     -------
@@ -81,12 +82,12 @@ def german_credit(path: str | Path) -> LogisticRegression:
 def wine(path: str | Path, seed: int = 0) -> Split:
     """Return WINE: prediction of a wine's quality from 11 measurements by an 11-8-8-1 network.
 
-    60 % of the rows are for training.
+    The training data are 60 % of the rows.
 
     Parameters
     ----------
     path : str or Path
-        `winequality-white.csv` of UCI, with a line of names, and then 12 numbers per row, separated by semicolons.
+        `winequality-white.csv` of UCI, with a line of names, followed by rows of 12 numbers, separated by semicolons.
     seed : int
         Seed of the split. No seed reproduces the split of the authors.
 

@@ -1,7 +1,7 @@
 """Postures of a humanoid with two given footholds and a point to reach for (TALOS; Pignat et al. 2020).
 
-x contains the joints of the tree, the position of its base [m], and the base's roll, pitch and yaw [rad]. These are
-rotations about the fixed axes x, y and z, in this order. The log density is the sum of four kinds of terms:
+x contains the joints of the tree, the position of its base [m], and the roll, pitch and yaw of the base [rad]. These
+angles are rotations about the fixed axes x, y and z, in this order. The log density is the sum of four kinds of terms:
 
     each joint         log Phi((upper - q) / 0.05) + log Phi((q - lower) / 0.05)
     centre of mass     the same for its distance from the left foot in x and in y, limits +-0.14 m, scale 0.01 m
@@ -43,8 +43,8 @@ class HumanoidPosterior:
     Attributes
     ----------
     tree : KinematicTree
-        Tree of joints. Its tips are the left foot, the right foot, the hand, and further tips whose joints can move but
-        whose pose does not matter.
+        Tree of joints. Its tips are the left foot, the right foot, the hand, and further tips. The joints of these
+        further tips can move, but their poses do not matter.
     hand_goal : Tensor (3,)
         [m].
     foot_goals : Tensor (2, 3)
@@ -93,7 +93,7 @@ class HumanoidPosterior:
         """Return the log density and its gradient, with one evaluation of the kinematics.
 
         In the code, forces are gradients with respect to positions in the world frame. Torques are gradients with
-        respect to rotations about the base's origin.
+        respect to rotations about the origin of the base.
         """
         x = checked_samples(x, self.n_dims)
         tree, n = self.tree, self.tree.n_joints
@@ -111,7 +111,7 @@ class HumanoidPosterior:
         forces = [error / self.position_scale**2 for error in errors]
         forces[LEFT_FOOT] = forces[LEFT_FOOT] - on_centre
         rotations = [base @ tips[foot][0] for foot in (LEFT_FOOT, RIGHT_FOOT)]
-        # column r_k of a rotation is pulled towards its unit vector e_k: r_k x (e_k - r_k) = r_k x e_k
+        # The column r_k of a rotation is pulled towards its unit vector e_k: r_k x (e_k - r_k) = r_k x e_k.
         torques = [_towards_identity(rotation) / self.rotation_scale**2 for rotation in rotations]
         squares = sum(error.square().sum(-1) for error in errors) / self.position_scale**2
         turns = sum((rotation - torch.eye(3, dtype=x.dtype)).square().sum((-2, -1)) for rotation in rotations)
@@ -132,7 +132,7 @@ class HumanoidPosterior:
         return log_prob, torch.cat([of_joints, of_position, of_angles], -1)
 
     def skeleton(self, x: Tensor) -> Tensor:
-        """Return lines from each joint and tip to the frame that it is mounted on, (n_samples, n_lines, 2, 3) [m]."""
+        """Return a line from each joint and tip to its parent frame, (n_samples, n_lines, 2, 3) [m]."""
         x = checked_samples(x, self.n_dims)
         tree, n = self.tree, self.tree.n_joints
         frames = tree.forward(x[:, :n])
@@ -156,14 +156,14 @@ def humanoid(
     hand_goal: Sequence[float] = (0.1, 0.5, 1.0),
     foot_goals: Sequence[Sequence[float]] = TALOS_FEET,
 ) -> HumanoidPosterior:
-    """Return the target for a humanoid's URDF. The defaults are for TALOS, whose 28 joints give 34 dimensions.
+    """Return the target for the URDF of a humanoid. The defaults are for TALOS: 28 joints give 34 dimensions.
 
     Parameters
     ----------
     urdf : str or Path
         Path or XML text, with inertias.
     tips : sequence of str
-        Links of the left foot, the right foot, the reaching hand, and further links whose joints can move.
+        Links of the left foot, the right foot and the reaching hand, and further links whose joints can move.
     base : str, optional
         Link above all tips; the root if None.
     hand_goal : (3,)
@@ -242,7 +242,7 @@ def draw_humanoid(
     n_drawn : int
         Number of postures.
     generator : torch.Generator, optional
-        Default: a generator with seed 0.
+        By default, a generator with seed 0.
     title : str
         Title above all views.
 

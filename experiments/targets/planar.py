@@ -2,8 +2,8 @@
 
     log p~(q) = log N(q; 0, diag(prior_scale^2)) + max_g log N(tip(q); g, tolerance^2 I)
 
-The arm has links of 1 m, so tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised. The normaliser
-of p~ is therefore the probability density of reaching a goal under the prior. Its log is -10.6145 nat with four goals.
+The arm has links of 1 m, so tip(q) = sum_i (cos, sin)(q_1 + ... + q_i). Both densities are normalised. Therefore, the
+normaliser of p~ is the probability density of reaching a goal under the prior. Its log is -10.6145 nat with four goals.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class PlanarRobot:
 
     @property
     def start(self) -> MixtureStart:
-        """Start of VIPS: 100 components with means from the prior, and a quarter of the prior's standard deviations."""
+        """Start of VIPS: 100 components with means from the prior and a quarter of its standard deviations."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square())
 
     @property
     def prior_mean(self) -> Tensor:
-        """Mean of the prior (n_joints,), which is 0 for all joints."""
+        """Mean of the prior (n_joints,): 0 for all joints."""
         return torch.zeros_like(self.prior_scale)
 
     @property
@@ -97,8 +97,8 @@ class PlanarRobot:
         angle = x.cumsum(-1)
         cos, sin = angle.cos(), angle.sin()
         error = self._error(torch.stack([cos.sum(-1), sin.sum(-1)], -1))
-        # The angle of a link is the sum of the joints before it, so the gradient of a joint sums over the links after
-        # it.
+        # The angle of a link is the sum of the joints before it. Therefore, the gradient of a joint is a sum over the
+        # links after it.
         of_links = error[:, :1] * sin - error[:, 1:] * cos
         of_joints = of_links @ torch.ones(self.n_dims, self.n_dims, dtype=x.dtype).tril()
         score = of_joints / self.tolerance**2 - x / self.prior_scale.square()
@@ -129,7 +129,7 @@ class PlanarRobot:
 
 
 def planar_robot(n_goals: int = 4, n_joints: int = 10) -> PlanarRobot:
-    """Return PlanarRobot-4, or with one goal PlanarRobot-1, whose goal is at (7, 0).
+    """Return PlanarRobot-4. With one goal, return PlanarRobot-1, whose goal is at (7, 0).
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def draw_planar_posterior(
 ) -> None:
     """Write a PNG of sampled postures, with a panel for each goal.
 
-    At each goal, the components with the largest weights are coloured, and the others are grey.
+    At each goal, the components with the largest weights are coloured, and all others are grey.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def draw_planar_posterior(
     path : path
         Path of the PNG.
     generator : torch.Generator, optional
-        Default: a generator with seed 0.
+        By default, a generator with seed 0.
     title : str
         Title above all panels.
     """

@@ -1,16 +1,16 @@
 """Ground truth of planar robots by importance sampling: log normaliser, entropy, goal shares and samples.
 
-Write the angles of joints 2..n, divided by their prior standard deviations, as rho u with a unit vector u. Under the
-prior, u is uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. Draw u, and a
-tip t from the likelihood. Then find all (q_1, rho) that put the tip at t. |tip| depends only on rho, so the roots rho
-are bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t / d(q_1, rho)| = |t| |d|tip| /
-d rho|, the likelihood cancels (Rao-Blackwell):
+The angles of joints 2..n, divided by their prior standard deviations, are rho u with a unit vector u. Under the prior,
+u is uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. The method draws u,
+and a tip t from the likelihood. It then finds all (q_1, rho) that put the tip at t. |tip| depends only on rho, so the
+roots rho are bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t / d(q_1, rho)| = |t|
+|d|tip| / d rho|, the likelihood cancels (Rao-Blackwell):
 
     Z = sum_goals E_u,t sum_roots p(q_1) chi(rho) / (|t| |d|tip| / d rho|)
 
 Directions u are drawn from a mixture of the uniform density and an angular central Gaussian density (Tyler 1987). The
-latter is fitted to earlier draws, so directions with large weights are drawn more often. The method neglects the
-overlap of the goals' likelihoods, which is of order e^-100000 here.
+Gaussian density is fitted to earlier draws, so directions with large weights are drawn more often. The method neglects
+the overlap of the likelihoods of the goals, which is of order e^-100000.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDS = 3
 # values of rho; a chi variable with 9 degrees of freedom exceeds 10 with probability 1e-16
 GRID = torch.arange(0.05, 10.0, 0.1, dtype=torch.float64)
 BISECTIONS = 40
-# revolutions of joint 1; more are negligible with its standard deviation of 1 rad
+# revolutions of joint 1; further ones are negligible for its standard deviation of 1 rad
 TURNS = (-1.0, 0.0, 1.0)
 
 
@@ -49,7 +49,7 @@ class PlanarTruth:
     goal_shares : Tensor (n_goals,)
         Probability mass at each goal.
     samples : Tensor (n_kept, n_dims)
-        Samples, drawn from the weighted solutions by systematic resampling, which repeats solutions with large weights.
+        Samples from the weighted solutions by systematic resampling. Solutions with large weights are repeated.
     effective_sample_size : float
         Effective sample size of the weighted solutions.
     """
@@ -75,7 +75,7 @@ class _Directions:
 
 @dataclass(frozen=True)
 class _Solutions:
-    """Weighted configurations x (n, n_dims), with the draw and the goal (n,) of each."""
+    """Weighted configurations x (n, n_dims), with their draws and goals (n,)."""
 
     x: Tensor
     weight: Tensor
@@ -133,7 +133,7 @@ def planar_truth(
 
 
 def _drawn(target: PlanarRobot, factor: Tensor, n: int, generator: torch.Generator | None) -> _Directions:
-    """Draw directions: half from the uniform density, half with a Cholesky factor."""
+    """Draw half of the directions from the uniform density, and half with a Cholesky factor."""
     noise = torch.randn(n, len(factor), generator=generator, dtype=torch.float64)
     by_factor = torch.rand(n, 1, generator=generator, dtype=torch.float64) < 0.5
     u = functional.normalize(torch.where(by_factor, noise @ factor.T, noise), dim=-1)
@@ -144,7 +144,7 @@ def _drawn(target: PlanarRobot, factor: Tensor, n: int, generator: torch.Generat
 
 
 def _solved(target: PlanarRobot, drawn: _Directions, first_draw: int, generator: torch.Generator | None) -> _Solutions:
-    """Return the solutions for all goals; draws are numbered from `first_draw`."""
+    """Return the solutions for all goals. Draws are numbered from `first_draw`."""
     radii = torch.stack([_radius(drawn.angles, rho) for rho in GRID], -1)
     noise = target.tolerance * torch.randn(len(drawn.u), 2, generator=generator, dtype=torch.float64)
     parts = []
@@ -179,7 +179,7 @@ def _turned(target: PlanarRobot, rays: _Directions, rho: Tensor, tip: Tensor) ->
 
 
 def _root(angles: Tensor, radius: Tensor, low: Tensor, high: Tensor, above: Tensor) -> Tensor:
-    """Return the rho between `low` and `high` at which the tip has a given radius, by bisection.
+    """Find the rho between `low` and `high` at which the tip has a given radius, by bisection.
 
     `above` is true where the tip is farther out at `low`.
     """

@@ -11,19 +11,20 @@ about -a^2 / (2 orientation_scale^2). Unlike a^2, it is smooth at an angle of pi
 to a constant and limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its
 tolerance.
 
-1. Means: draws q_0 of the prior, each moved to a goal by damped Gauss-Newton steps. Among all configurations at the
-   goal, they approach the one nearest to c = (q_0 + m) / 2 in units of s. With the Jacobian J of e and S = diag(s^2),
+1. Means: draws q_0 of the prior are moved to a goal by damped Gauss-Newton steps. They approach the configuration at
+   the goal that is nearest to c = (q_0 + m) / 2, in units of s. With the Jacobian J of e and S = diag(s^2),
        q' = c + S J'(J S J' + I)^-1 (J (q - c) - e).
-   The factor 1/2 is a compromise: the posterior's mass is nearer to m than the prior's, but components must differ.
+   The factor 1/2 is a compromise: the mass of the posterior is nearer to m than the mass of the prior, but components
+   must differ.
 2. Covariances: expand e to second order, J d + d'H d / 2, around a mean with E[e] = 0. The best Gaussian then has
        Sigma^-1 = S^-1 + J'J + sum_k H_k Sigma H_k.
-   Averaged fixed-point steps solve this. Sigma is long in directions in which the arm moves freely, and short in those
-   that take the tip away from the goal.
-3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2. Two more steps as in 1 achieve this.
+   Averaged fixed-point steps solve this equation. Sigma is long in directions in which the arm moves freely, and short
+   in directions that move the tip away from the goal.
+3. Means again: E[e] = 0 requires e(mean) = - tr(H Sigma) / 2. Two more steps as in 1 satisfy this condition.
 4. Weights: the evidence bound of each component, log w = E[log p~] + entropy, which is exact for e to second order.
 
-Without H, this is Laplace's approximation. On PlanarRobot-4 with 100 components, Laplace's approximation has an ELBO of
--17.6 nat, even with optimally shrunk covariances. This start has -13 nat.
+Without H, the result is Laplace's approximation. On PlanarRobot-4 with 100 components, the ELBO of Laplace's
+approximation is -17.6 nat, even with optimally shrunk covariances. The ELBO of this start is -13 nat.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, scale: float) -> tuple[Tensor, Tensor]:
-    """Return the log probability of being within two limits that have normal noise with standard deviation `scale`.
+    """Return the log probability of two limits with normal noise of standard deviation `scale`.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, sca
     log_prob : Tensor (n_samples,)
         [nat].
     slope : Tensor (n_samples, n)
-        Gradient of `log_prob`. It stays finite far outside the limits, where it grows linearly with the distance.
+        Gradient of `log_prob`. It is finite far outside the limits, and grows linearly with the distance.
     """
     above, below = (upper - value) / scale, (value - lower) / scale
     log_above, log_below = torch.special.log_ndtr(above), torch.special.log_ndtr(below)
@@ -95,7 +96,7 @@ class PosePosterior:
     orientation_scale : float
         [rad]; infinite if only the position counts.
     limit_scale : float
-        Softness of the joint limits [rad or m], see `soft_limits`. With 0, the density is zero outside the limits.
+        Softness of the joint limits [rad or m]; see `soft_limits`. With 0, the density is zero outside the limits.
     """
 
     robot: Robot
@@ -112,7 +113,7 @@ class PosePosterior:
 
     @property
     def start(self) -> MixtureStart:
-        """Start with 100 components: means from the prior, and a quarter of the prior's standard deviations."""
+        """Start with 100 components: means from the prior, and a quarter of its standard deviations."""
         return MixtureStart(100, self.prior_scale, (0.25 * self.prior_scale).square(), self.prior_mean)
 
     @property
@@ -126,13 +127,13 @@ class PosePosterior:
         return torch.from_numpy(np.where(self.robot.continuous, np.inf, self.robot.upper))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the unnormalised log density [nat], (n_samples,); -inf outside hard limits."""
+        """Return the unnormalised log density [nat], (n_samples,). It is -inf outside hard limits."""
         x = checked_samples(x, self.n_dims)
         error, cosine = self._errors(torch.from_numpy(self.robot.fk(x.detach().numpy())))
         return self._log_prob(x, error, cosine)[0]
 
     def score(self, x: Tensor) -> Tensor:
-        """Return the gradient of the log density, (n_samples, n_dims); NaN outside hard limits."""
+        """Return the gradient of the log density, (n_samples, n_dims). It is NaN outside hard limits."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,7 +152,7 @@ class PosePosterior:
 
     @property
     def n_goals(self) -> int:
-        """Number of goals, which is 1: the pose."""
+        """Number of goals: 1, the pose."""
         return 1
 
     def task(self, x: Tensor, goal: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +160,7 @@ class PosePosterior:
 
         See `ReachingTarget.task`. Let v and w be the linear and angular columns of the Jacobian. The second derivatives
         of the position are w_i x v_j for i <= j. The second derivatives of the rotation vector, at the pose, are (w_i x
-        w_j) / 2. Both are inexact if the robot has mimic joints.
+        w_j) / 2. Both formulas are inexact for robots with mimic joints.
         """
         rows = x.numpy()
         poses, jacobian = torch.from_numpy(self.robot.fk(rows)), torch.from_numpy(self.robot.jacobian(rows))
@@ -208,7 +209,7 @@ def pose_posterior(
     orientation_scale: float = 0.05,
     limit_scale: float = 0.05,
 ) -> PosePosterior:
-    """Return the posterior of a robot's joints given a pose of its tip.
+    """Return the posterior of the joints of a robot, given a pose of its tip.
 
     Parameters
     ----------
@@ -216,13 +217,14 @@ def pose_posterior(
     pose : (4, 4) array_like
         Pose of the tip in the base frame.
     prior_mean : (dof,) array_like, optional
-        [rad] or [m]; default: the middle of the limits.
+        [rad] or [m]. By default, the middle of the limits.
     prior_scale : (dof,) array_like or float, optional
-        Standard deviations [rad] or [m]; default: a quarter of the range.
+        Standard deviations [rad] or [m]. By default, a quarter of the range.
     position_scale : float
         Standard deviation of the tip in each coordinate [m].
     orientation_scale : float
-        Standard deviation of the tip's orientation about each axis [rad]; `math.inf` for position only.
+        Standard deviation of the orientation of the tip about each axis [rad]. With `math.inf`, only the position
+        counts.
     limit_scale : float
         Softness of the limits [rad or m]. 0 gives hard limits, under which the ELBO of a Gaussian mixture is -inf.
 
@@ -258,7 +260,7 @@ def pose_posterior(
 LONGEST_STEP = 2.0  # maximum length of a Gauss-Newton step [standard deviations of the prior]
 N_FIXED_POINT = 30
 N_CORRECTIONS = 2
-SHRINKAGE = 0.5  # factor on the distance of the draws to the prior mean (the 1/2 of step 1)
+SHRINKAGE = 0.5  # factor on the distance between draws and prior mean (the 1/2 of step 1)
 
 
 class ReachingTarget(Target, Protocol):
@@ -295,7 +297,7 @@ class KinematicStart:
     n_evaluations : int
         Number of evaluations of the target or its kinematics.
     goals : Tensor (n_components,) of int64
-        Goal that each component was moved to.
+        Goal of each component.
     """
 
     mixture: GaussianMixture
@@ -306,14 +308,14 @@ class KinematicStart:
 def kinematic_start(
     target: ReachingTarget, n_components: int = 100, generator: torch.Generator | None = None, n_steps: int = 14
 ) -> KinematicStart:
-    """Build an initial mixture from the target's kinematics, as described in the module docstring.
+    """Build an initial mixture from the kinematics of the target. The docstring of the module describes the method.
 
     Parameters
     ----------
     target : ReachingTarget
         `PlanarRobot` or `PosePosterior`.
     n_components : int
-        Number of components, assigned to the goals in turn.
+        Number of components. They are assigned to the goals in turn.
     generator : torch.Generator, optional
         Source of randomness for the draws of the prior.
     n_steps : int
@@ -337,8 +339,8 @@ def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: i
     """Build an initial mixture for goals that have moved, from the means of an earlier fit.
 
     Each mean moves to the new position of its goal with as little change as possible. Covariances and weights are
-    computed again. The mixture therefore keeps all modes. A fit that starts from the old mixture would give all weight
-    to the mode that meets its new goal first.
+    computed again. Therefore, the mixture keeps all modes. A fit from the old mixture would give all weight to the mode
+    that reaches its new goal first.
 
     Parameters
     ----------
@@ -368,7 +370,7 @@ def moved_start(target: ReachingTarget, means: Tensor, goals: Tensor, n_steps: i
 
 
 def _reached(target: ReachingTarget, x: Tensor, near: Tensor, goals: Tensor, n_steps: int) -> KinematicStart:
-    """Apply steps 1 to 4 to configurations x; `near` is c of step 1."""
+    """Apply steps 1 to 4 to configurations x. `near` is c of step 1."""
     scale = target.prior_scale
     for _ in range(n_steps):
         error, jacobian, _ = target.task(x, goals)
@@ -386,7 +388,7 @@ def _reached(target: ReachingTarget, x: Tensor, near: Tensor, goals: Tensor, n_s
 
 
 def _step(jacobian: Tensor, error: Tensor, scale: Tensor, away: Tensor) -> Tensor:
-    """Return q' - q of step 1, at most LONGEST_STEP in units of the prior; `away` is q - c."""
+    """Return q' - q of step 1, at most LONGEST_STEP in units of the prior. `away` is q - c."""
     whitened, distance = jacobian * scale, away / scale
     identity = torch.eye(error.shape[-1], dtype=error.dtype)
     missing = whitened @ distance.unsqueeze(-1) - error.unsqueeze(-1)
@@ -410,7 +412,7 @@ def _covariance(jacobian: Tensor, hessian: Tensor, scale: Tensor) -> Tensor:
 
 
 def _gain(covariance: Tensor, jacobian: Tensor, hessian: Tensor, error: Tensor, scale: Tensor) -> Tensor:
-    """Return E[log p~] - log p~(mean) (n,), for e to second order with E[e] = 0; `error` is e(mean)."""
+    """Return E[log p~] - log p~(mean) (n,), for e to second order with E[e] = 0. `error` is e(mean)."""
     spread = (covariance.diagonal(dim1=-2, dim2=-1) / scale**2).sum(-1)
     curved = hessian @ covariance.unsqueeze(1)
     of_task = (jacobian @ covariance * jacobian).sum((-2, -1)) + 0.5 * (curved * curved.mT).sum((-3, -2, -1))

@@ -1,9 +1,9 @@
 """Reference samples of a smooth target with one mode, by Hamiltonian Monte Carlo (Neal 2011).
 
-The chains start at samples of the Laplace approximation N(m, H^-1), where m is the mode and H the Hessian of
--log p~ at m. They move in the coordinates z with x = m + L'^-1 z, H = L L', in which this approximation is standard
+The chains start at samples of the Laplace approximation N(m, H^-1), where m is the mode and H the Hessian of -log p~ at
+m. They move in coordinates z with x = m + L'^-1 z, H = L L'. In these coordinates, the approximation is standard
 normal. Each round draws a momentum, integrates the dynamics with the leapfrog rule, and accepts or rejects the result.
-The step size varies by chain, so that no chain is periodic.
+The step size differs between chains, to avoid periodic chains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eim_ros.core.errors import DistributionError
 from experiments.targets.target import Target
 
 NEWTON_STEPS = 100
-N_KEPT = 5  # number of states of each chain that are returned
+N_KEPT = 5  # number of returned states per chain
 BETWEEN_KEPT = 10  # number of rounds between two returned states, and before the first
 
 
@@ -48,9 +48,9 @@ def posterior_samples(
     Parameters
     ----------
     target : Target
-        Target with `log_prob_and_score`, whose log density has one maximum and is concave there.
+        Target with `log_prob_and_score`. Its log density must have a single maximum, and be concave there.
     n_samples : int
-        Number of samples. It is rounded up to a multiple of 5, because each chain returns five states.
+        Number of samples, rounded up to a multiple of 5, because each chain returns five states.
     generator : torch.Generator, optional
     step_size : float
         Mean step of the integrator, in standard deviations of the Laplace approximation.

@@ -8,8 +8,9 @@
 
     log p~(x) = - sum_i (y_i - network_x(features_i))^2 - |x|^2 / (2 prior_scale^2)
 
-As in the authors' code, the errors have variance 1/2 and neither density is normalised. The weights are ordered by
-layer: the matrix (inputs, outputs) by rows, then the biases. Gradients are back-propagated for many networks at once.
+As in the authors' code, the errors have variance 1/2, and neither density is normalised. The weights are ordered by
+layer: first the matrix (inputs, outputs) by rows, and then the biases. Gradients are back-propagated for many networks
+at once.
 
 `MinibatchTarget` shuffles the data in each iteration and splits them into disjoint batches. Sample i is evaluated on
 batch i mod n_batches, with the log likelihood scaled to all data. Each log density is unbiased, and samples on
@@ -103,11 +104,11 @@ class LogisticRegression:
         return -x / self.prior_scale**2
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log likelihoods of parts of the data and their gradients; see `DataTarget`."""
+        """Return log likelihoods of subsets of the data and their gradients; see `DataTarget`."""
         return self._likelihood(x, self.features[rows], self.labels[rows])
 
     def accuracy(self, weights: Tensor) -> float:
-        """Return the share of labels predicted correctly by the mean over sampled weights (n_samples, n_dims)."""
+        """Return the share of labels that the mean over sampled weights (n_samples, n_dims) predicts correctly."""
         probability = torch.sigmoid(weights @ self.features.T).mean(0)
         return float(((probability > 0.5) == (self.labels == 1.0)).double().mean())
 
@@ -192,7 +193,7 @@ class NeuralRegression:
         return -x / self.prior_scale**2
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log likelihoods of parts of the data and their gradients; see `DataTarget`."""
+        """Return log likelihoods of subsets of the data and their gradients; see `DataTarget`."""
         n_groups, n_samples, n_dims = x.shape
         features = self.features[rows].unsqueeze(1).expand(-1, n_samples, -1, -1)
         values = self.values[rows].unsqueeze(1)
@@ -255,7 +256,7 @@ class DataTarget(Target, Protocol):
         ...
 
     def log_likelihoods(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log likelihoods of parts of the data and their gradients.
+        """Return log likelihoods of subsets of the data and their gradients.
 
         Parameters
         ----------

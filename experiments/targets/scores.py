@@ -1,4 +1,4 @@
-"""Scores of a mixture on a target: bounds of the evidence, effective sample sizes, and modes or goals found.
+"""Scores of a mixture on a target: bounds of the evidence, effective sample sizes, and modes or goals that were found.
 
 The measures use log ratios and samples (Blessing et al. 2024, "Beyond ELBOs"). Let l(x) = log p~(x) - log q(x) be the
 log ratio, Z the normaliser of p~, q the model and p the target:
@@ -61,9 +61,9 @@ def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
 def bridge_log_normaliser(log_ratio: Tensor, of_target: Tensor) -> float:
     """Estimate log Z [nat] from log ratios at samples of the model (n,) and at samples of the target (m,).
 
-    This is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it does not require a model that
-    covers the tails of the target. It equals the intercept of a logistic regression that separates both samples by log
-    ratio.
+    The estimate is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it does not require a model
+    that covers the tails of the target. It equals the intercept of a logistic regression that separates both samples by
+    log ratio.
     """
     values, others = _checked(log_ratio), _checked(of_target)
     offset = math.log(len(others) / len(values))
@@ -85,7 +85,7 @@ def reverse_effective_sample_size(log_ratio: Tensor) -> float:
 
 
 def forward_effective_sample_size(log_ratio: Tensor) -> float:
-    """Return the forward effective sample size, as a share, from log ratios (n_samples,) at samples of the target."""
+    """Return the forward effective sample size as a share, from log ratios (n_samples,) at samples of the target."""
     values = _checked(log_ratio)
     log_mean = [torch.logsumexp(sign * values, 0) - math.log(len(values)) for sign in (1.0, -1.0)]
     return float((-log_mean[0] - log_mean[1]).exp())
@@ -96,8 +96,8 @@ class Discrepancy:
     """Squared MMD (Gretton et al. 2012) to a reference, as in Arenz et al. 2023. It is at least 0.
 
     The kernel is exp(-sum_j (x_j - y_j)^2 / (bandwidth m_j)), where m_j is the median of squared differences within the
-    reference. The sums over pairs include the pair of each sample with itself. For two samples of the same density, the
-    expected value is therefore not 0, but falls with the numbers of samples.
+    reference. The sums over pairs include the pair of each sample with itself. Therefore, the expected value for two
+    samples of the same density is not 0, but falls with the numbers of samples.
 
     Attributes
     ----------
@@ -165,8 +165,8 @@ def modes_found(means: Tensor, modes: Tensor, radius: float, log_weights: Tensor
 def mode_coverage(shares: Tensor) -> float:
     """Return the entropy of the shares of samples at each mode (n_modes,), to the base n_modes.
 
-    It is 1 if all shares are equal. It equals the expected mode coverage of Blessing et al. if each sample belongs to
-    one mode with certainty.
+    The entropy is 1 if all shares are equal. It equals the expected mode coverage of Blessing et al. if each sample
+    belongs to one mode with certainty.
     """
     shares = shares / shares.sum()
     return float(-torch.xlogy(shares, shares).sum()) / math.log(len(shares)) if len(shares) > 1 else 1.0
@@ -187,7 +187,7 @@ def _checked(log_ratio: Tensor) -> Tensor:
     return log_ratio.to(torch.float64)
 
 
-MANY_DIMS = 64  # maximum number of dimensions for which products of coordinates are affordable
+MANY_DIMS = 64  # maximum number of dimensions with affordable products of coordinates
 LEAST_SHARE = 0.01  # minimum share of the samples at a goal that counts as found
 
 
@@ -200,12 +200,12 @@ class MixtureScores:
     elbo : Estimate
         [nat].
     n_found : int, optional
-        Number of modes with a component's mean nearby, or of goals with at least 1 % of the samples. None if the target
+        Number of modes near the mean of a component, or of goals with at least 1 % of the samples. None if the target
         defines neither.
     n_modes : int, optional
         Total number of modes or goals.
     goal_shares : tuple of float, optional
-        Shares of the samples by their nearest goal, for a robot that reaches.
+        Shares of the samples by their nearest goal, for a robot that reaches goals.
     """
 
     elbo: Estimate
@@ -244,7 +244,7 @@ def mixture_scores(target: Any, model: GaussianMixture, n_samples: int, generato
 
 
 def _log_density(model: GaussianMixture) -> Callable[[Tensor], Tensor]:
-    """Return the log density of the model. With many components, it is computed by a single matrix product."""
+    """Return the log density of the model. With many components, a single matrix product computes it."""
     n_components, n_dims = model.means.shape
     if n_components < n_dims or n_dims > MANY_DIMS:
         return model.log_prob

@@ -10,7 +10,7 @@ N(-b (x_1^2 - s^2), 1), others standard normal. The map from the normal density 
     log f(r^2) = -d/2 log 2 pi - r^2 / 2                                                              (normal)
     log f(r^2) = log G((nu+d)/2) - log G(nu/2) - d/2 log(nu pi) - (nu+d)/2 log(1 + r^2/nu)             (Student)
 
-One matrix product computes the whitened residuals of all components, and another the sum of their gradients.
+One matrix product computes the whitened residuals of all components. Another one computes the sum of their gradients.
 
 GMM-d and STM-d are random mixtures of equal weights in many dimensions (Arenz et al. 2023, appendix J). Means are
 uniform in [-b, b]^d, and the entries of a square matrix A are from N(0, (0.1 d)^2). A normal component has the
@@ -88,7 +88,7 @@ class Banana:
         return self.curvature * (first.square() - self.length**2)
 
     def _straightened(self, x: Tensor) -> Tensor:
-        """Return the normal variable (n_samples, n_dims), whose first coordinate is not yet divided by the length."""
+        """Return the normal variable (n_samples, n_dims). Its first coordinate is not divided by the length yet."""
         return torch.cat([x[:, :1], (x[:, 1] + self._bend(x[:, 0])).unsqueeze(-1), x[:, 2:]], -1)
 
 
@@ -101,7 +101,7 @@ class Funnel:
     n_dims : int
         At least 2; 10 in most comparisons.
     neck_scale : float
-        Standard deviation of x_1, the log variance of the others.
+        Standard deviation of x_1, the log variance of the other coordinates.
     """
 
     n_dims: int = 10
@@ -155,10 +155,10 @@ class EllipticalMixture:
     Attributes
     ----------
     log_weights : Tensor (n_components,)
-        Normalised log weights; they are not checked.
+        Normalised log weights. They are not checked.
     means : Tensor (n_components, n_dims)
     scale_trils : Tensor (n_components, n_dims, n_dims)
-        Lower Cholesky factors of the scale matrices, which are the covariances of normal components.
+        Lower Cholesky factors of the scale matrices. These are the covariances of normal components.
     start : MixtureStart
     degrees_of_freedom : float
         nu of Student's t; infinite for normal components.
@@ -197,7 +197,9 @@ class EllipticalMixture:
 
     @property
     def mode_radius(self) -> float:
-        """6 sqrt(n_dims), the radius in which a component's mean finds a mode, as in the code of Arenz et al. 2023."""
+        """6 sqrt(n_dims), the radius in which the mean of a component finds a mode, as in the code of Arenz et al.
+        2023.
+        """
         return 6.0 * math.sqrt(self.n_dims)
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -227,7 +229,7 @@ class EllipticalMixture:
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.means.dtype)
         if math.isfinite(self.degrees_of_freedom):
             noise = noise * self._stretch(n, generator).unsqueeze(-1)
-        for k in range(len(self.means)):  # not one factor per sample, which would take n d^2 numbers
+        for k in range(len(self.means)):  # one factor per sample would take n d^2 numbers
             own = index == k
             sample[own] = self.means[k] + noise[own] @ self.scale_trils[k].T
         return sample
@@ -324,7 +326,7 @@ def _equal(n_components: int) -> Tensor:
 def _factor_of_inverse(precisions: Tensor) -> Tensor:
     """Return the lower Cholesky factors L of P^-1.
 
-    With the order of the dimensions reversed, the Cholesky factor of P is the transpose of L^-1.
+    If the order of the dimensions is reversed, the Cholesky factor of P is the transpose of L^-1.
     """
     reversed_factor = torch.linalg.cholesky(precisions.flip(-2, -1)).flip(-2, -1)  # upper U with U U' = P
     identity = torch.eye(precisions.shape[-1], dtype=precisions.dtype).expand_as(precisions)

@@ -23,7 +23,7 @@ from eim_ros.learning.models import GaussianMixture
 
 @dataclass(frozen=True)
 class MixtureStart:
-    """Initial model of variational inference: components of equal weight and covariance, with random means.
+    """Initial model of variational inference: components with equal weights and covariances, and random means.
 
     Means are drawn from N(centre, diag(mean_scale^2)), and covariances are diag(variance). A single component is at the
     centre.
@@ -37,7 +37,7 @@ class MixtureStart:
     variance : Tensor (n_dims,)
         Diagonal of each covariance.
     centre : Tensor (n_dims,), optional
-        Default: 0.
+        By default, 0.
     """
 
     n_components: int

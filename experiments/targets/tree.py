@@ -1,9 +1,9 @@
-"""Kinematics of a branching robot in torch, for many postures at once. Serial arms use the compiled `Robot`.
+"""Kinematics of a branching robot in torch, for many postures at once. Serial arms use the compiled class `Robot`.
 
 Frames are composed level by level from the base, for all joints of a level and all postures together. Gradients of
 functions of positions and rotations follow from statics. The gradient with respect to a position acts as a force f on
-the frame that carries it. Its torque about the base's origin is r x f, plus the gradient with respect to rotations. The
-derivative with respect to joint j, with axis a_j at o_j, is
+the frame that carries it. Its torque about the origin of the base is r x f, plus the gradient with respect to
+rotations. The derivative with respect to joint j, with axis a_j at o_j, is
 
     a_j . (M_j - o_j x F_j)   (revolute),      a_j . F_j   (prismatic),
 
@@ -40,7 +40,7 @@ class TreeFrames:
     Attributes
     ----------
     rotations : Tensor (n_samples, n_joints + 1, 3, 3)
-        The first is the base's.
+        The first rotation belongs to the base.
     origins : Tensor (n_samples, n_joints + 1, 3)
         [m].
     """
@@ -60,7 +60,7 @@ class KinematicTree:
     lower, upper : Tensor (n_joints,)
         Limits [rad] or [m]; infinite for continuous joints.
     parents : Tensor (n_joints,) of int64
-        Frame that each joint is mounted on: 0 for the base, j + 1 for joint j.
+        Parent frame of each joint: 0 for the base, j + 1 for joint j.
     level_sizes : tuple of int
         Number of joints at each depth.
     placements : Tensor (n_joints, 3, 4)
@@ -69,13 +69,13 @@ class KinematicTree:
         Unit axes in the frames of the joints.
     prismatic : Tensor (n_joints,) of bool
     masses : Tensor (n_joints + 1,)
-        Mass of everything that moves with each frame [kg].
+        Mass of all links that move with each frame [kg].
     mass_centres : Tensor (n_joints + 1, 3)
-        Centre of that mass in the frame [m].
+        Centre of this mass in the frame [m].
     tip_frames : tuple of int
-        Frame that each tip is fixed to.
+        Frame to which each tip is fixed.
     tip_placements : Tensor (n_tips, 3, 4)
-        Transform of each tip in that frame.
+        Transform of each tip in its frame.
     """
 
     joint_names: tuple[str, ...]
@@ -127,14 +127,14 @@ class KinematicTree:
     def force_on_centre(self, frames: TreeFrames, force: Tensor) -> tuple[Tensor, Tensor]:
         """Distribute a force (n_samples, 3) on the centre of mass over the frames.
 
-        Return forces and torques about the base's origin, (n_samples, n_joints + 1, 3) each.
+        Return forces, and torques about the origin of the base, (n_samples, n_joints + 1, 3) each.
         """
         share = (self.masses / self.masses.sum()).unsqueeze(-1)
         forces = share * force.unsqueeze(1)
         return forces, torch.linalg.cross(self._mass_points(frames), forces)
 
     def joint_gradient(self, frames: TreeFrames, forces: Tensor, torques: Tensor) -> Tensor:
-        """Return derivatives (n_samples, n_joints) from forces and torques about the base's origin.
+        """Return derivatives (n_samples, n_joints), given forces, and torques about the origin of the base.
 
         Forces and torques have the shape (n_samples, n_joints + 1, 3).
         """
@@ -179,7 +179,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Mount:
-    """Frame of the tree that a link moves with, and the link's transform (4, 4) in that frame."""
+    """Frame of the tree that moves a link, and the transform (4, 4) of the link in this frame."""
 
     frame: int
     transform: FloatArray
@@ -193,9 +193,9 @@ def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) 
     source : str or Path
         Path, or XML text, of a URDF.
     tips : sequence of str
-        Links whose poses are needed; the joints between them and the base are free.
+        Links whose poses are needed. The joints between these links and the base are free.
     base : str, optional
-        Link that all tips descend from; default: the root.
+        Link above all tips. By default, the root.
 
     Returns
     -------
@@ -277,7 +277,7 @@ def _mounted(
 
 
 def _lumped(text: str | bytes, mounts: dict[str, _Mount], n_frames: int) -> tuple[FloatArray, FloatArray]:
-    """Return the mass (n_frames,) and its centre (n_frames, 3) of everything that moves with each frame."""
+    """Return the mass (n_frames,), and its centre (n_frames, 3), of all links that move with each frame."""
     masses, moments = np.zeros(n_frames), np.zeros((n_frames, 3))
     for link in ElementTree.fromstring(text).findall("link"):
         mount, inertial = mounts.get(link.get("name", "")), link.find("inertial")
