@@ -2,8 +2,8 @@
 
     make cuda
 
-Nothing runs the binaries. They are compiled as for a user (`eim_ros/ik/device/cuda.py`) for one architecture. For the
-others they are hardly optimised, which takes less time.
+The binaries are not run. For one architecture, they are compiled as for a user (`eim_ros/ik/device/cuda.py`). For all
+others, they are hardly optimised, to save time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from eim_ros.ik.device._kernels import FUNCTIONS
 from eim_ros.ik.device.cuda import EFFORT, compiled
 
-# Turing, the oldest that CUDA 13 supports; Ampere; Hopper
+# Turing (the oldest architecture that CUDA 13 supports), Ampere and Hopper
 ARCHITECTURES = {"sm_75": "max", "sm_86": "max", "sm_90": EFFORT}
 
 

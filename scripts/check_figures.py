@@ -2,10 +2,10 @@
 
 Usage: python -m scripts.check_figures
 
-After you repeat a benchmark, run this script. It prints each passage that disagrees, and its figures according to the
-current results. A new number in a document needs an entry in FIGURES of document_figures.py, which says where the
-number comes from. A number that was not measured, such as a definition, needs an entry in NOT_MEASURED. A figure that
-no file contains does not belong in a document.
+Run this script after you repeat a benchmark. It prints each passage that disagrees, with its figures according to the
+current results. A new number in a document needs an entry in FIGURES of document_figures.py, which names the source of
+the number. A number that was not measured, such as a definition, needs an entry in NOT_MEASURED. A figure without a
+file does not belong in a document.
 """
 
 import re
@@ -28,7 +28,7 @@ from scripts.document_figures import (
 ELSEWHERE = {
     # The report is generated, and test/studies/test_report.py compares it with the tables.
     *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/report/*.md")),
-    "docs/reference/notation.md",  # contains only numbers of equations and chapters
+    "docs/reference/notation.md",  # only numbers of equations and chapters
 }
 PAGES = sorted(
     {
@@ -51,7 +51,7 @@ CITED = re.compile(r"(?:[A-Z][\w.]+,?|al\.|\() ?(?:19|20)\d\d\b")  # such as Bur
 
 
 def prose_of(page: str) -> str:
-    """Return a page as one line, without blocks of code, comments and the targets of links."""
+    """Return a page as one line, without code blocks, comments and targets of links."""
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(
         r"^(```|~~~).*?^\1|<!--.*?-->|\]\(.*?\)|\*\*", lambda m: "]" * m[0].startswith("]"), text, flags=re.S | re.M
@@ -70,7 +70,7 @@ def places(figure: Figure, text: str) -> re.Match[str]:
 
 
 def agrees(text: str, value: float, *, share: bool = False) -> bool:
-    """Return whether a number equals a value after rounding to the digits shown. 0 % and 100 % must be exact."""
+    """Return whether a number equals a value after rounding to its digits. 0 % and 100 % must be exact."""
     shown = number(text)
     if share and shown in (0, 100) and value != shown:
         return False
@@ -79,7 +79,7 @@ def agrees(text: str, value: float, *, share: bool = False) -> bool:
 
 
 def unlisted(text: str, listed: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Yield each figure of a text outside of the listed spans, of code and of equations, with the words around it."""
+    """Yield each figure outside of the listed spans, of code and of equations, with the words around it."""
     hidden = [*listed, *(match.span() for match in re.finditer(r"`[^`]*`|\$\$.*?\$\$|\$[^$]*\$", text))]
     hidden += [match.span() for match in CITED.finditer(text)]
     for match in FIGURE.finditer(text):

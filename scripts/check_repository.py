@@ -29,10 +29,10 @@ from eim_ros.nodes.__main__ import NODES
 from scripts import prose
 
 ROOT = Path(__file__).resolve().parents[1]
-TYPES_ALONE = {"typing_extensions"}  # only imported for type checkers, which install it
-OPTIONAL = {"cuda", "launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # only used if they are installed
+TYPES_ALONE = {"typing_extensions"}  # imported only for type checkers, which install it
+OPTIONAL = {"cuda", "launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # used only if installed
 BUILT = {"tf2_msgs"}  # built by `make setup` from cmake/
-DISTRIBUTIONS = {"pinocchio": "pin"}  # listed here, because the metadata of its wheel does not name its modules
+DISTRIBUTIONS = {"pinocchio": "pin"}  # the metadata of this wheel does not name its modules
 PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z]+\])?==(?P<version>[0-9][0-9a-z.]*)(; python_version .*)?")
 MADE_BY_TOOLS = {"__pycache__", "build", "demo", "install", "log"}
 EXAMPLE_LINES, PICTURE_BYTES = 60, 60_000
@@ -52,7 +52,7 @@ def read(*parts: str | Path) -> str:
 
 
 def differences(left: Iterable[Any], right: Iterable[Any], words: str) -> list[str]:
-    """Return a complaint for each element that is in only one of two sets."""
+    """Return a complaint for each element of only one of two sets."""
     return [f"{words}: {item}" for item in sorted(map(str, set(left) ^ set(right)))]
 
 
@@ -86,7 +86,7 @@ def imported_packages(folder: Path) -> set[str]:
 
 @cache
 def own_files() -> list[Path]:
-    """Return the files that git tracks, so that files of a user do not count. Without git, return all files."""
+    """Return the tracked files, because files of a user do not count. Without git, return all files."""
     if (ROOT / ".git").exists():
         listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
         return [path for path in (ROOT / name for name in listed.split("\0") if name) if path.is_file()]
@@ -100,7 +100,7 @@ def own_files() -> list[Path]:
 
 @cache
 def described() -> Package:
-    """Return what package.xml says."""
+    """Return the content of package.xml."""
     return parse_package(str(ROOT), warnings=[])
 
 
@@ -124,7 +124,7 @@ def executables() -> dict[str, str]:
 
 
 def check_pins() -> list[str]:
-    """Check that each requirement is pinned, and only once for each Python. Constraints may be repeated."""
+    """Check that each requirement is pinned once for each Python. Constraints may be repeated."""
     pins: dict[tuple[str, str], list[str]] = {}
     constraints = set(requirements("constraints.txt"))
     loose = []
@@ -182,7 +182,7 @@ def check_descriptions() -> list[str]:
 
 
 def check_changelog() -> list[str]:
-    """Check that catkin_pkg, which bloom uses, and docutils parse the changelog, and that it has this version."""
+    """Check that catkin_pkg (used by bloom) and docutils parse the changelog, and that it contains this version."""
     text, problems = read("CHANGELOG.rst"), io.StringIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # catkin_pkg uses a deprecated function
@@ -237,7 +237,7 @@ def check_installation() -> list[str]:
 
 
 def check_tree() -> list[str]:
-    """Check that no file names a registry or a path of a machine, and that no program hides a module."""
+    """Check that no file contains a registry or a path of a machine, and that no program hides a module."""
     hosts = "|".join(
         rf"{name}\." for name in ("py" + "pi", "files.python" + "hosted", "download.py" + "torch", "conda")
     )
@@ -248,7 +248,8 @@ def check_tree() -> list[str]:
         text = path.read_bytes().decode("utf-8", errors="ignore")  # pictures and models cannot match
         if "\0" not in text:
             complaints += [f"{path.relative_to(ROOT)}: {match.group()}" for match in forbidden.finditer(text)]
-    # Python imports from a program's folder first. A benchmark called em.py once hid empy's module from rclpy.
+    # Python imports first from the folder of a program. For example, a benchmark em.py would hide empy's module from
+    # rclpy.
     modules = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
     programs = [path for folder in ("benchmarks", "scripts", "examples") for path in (ROOT / folder).glob("*.py")]
     complaints += [f"{path.name} hides a module that others import" for path in programs if path.stem in modules]
@@ -257,7 +258,7 @@ def check_tree() -> list[str]:
 
 
 def check_examples() -> list[str]:
-    """Check that each example is short, and that the page of the examples lists it with a small picture."""
+    """Check that each example is short, and that the page of the examples contains it with a small picture."""
     page, folder = read("examples/README.md"), ROOT / "examples"
     files = [path.name for path in folder.iterdir() if path.suffix in (".py", ".ipynb")]
     complaints = differences(files, re.findall(r"\]\((\w+\.(?:py|ipynb))\)", page), "examples/README.md")
@@ -293,7 +294,7 @@ def check_pages() -> list[str]:
         complaints += [] if paths else [f"CONTRIBUTING.md does not name a file for {addition}"]
         known = [
             ROOT / path.partition("<new>")[0] for path in paths
-        ]  # a new file does not exist yet, but its folder does
+        ]  # a new file does not exist yet, but its folder must
         complaints += [f"CONTRIBUTING.md names {path}, which does not exist" for path in known if not path.exists()]
     return complaints
 

@@ -1,9 +1,9 @@
-"""Find constants and aliases below the first function or class of their module that do not depend on one.
+"""Find constants and aliases that should be above the first function or class of their module.
 
     python scripts/constants_first.py          # print them; the exit code is 1 if there are some
     python scripts/constants_first.py --move   # move them above the first function or class
 
-A constant may stay below if its value uses a function or class of the module, or a constant that must stay below.
+A constant may stay below if its value uses a function or class of the module, or another constant that must stay below.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def names_of(statement: ast.stmt) -> set[str]:
 
 
 def misplaced(tree: ast.Module) -> list[int]:
-    """Return the indices of the statements that should stand above the first function or class."""
+    """Return the indices of statements that should be above the first function or class."""
     is_definition = [isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in tree.body]
     if True not in is_definition:
         return []

@@ -1,8 +1,8 @@
 """MkDocs hook that adds linked files outside docs/ (results, messages, scripts) to the site.
 
-A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
-its README.md. MkDocs therefore checks all links, and the site needs no other host. Figures become links to their full
-size, and values in tables are not wrapped.
+A file of the repository gets the address repository/PATH, and links are rewritten to this address. A link to a folder
+leads to its README.md. Therefore, MkDocs checks all links, and the site needs no other host. Figures become links to
+their full size, and values in tables are not wrapped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _targets(page: str, markdown: str) -> set[str]:
 
 
 def _path(page: str, link: str) -> str | None:
-    """Return the repository file behind a link, or None if there is none, so that MkDocs reports it."""
+    """Return the repository file of a link, or None without a file. MkDocs then reports the link."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), link))
     if (ROOT / path / "README.md").is_file():
         path = posixpath.join(path, "README.md")
@@ -84,4 +84,4 @@ def _relative(uri: str, page: str) -> str:
 
 def _text(page: str) -> str:
     path = ROOT / _source(page)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""  # because pages of the reference are generated
+    return path.read_text(encoding="utf-8") if path.is_file() else ""  # pages of the reference are generated

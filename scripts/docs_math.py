@@ -1,4 +1,4 @@
-"""MkDocs hook that adds MathJax to the site, so that browsers need no other host to show formulas."""
+"""MkDocs hook that adds MathJax to the site. Browsers then need no other host to show formulas."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ BLUE, ORANGE, GREEN, GREY, INK = "#0072b2", "#e69f00", "#009e73", "#b8bcc4", "#2
 
 
 def self_motions(figure: Figure) -> None:
-    """Draw, for pairs of joints, curves without limits, and the components that remain within limits."""
+    """Draw curves without limits, and their components within limits, for pairs of joints."""
     robot = Robot("panda")
     free = Robot(robot.urdf.replace('type="revolute"', 'type="continuous"'), tip=robot.tip_link)
     curves = Sampler(free).solve_all(POSE, max_spacing=0.02, timeout=60.0, max_solutions=100_000).q
@@ -44,7 +44,7 @@ def self_motions(figure: Figure) -> None:
 
 
 def completeness(figure: Figure) -> None:
-    """Draw the share that may be missed, against the number of consecutive restarts without a new component."""
+    """Draw the share that may be missed over the number of consecutive restarts without a new component."""
     axes = figure.subplots()
     restarts = np.logspace(1.0, 4.0, 200)
     for confidence, colour in ((0.9, GREEN), (0.99, BLUE), (0.999, ORANGE)):
@@ -57,11 +57,11 @@ def completeness(figure: Figure) -> None:
 
 
 def random_draws(figure: Figure) -> None:
-    """Draw the positions along the components to which restarts converge, and those of uniform draws."""
+    """Draw the positions of converged restarts along the components, and the positions of uniform draws."""
     robot = Robot("panda")
     sampler, parts = Sampler(robot), components(robot, spacing=0.02)
     chain = np.concatenate(parts)
-    scaled = chain / (robot.upper - robot.lower)  # because uniform draws measure each joint relative to its range
+    scaled = chain / (robot.upper - robot.lower)  # uniform draws measure each joint relative to its range
     steps = np.linalg.norm(np.diff(scaled, axis=0), axis=1)
     steps[np.cumsum([len(part) for part in parts])[:-1] - 1] = 0.0  # no step from one component to the next
     along = np.concatenate([[0.0], np.cumsum(steps)])
@@ -101,7 +101,7 @@ def trust_region(figure: Figure) -> None:
 
 
 def density_ratio(figure: Figure) -> None:
-    """Draw a target and a model, and their log density ratio as estimated by a plug-in and by a classifier."""
+    """Draw a target and a model, and two estimates of their log density ratio: a plug-in and a classifier."""
     rng = np.random.default_rng(0)
     data = np.where(rng.random(2000) < 0.5, rng.normal(-2.0, 0.5, 2000), rng.normal(1.5, 0.8, 2000))
     drawn = rng.normal(0.0, 2.0, 2000)
@@ -137,7 +137,7 @@ def _divergence(mean: FloatArray, precision: FloatArray, old_mean: FloatArray, o
 
 
 def _classifier(data: FloatArray, drawn: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the logit of a network that was trained to distinguish data from samples of the model."""
+    """Return the logit of a network that is trained to distinguish data from samples of the model."""
     torch.manual_seed(0)
     network = torch.nn.Sequential(
         torch.nn.Linear(1, 30), torch.nn.ReLU(), torch.nn.Linear(30, 30), torch.nn.ReLU(), torch.nn.Linear(30, 1)
@@ -174,7 +174,7 @@ PICTURES: dict[str, tuple[Callable[[Figure], None], tuple[float, float]]] = {
 
 
 def main() -> None:
-    """Draw the pictures that are named, or all pictures."""
+    """Draw the pictures in the arguments, or all pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(PICTURES)}")
     parser.add_argument("--output", type=Path, default=Path("docs/pictures"))

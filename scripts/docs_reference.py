@@ -1,8 +1,8 @@
-"""MkDocs hook that writes the reference from the code, so that it is always current.
+"""MkDocs hook that generates the reference from the code.
 
 Each public class gets a page. The functions and constants of a package share a page.
 
-A page contains lines such as `<!-- generated: node parameters -->`. Each is replaced when the site is built:
+A page contains lines such as `<!-- generated: node parameters -->`. They are replaced when the site is built:
 
     command line       help of every verb of `eim`
     exit codes         table of the exit codes
@@ -38,7 +38,7 @@ from eim_ros.nodes.__main__ import NODES
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"^<!-- generated: ([a-z ]+?)(?: (\S*[/.]\S*))? -->$", re.MULTILINE)
-PYTHON = {  # pages of the packages; the pages of the classes are in a folder next to the page of their package
+PYTHON = {  # pages of the packages; pages of classes are in a folder next to the page of their package
     "reference/python/ik.md": "eim_ros.ik",
     "reference/python/kinematics.md": "eim_ros.kinematics",
     "reference/python/learning.md": "eim_ros.learning",
@@ -78,7 +78,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def python_pages(index: str) -> list[tuple[str, str, str]]:
-    """Return title, path and content of each page below the page of a package."""
+    """Return the title, path and content of each page below the page of a package."""
     package, folder = PYTHON[index], index.removesuffix(".md")
     classes, others = _public_names(package)
     pages = [(name, f"{folder}/{name}.md", f"::: {package}.{name}\n\n{_members(package, name)}") for name in classes]
@@ -132,7 +132,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """Return a section with the complete help of each verb."""
-    os.environ["COLUMNS"] = "100"  # number of characters that fit on a line of the site
+    os.environ["COLUMNS"] = "100"  # number of characters per line of the site
     parts = []
     for verb, (_, summary) in VERBS.items():
         text = "\n\n".join(map(_help, (verb, "demo --planar") if verb == "demo" else (verb,)))
@@ -180,7 +180,7 @@ def result_table(path: str) -> str:
 
 
 def result_text(path: str) -> str:
-    """Return the content of a file as it is."""
+    """Return the unchanged content of a file."""
     return f"```text\n{(ROOT / path).read_text(encoding='utf-8').strip()}\n```"
 
 

@@ -26,16 +26,16 @@ WORD = rf"\b(?:{'|'.join(WORDS)})\b"
 
 
 class ResultError(ValueError):
-    """A passage and the results disagree, or a source does not name exactly one row."""
+    """Disagreement between a passage and the results, or a source that does not match exactly one row."""
 
 
 class Figure(NamedTuple):
     """A passage of a document with a `{}` for each figure, and the rows of the results that it comes from.
 
     A source is "FILE: ROW" or "FILE: HEADING >> ROW". ROW is the beginning of a row, with a `{}` for each value, a `~`
-    for each other word, and `...` for any words. Only one row of the file may begin like this, or only one between the
+    for each other word, and `...` for any words. Only one row of the file may match ROW, or only one row between the
     first HEADING and the next empty line. `derive` computes the figures from the values. A passage without `{}` is a
-    statement, and `derive` returns whether it is true.
+    statement. In this case, `derive` returns whether the statement is true.
     """
 
     page: str
@@ -79,7 +79,7 @@ def ends(found: list[float]) -> tuple[float, float]:
 
 
 def same(found: list[float]) -> list[float]:
-    """Return the value that all rows have in common."""
+    """Return the common value of all rows."""
     if len(set(found)) != 1:
         raise ResultError(f"the rows should have the same value, but have {found}")
     return found[:1]
@@ -103,7 +103,7 @@ def rows(file: str, row: str) -> list[tuple[str, ...]]:
 
 
 def shorter_paths(_: list[float]) -> list[float]:
-    """Count the problems whose paths are shorter than TORM's for each seed."""
+    """Count the problems whose paths are shorter than TORM's paths for each seed."""
     found = rows("path_problems.txt", r"^(\w+) +\d+ +\d +([\d.]+) / \S+ +([\d.]+) / .* valid$")
     longer = {name for name, ours, theirs in found if float(ours) >= float(theirs)}
     return [len({name for name, *_ in found} - longer)]
@@ -127,13 +127,13 @@ def times_of_ssik(_: list[float]) -> tuple[float, float]:
 
 
 def only_special_roots_are_lost(_: list[float]) -> bool:
-    """Return whether ssik lacks roots only at special configurations."""
+    """Return whether ssik misses roots only at special configurations."""
     found = [(int(lost), int(special), int(claimed)) for _, lost, special, claimed in rows("general_6r.txt", SSIK)]
     return all(not lost and not claimed for lost, _, claimed in found) and any(special for _, special, _ in found)
 
 
 def many(arm: str, way: str, columns: str) -> str:
-    """Return the source of a solver's row for an arm, in the comparison with other solvers."""
+    """Return the source of the row of a solver for an arm, in the comparison of solvers."""
     return f"ik_peers.txt: {arm}, ~ joints >> {way} {columns}"
 
 

@@ -2,7 +2,7 @@
 
     python scripts/gallery.py [NAME ...]
 
-A picture shows results that the example has computed. Pictures have at most 60 kB.
+A picture shows results of the example. Pictures have at most 60 kB.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def pick_among_obstacles(figure: Figure, values: Values) -> None:
 
 
 def replace_ikfast(figure: Figure, values: Values) -> None:
-    """Draw how many poses have each number of solutions."""
+    """Draw the number of poses with each number of solutions."""
     axes = figure.add_subplot(111, xlabel="solutions of a pose", ylabel="poses", xticks=range(1, 9))
     axes.hist(values["counts"], np.arange(0.5, 9.5), color=BLUE)
     axes.set_title("calibrated UR5e", fontsize=9)
@@ -175,7 +175,7 @@ def short_arms(figure: Figure, values: Values) -> None:
 
 
 def tool_calibration(figure: Figure, values: Values) -> None:
-    """Draw the measured joint angles and the angles that follow from the found tool."""
+    """Draw the measured joint angles, and the joint angles for the calibrated tool."""
     axes = figure.add_subplot(111, xlabel="measured [rad]", ylabel="error [rad]", yscale="log")
     measured, tips = values["measured"].numpy(), values["tips"].numpy()
     for tool, color, label in (([0.0] * 3, ORANGE, "without a tool"), (values["offset"].tolist(), BLUE, "found tool")):
@@ -203,7 +203,7 @@ DRAWINGS: dict[str, Callable[[Figure, Values], None]] = {
 
 
 def draw(name: str) -> Path:
-    """Run an example and draw its picture. `moveit_client` needs a server, so it is not run."""
+    """Run an example and draw its picture. `moveit_client` is not run, because it needs a server."""
     values: Values = {}
     if name != "moveit_client":
         with contextlib.redirect_stdout(io.StringIO()):
@@ -220,7 +220,7 @@ def draw(name: str) -> Path:
 
 
 def main() -> None:
-    """Draw the pictures of the examples that are named, or of all examples."""
+    """Draw the pictures of the examples in the arguments, or of all examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*DRAWINGS, []], help="examples (default: all)")
     for name in parser.parse_args().names or DRAWINGS:

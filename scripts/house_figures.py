@@ -1,10 +1,10 @@
-"""Measure the structure of the code: modules, lines, import cycles, and files that one request crosses.
+"""Measure the structure of the code: modules, lines, import cycles, and files that one request uses.
 
     python scripts/house_figures.py [--flows]
 
 Lines, modules, cycles and parameters are counted in the source without importing it. `--flows` runs one
-`Sampler.sample`, one request of a running service, and one short `eim train`. It counts the package's files whose
-Python code runs meanwhile, except code that runs at import.
+`Sampler.sample`, one request of a running service, and one short `eim train`. It counts files of the package whose
+Python code runs in the meantime, except code that runs at import.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports_of(name: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
-    """Return the package's modules that a module imports, including imports in functions and for type checking."""
+    """Return the modules of the package that a module imports, including imports in functions and for type checking."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -75,14 +75,14 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def import_graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """Return the imports of each module. Packages are excluded, because they only re-export names."""
+    """Return the imports of each module. Packages do not count, because they only re-export names."""
     packages = {name for name in trees if any(other.startswith(f"{name}.") for other in trees)}
     leaves = set(trees) - packages
     return {name: imports_of(name, tree, leaves) for name, tree in trees.items() if name in leaves}
 
 
 def long_signatures(trees: dict[str, ast.Module]) -> list[str]:
-    """Return functions with more than eight parameters, not counting `self` and `cls`."""
+    """Return functions with more than eight parameters, without `self` and `cls`."""
     found = []
     for name, tree in trees.items():
         for node in ast.walk(tree):
@@ -95,7 +95,7 @@ def long_signatures(trees: dict[str, ast.Module]) -> list[str]:
 
 @contextlib.contextmanager
 def crossed_files() -> Iterator[set[str]]:
-    """Collect the package's files whose code runs in the block, in this thread and in threads started in the block."""
+    """Collect files of the package whose code runs in the block, in this thread or in threads that the block starts."""
     found: set[str] = set()
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
@@ -113,7 +113,7 @@ def crossed_files() -> Iterator[set[str]]:
 
 
 def files_of_sample() -> set[str]:
-    """Return the files of one default Python request, after a first request that imports and prepares everything."""
+    """Return the files of a default Python request. A first request imports and prepares everything."""
     from eim_ros.ik import Sampler
     from eim_ros.kinematics import Robot
 
@@ -141,7 +141,7 @@ def files_of_training() -> set[str]:
 
 
 def files_of_service() -> set[str]:
-    """Return the node's files for one request, with client and server in this process."""
+    """Return the files of the node for one request, with client and server in this process."""
     import rclpy
     from geometry_msgs.msg import Pose
     from rclpy.executors import SingleThreadedExecutor
@@ -160,7 +160,7 @@ def files_of_service() -> set[str]:
     target.position.x, target.position.y, target.position.z = pose[:3, 3].tolist()
     quaternion = quaternion_from_matrix(pose[:3, :3]).tolist()
     target.orientation.x, target.orientation.y, target.orientation.z, target.orientation.w = quaternion
-    with crossed_files() as found:  # begin here, so that the node's worker threads are profiled, too
+    with crossed_files() as found:  # begin here, to include the worker threads of the node
         server = IkServer()
         client_node = rclpy.create_node("house_figures")
         client = client_node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)

@@ -4,9 +4,9 @@
 Usage: prose.py [--list] [PATH ...]
 
 The script reads documentation, docstrings, comments, interface files, error and log messages, and descriptions of
-options. It fails if more than 1 % of the sentences of a folder match a rule, or more than 2 % are long. Without a path
-it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever matches. Rewrite a
-matching sentence from its meaning. A sentence without a match may still be bad English.
+options. It fails if more than 1 % of the sentences of a folder match a rule, or if more than 2 % are long. Without a
+path, it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever matches.
+Rewrite a matching sentence from its meaning. A sentence without a match may still be bad English.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class Sentence(NamedTuple):
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each paragraph, list item and table cell.
 
-    A change of indentation starts a new paragraph, so that a list of parameters does not count as one long sentence.
+    A change of indentation starts a new paragraph. Otherwise, a list of parameters would count as one long sentence.
     """
     rows: list[str] = []
     start = indentation = 0
@@ -106,7 +106,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def literal(node: ast.expr | None) -> str:
-    """Return the text of a string or of an f-string, with X for each value, and an empty text for other expressions."""
+    """Return the text of a string or an f-string, with X for each value, or an empty text for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -160,7 +160,7 @@ def python_texts(source: str) -> Iterator[tuple[int, str]]:
 
 
 def marked_texts(source: str, mark: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of the comments that follow a mark, given as a pattern."""
+    """Yield the line and the text of comments that follow a mark. The mark is a pattern."""
     found = ((line, re.search(rf"{mark} ?(.*)", row), row) for line, row in enumerate(source.splitlines(), 1))
     yield from joined(
         (line, not row[: match.start()].strip(), match.group(1)) for line, match, row in found if match is not None
@@ -190,7 +190,7 @@ def check(path: Path) -> Iterator[Sentence]:
 
 
 def is_below(path: Path, place: str) -> bool:
-    """Return whether a file is listed in UNCHECKED, or is in a folder listed there."""
+    """Return whether a path is a place, or is below this place."""
     return path.as_posix() == place or path.as_posix().startswith(f"{place}/")
 
 

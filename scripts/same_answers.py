@@ -4,8 +4,8 @@
     python scripts/same_answers.py --renew   write them to test/ik/same_answers.json, if all instruction sets agree
 
 Renew the hashes only after a change that is meant to change answers, such as other random numbers. Poses are rounded
-numbers that do not depend on the solver. Single requests do not use poses out of reach, which would take their full
-timeout.
+numbers that do not depend on the solver. Single requests use only poses within reach, because other poses would take
+the full timeout.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eim_ros.core.native import INSTRUCTION_SETS, VARIABLE
 from eim_ros.kinematics import pose_from
 
 FILE = Path(__file__).resolve().parents[1] / "test/ik/same_answers.json"
-TIMEOUT = 600.0  # [s]; so long that no answer depends on time
+TIMEOUT = 600.0  # [s]; long enough that no answer depends on time
 # x, y, z [m], roll, pitch, yaw [rad]
 POSES = [
     (0.42, 0.11, 0.35, 3.1, 0.1, 0.4),
@@ -40,7 +40,7 @@ POSES = [
     (0.38, 0.29, 0.22, 2.9, 0.2, -0.7),
     (-0.47, 0.05, 0.66, 0.8, 1.1, -1.6),
 ]
-# A six-joint arm without a closed form: origins and axes of its joints, and the tip.
+# six-joint arm without a closed form: origins and axes of its joints, and its tip
 GENERAL_6R = [
     ((0.0, 0.0, 0.15), (0.1, 0.0, 0.0), (0, 0, 1)),
     ((0.08, 0.02, 0.17), (0.3, -0.2, 0.1), (0, 1, 0)),
@@ -121,7 +121,7 @@ def hashes() -> dict[str, str]:
 
 
 def hashes_with(instruction_set: str) -> dict[str, str]:
-    """Return the hashes of the solver for an instruction set, computed in a new process."""
+    """Compute the hashes of the solver for an instruction set in a new process."""
     environment = {**os.environ, VARIABLE: instruction_set, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
@@ -131,12 +131,12 @@ def hashes_with(instruction_set: str) -> dict[str, str]:
 
 
 def differing(first: dict[str, str], second: dict[str, str]) -> list[str]:
-    """Return the labels of the answers that differ, or that are only on one side."""
+    """Return the labels of answers that differ, or that only one side contains."""
     return sorted(label for label in first.keys() | second.keys() if first.get(label) != second.get(label))
 
 
 def renew() -> None:
-    """Write the hashes, or fail if instruction sets disagree."""
+    """Write the hashes. Fail if instruction sets disagree."""
     found = {name: hashes_with(name) for name in INSTRUCTION_SETS if runs_here(name)}
     best, *others = found
     for other in others:

@@ -3,9 +3,9 @@
     python scripts/seeded_faults.py                     # all faults without a record
     python scripts/seeded_faults.py --again motion ik   # faults of these packages once more
 
-The record `found_by` of a fault is written into the file after each fault, so the run can be interrupted and continued.
-A test only counts if it fails with the fault and passes without it. The time for each fault is limited. Only endless
-loops and very long folders of tests reach the limit.
+The record `found_by` of a fault is written into the file after each fault. Therefore, a run can be interrupted and
+continued. A test counts only if it fails with the fault and passes without it. The time for each fault is limited. Only
+endless loops and very slow folders of tests reach the limit.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"
 SECONDS = 120  # limit of CPU time of the tests of one fault [s]
 WAITING = 1800  # limit of their wall time [s]; tests of nodes mostly wait, which takes no CPU time
-MOST_DISTURBED = 5  # a fault counts as not found if more than this number of its failing tests also fail without it
+MOST_DISTURBED = 5  # a fault is not found if more than this number of its failing tests also fail without it
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 NOTHING = "nothing"
 
 
 def copied(folder: Path) -> Path:
-    """Return a copy of the tree, without what git ignores except the compiled modules and the environment."""
+    """Return a copy of the tree without ignored files, except the compiled modules and the environment."""
     tree = folder / "tree"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
-    for module in (ROOT / "eim_ros").rglob("*.so"):  # copied last, so that the modules are newer than their sources
+    for module in (ROOT / "eim_ros").rglob("*.so"):  # copied last; modules must be newer than their sources
         shutil.copy(module, tree / module.relative_to(ROOT))
     (tree / ".venv").symlink_to((ROOT / ".venv").resolve())
     return tree
@@ -88,7 +88,7 @@ def first_failure(tree: Path, tests: list[str], left_out: list[str]) -> str:
     except subprocess.TimeoutExpired:
         told = ""
     finally:
-        with contextlib.suppress(ProcessLookupError):  # end processes that a test started and left behind
+        with contextlib.suppress(ProcessLookupError):  # end processes that a test has left behind
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     found = FAILED.search(told)
@@ -96,7 +96,7 @@ def first_failure(tree: Path, tests: list[str], left_out: list[str]) -> str:
 
 
 def finder(tree: Path, fault: dict[str, Any], kept: dict[Path, bytes]) -> str:
-    """Return the test that finds a fault."""
+    """Return a test that finds a fault."""
     path = tree / fault["file"]
     sound = path.read_text(encoding="utf-8")
     if sound.count(fault["old"]) != 1:
@@ -138,7 +138,7 @@ def record(name: str, found_by: str) -> None:
 
 
 def main() -> None:
-    """Try the faults that the arguments select, and record which test finds each."""
+    """Try the faults that the arguments select, and record which test finds each fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--again", nargs="*", metavar="PACKAGE", help="packages to try again (default: all)")
     again = parser.parse_args().again

@@ -2,8 +2,8 @@
 
     python scripts/self_motion.py [--output docs/self_motion.gif]
 
-The arm consists of the capsules of its collision model. They are rendered by ray casting, because a ray's intersection
-with a capsule has a closed form, and no graphics card is needed. Each colour is one self-motion component.
+The arm consists of the capsules of its collision model. They are rendered by ray casting, because the intersection of a
+ray with a capsule has a closed form. No graphics card is needed. Each colour is one self-motion component.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros import Robot, Sampler
 FloatArray = npt.NDArray[np.float64]
 
 ROBOT, POSE = "panda", [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]  # x, y, z [m], quaternion x, y, z, w
-SIZE, SCALE = (560, 420), 2  # pixels of a frame, which is rendered larger and then reduced to smooth edges
+SIZE, SCALE = (560, 420), 2  # pixels of a frame; it is rendered larger and then reduced, to smooth edges
 COLOURS = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233))  # colours by Okabe and Ito
 PAPER, FLOOR, SHADOW = np.array([255.0] * 3), np.array([240.0, 241.0, 244.0]), np.array([208.0, 210.0, 216.0])
 EYE, LOOK_AT, VIEW_ANGLE = np.array([1.35, -1.95, 1.05]), np.array([0.16, 0.0, 0.36]), np.deg2rad(27.0)
@@ -51,7 +51,7 @@ class Capsules:
         for arm, ends, radius in self._parts:
             pose = np.eye(4) if arm is None else arm.fk(q[: arm.dof])
             placed.append((*(ends @ pose[:3, :3].T + pose[:3, 3]), radius))
-        joints = self._robot.skeleton(q)  # add thin capsules from joint to joint, which close the gaps
+        joints = self._robot.skeleton(q)  # thin capsules from joint to joint close the gaps
         return [
             *placed,
             *((a, b, 0.045) for a, b in zip(joints[:-1], joints[1:], strict=True) if np.linalg.norm(b - a) > 0.01),
@@ -124,19 +124,19 @@ def render(camera: Camera, capsules: list[tuple[FloatArray, FloatArray, float]],
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         light = 0.45 + 0.55 * np.clip(normals @ SUN, 0.0, 1.0)
         facing = np.abs(np.sum(normals * camera.rays[rows], -1))
-        # so that adjacent capsules differ
+        # Adjacent capsules must differ in colour.
         tint = (0.85 if index % 2 else 0.68) * colour + (38.0 if index % 2 else 80.0)
         image[rows] = np.clip(tint * (light * (0.7 + 0.3 * facing))[:, None] + 45.0 * (light[:, None] - 0.6), 0, 255)
     return image
 
 
 def components(robot: Robot, spacing: float = STEP) -> list[FloatArray]:
-    """Return the self-motion components of the pose, each in the order in which the arm moves through it."""
+    """Return the self-motion components of the pose, in the order in which the arm moves through each component."""
     rows = Sampler(robot).solve_all(POSE, max_spacing=spacing, guarantee="certified", timeout=60.0).q
     left, found = list(range(len(rows))), []
     while left:
         chain = [left.pop(0)]
-        for end in (-1, 0):  # the rows forward from the first one, then those backward
+        for end in (-1, 0):  # rows forward from the first row, then rows backward
             while left:
                 gaps = np.linalg.norm(rows[left] - rows[chain[end]], axis=1)
                 if gaps.min() > 3.0 * spacing:
@@ -160,7 +160,7 @@ def draw_lines(image: Image.Image, camera: Camera, robot: Robot, chosen: int, fo
 
 
 def main() -> None:
-    """Compute the solutions, render a frame for each, and write them as an animation."""
+    """Compute the solutions, render one frame per solution, and write an animation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("docs/self_motion.gif"))
     parser.add_argument("--frames", type=int, help="draw only this number of frames")

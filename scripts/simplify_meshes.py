@@ -4,11 +4,11 @@
     python scripts/simplify_meshes.py ur5e ur5e.urdf --package-path ~/ws/src
     python scripts/simplify_meshes.py panda panda.urdf --package-path ~/ws/src --skip hand finger
 
-Both descriptions must have the same joints with the same zero position, which the script checks. A xacro file is
-expanded first, as usual. `urdf/meshes/README.md` lists the sources and licences of the included meshes.
+Both descriptions must have the same joints with the same zero position. The script checks this condition. A xacro file
+is expanded first. `urdf/meshes/README.md` lists the sources and licences of the included meshes.
 
-The file `urdf/meshes/<robot>.npz` has, for each link, the vertices (n, 3) in the frame of the link [0.1 mm] and the
-faces (m, 3). Vertices at sharp edges are doubled, so that a viewer with one normal per vertex shows the edges.
+For each link, the file `urdf/meshes/<robot>.npz` contains the vertices (n, 3) in the frame of the link [0.1 mm] and the
+faces (m, 3). Vertices at sharp edges are doubled. A viewer with one normal per vertex then shows the edges.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def main() -> None:
         arrays[f"{link}/faces"] = simple.faces.astype(np.uint16)
         print(f"{link}: {len(whole.faces)} triangles, now {len(simple.faces)}")
     path = flags.folder / f"{flags.robot}.npz"
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # the names are not those of its parameters
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type] # the names are not names of its parameters
     print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 
 def _same_arm(ours: Robot, urdf: Path) -> Robot:
-    """Return the description as a chain that ends with the last joint of the included robot, if it has that name."""
+    """Return the description as a chain that ends at the last joint of the included robot, if that joint exists."""
     robot = Robot(urdf)
     named = [joint.child for joint in parse_urdf(robot.urdf).joints if joint.name == ours.joint_names[-1]]
     return robot.with_tip(named[0]) if named else robot
@@ -97,7 +97,7 @@ def _simplified(mesh: trimesh.Trimesh, n: int) -> trimesh.Trimesh:
     mesh.remove_unreferenced_vertices()
     if len(mesh.faces) > n:
         points, faces = np.asarray(mesh.vertices, dtype=np.float32), np.asarray(mesh.faces, dtype=np.int32)
-        for aggressiveness in (3, 5, 7):  # the first settings preserve the shape better, but may stop early
+        for aggressiveness in (3, 5, 7):  # the first values preserve the shape better, but may stop early
             if len(faces) > n:
                 points, faces = fast_simplification.simplify(points, faces, target_count=n, agg=aggressiveness)
         mesh = trimesh.Trimesh(points, faces)

@@ -1,9 +1,9 @@
-"""Take the pictures of `eim view` for docs/how_to/view.md, with a Chromium without a window.
+"""Take the pictures of `eim view` for docs/how_to/view.md in a headless Chromium.
 
     python -m scripts.viewer_pictures [NAME ...]
 
-Each picture stores the words that it shows. A test compares these words with the labels of the panel and with the
-glossary, so that a picture is taken again when its subject changes.
+Each picture file contains the words in the picture. A test compares these words with the labels of the panel and with
+the glossary. If they differ, take the picture again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
 SOURCES = ("eim_ros/view/controls.py", "eim_ros/view/motion_tab.py")
 SIZE = (1200, 760)
-SETTLED = 8.0  # waiting time [s], long enough for a browser that draws without a graphics card
+SETTLED = 8.0  # waiting time [s]; enough for a browser without a graphics card
 N_MOTIONS, N_POINTS = 40, 20
 # position [m], quaternion xyzw, distance [m]
 START, DOWN, DISTANCE = np.array([0.35, 0.0, 0.3]), (1.0, 0.0, 0.0, 0.0), 0.35
@@ -43,7 +43,7 @@ KEY = "words"  # key of the words in the PNG's metadata
 
 
 def labels(source: str) -> set[str]:
-    """Return the labels of the widgets that a file adds to the panel."""
+    """Return the labels of widgets that a file adds to the panel."""
     calls = (
         node for node in ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
     )
@@ -61,7 +61,7 @@ def viewer() -> Page:
 
 
 def around_a_post(sampler: Sampler) -> DataSet:
-    """Return motions to a goal that pass a post on either side. The context is the position of the goal."""
+    """Return motions to a goal, on either side of a post. The context is the position of the goal."""
     robot, rng = sampler.robot, np.random.default_rng(0)
     phase = np.linspace(0.0, 1.0, N_POINTS)
     goals, motions = rng.uniform(-0.08, 0.08, N_MOTIONS), []
@@ -122,7 +122,7 @@ def take(name: str) -> Path:
 
 
 def main() -> None:
-    """Take the pictures that are named, or all pictures."""
+    """Take the pictures in the arguments, or all pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*DRAWINGS, []], help="pictures (default: all)")
     for name in parser.parse_args().names or DRAWINGS:
