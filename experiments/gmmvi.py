@@ -1,10 +1,10 @@
 """Natural-gradient variational inference on the problems of Arenz et al. 2023 (tables 2 to 6, 8 and 9).
 
 The experiment estimates -ELBO of each fitted mixture from new samples, and compares it with the paper's value. It also
-compares the paper's second measure of each problem: the MMD to samples of the target, the number of modes found, the
-accuracy of predictions, or their mean squared error. The seed determines the target, the start and the random numbers
-of the algorithm. Therefore, a row equals the result of `python -m experiments vi` with the same target, algorithm,
-budget and seed.
+compares the paper's second measure of each problem. This measure is the MMD to samples of the target, the number of
+modes found, the accuracy of predictions, or their mean squared error. The seed determines the target, the start and the
+random numbers of the algorithm. Therefore, a row equals the result of `python -m experiments vi` with the same target,
+algorithm, budget and seed.
 
 All algorithms have the same number of evaluations of the target of a problem. A short run has a share of the
 evaluations of a long run. With these shares, all rows take about half an hour on one core. Three algorithms also have

@@ -166,7 +166,7 @@ class Experiment(Generic[SettingsT]):
         The file contains `seeds`, `full`, and `departures`, which lists the differences from `source`. The quick run
         takes minutes: `quick` contains its different settings, `quick_seeds` its number of seeds, and `quick_note` what
         it can and cannot show. Settings that the file omits keep the default of the settings class. An experiment
-        outside of this package needs no such file, but may have one in the folder of its own file.
+        outside of this package needs no such file, but may have one next to the file of the experiment.
         """
         path = PRESETS / f"{self.name.replace('-', '_')}.yaml" if self.file is None else self.file.with_suffix(".yaml")
         content = read_yaml(path) if self.file is None or path.exists() else {}

@@ -3,8 +3,8 @@
 The expert reaches any point of a vertical line, with its elbow on either side. Its configurations lie on a thin curved
 manifold that a few Gaussians cannot follow. EM covers the manifold, but many of its samples miss the line. EIM stays on
 the line, and omits regions of the manifold that it cannot represent. In "EIM + tip", the coordinate of the tip normal
-to the line is an additional input of the density ratio estimator. "EIM" and "EIM + tip" use the bounds and networks of
-the thesis. "EIM, defaults" uses the defaults of the package.
+to the line is an additional input of the density ratio estimator. The methods "EIM" and "EIM + tip" use the bounds and
+networks of the thesis. The method "EIM, defaults" uses the defaults of the package.
 
 The experiment measures the mean distance of the tip to the line, and the coverage of the line. Coverage is the overlap
 of the histograms of model and data along the line. The figure shows both measures against the number of components,

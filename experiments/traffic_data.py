@@ -267,7 +267,7 @@ def _drive(route: _Route, begin: int, speed: float, leader: _Drive | None) -> _D
 
 
 def _safe_speed(gap: float, speed_there: float) -> float:
-    """Return the highest speed from which a driver can slow down to `speed_there` within `gap` (Gipps 1981).
+    """Return the highest speed that lets a driver slow down to `speed_there` within `gap` (Gipps 1981).
 
     The driver reacts after one period. Speeds are in [m/s], and the gap is in [m].
     """

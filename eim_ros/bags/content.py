@@ -287,9 +287,9 @@ class _Reader:
     def _covering(self, usable: list[_Publisher], missing: list[str]) -> tuple[list[_Publisher], list[str]]:
         """Choose publishers until no joint is missing.
 
-        Publishers with more of the requested joints are chosen first; held joints do not count. Of publishers with
-        equally many joints, those with more messages are chosen first. If several publishers have a joint, the
-        positions of the first chosen publisher are used.
+        Publishers with more of the requested joints are chosen first; held joints do not count. If several publishers
+        have equally many joints, the publisher with more messages is chosen first. If several publishers have a joint,
+        the positions of the first chosen publisher are used.
         """
         chosen: list[_Publisher] = []
 

@@ -65,9 +65,9 @@ def import_motions(
     data_set : DataSet
         `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
         columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
-        [s], "context_names", "labels", "lower", "upper" and "limits_source". "lower" and "upper" come from the robot,
-        or from the robot descriptions in the bags (None for a joint without limits). If neither is available, they are
-        the range of each joint in the recording. "limits_source" is "robot" or "recording".
+        [s], "context_names", "labels", "lower", "upper" and "limits_source". The limits "lower" and "upper" come from
+        the robot, or from the robot descriptions in the bags (None for a joint without limits). If neither is
+        available, they are the range of each joint in the recording. "limits_source" is "robot" or "recording".
     reports : list of BagReport
         One for each bag.
 

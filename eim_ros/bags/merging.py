@@ -101,7 +101,7 @@ def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
     -------
     series : Series
     difference : float
-        Time by which the clock of the series is ahead of the reference [s]; 0.0 if the stamps stay the same.
+        Lead of the clock of the series over the reference [s]; 0.0 if the stamps stay the same.
     """
     zero = reference.arrival[0]
     at, known_at = (series.arrival - zero) / SECOND, (reference.arrival - zero) / SECOND

@@ -192,7 +192,7 @@ def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the data files of a bag. Of a file with and without compression, return the uncompressed one.
+    """Return the data files of a bag. If a file exists with and without compression, return the uncompressed one.
 
     If a recorder is killed while it compresses a file, both files exist, and only the uncompressed file is complete.
     """

@@ -94,8 +94,8 @@ class Recorder:
         """Start a recording.
 
         The first segment has the label `label`. It begins at the time `now` [ns] on the clock of the arrival times.
-        `DataError` is raised if a recording is running, if `topics` is empty or contains the label topic, if the folder
-        exists or cannot be created, or if the disk is full.
+        `DataError` is raised if a recording is running, or if `topics` is empty or contains the label topic. It is also
+        raised if the folder exists or cannot be created, or if the disk is full.
         """
         if self._writer is not None:
             raise DataError(

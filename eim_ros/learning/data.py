@@ -1,7 +1,7 @@
 """Validation of the data and the initial models of learners.
 
 Data are samples (n, d), or a pair of contexts and samples. Samples without contexts become pairs whose contexts have no
-columns, so that every learner can fit a mixture of experts.
+columns. Therefore, every learner can fit a mixture of experts.
 """
 
 from __future__ import annotations

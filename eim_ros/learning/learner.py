@@ -125,7 +125,7 @@ def device_of(data: Any) -> torch.device:
 def checked_device(name: str) -> str:
     """Return the name of a device if it is available to PyTorch; otherwise raise `ConfigurationError`.
 
-    Valid names are "cpu" and "cuda", the latter with or without a number, as in "cuda:1".
+    Valid names are "cpu", "cuda", and "cuda" with a number, such as "cuda:1".
     """
     try:
         device = torch.device(name) if isinstance(name, str) else None
@@ -189,7 +189,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     seed : int
         Seed of fits without a generator.
     **settings
-        Settings by keyword, which override those of `config`: `EM(n_components=10, seed=3)`.
+        Settings by keyword, which override settings of `config`: `EM(n_components=10, seed=3)`.
     """
 
     Config: ClassVar[type[Settings]]  # class of the settings

@@ -144,7 +144,7 @@ class FittedModel:
         Raises
         ------
         DataError
-            If the dimensions of the data differ from those of the model, or the data are not finite.
+            If the data and the model have different dimensions, or if the data are not finite.
         """
         model = self.mixture_of_experts
         return self._of_rows(data, lambda context, sample: model.log_joint(context, sample).argmax(-1))
@@ -355,7 +355,7 @@ class LoopResult(Generic[StateT]):
         the target density is zero at samples of the model.
     history : History
     state : State
-        Final state, from which the run can be continued. `state.kept` is the model.
+        Final state. A later run can continue from this state. `state.kept` is the model.
     """
 
     status: Status
@@ -424,11 +424,11 @@ class RunOptions:
     verbose : int
         Print the record of every n-th iteration. 0 or False prints nothing, and 1 or True prints every record.
     checkpoint : Path, optional
-        File in which the run saves its state.
+        File for the state of the run.
     checkpoint_every : int
         Number of iterations between two saves. The run also saves its last iteration, even after Ctrl-C.
     resume : bool
-        Whether to continue from the checkpoint. On the same computer, the result is bitwise equal to that of an
+        Whether to continue from the checkpoint. On the same computer, the result is bitwise equal to the result of an
         uninterrupted run.
 
     Raises

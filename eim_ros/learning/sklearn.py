@@ -263,8 +263,8 @@ class TruncatedEMMixture(_Mixture):
 class EIMMixture(_Mixture):
     """Gaussian mixture that minimises KL(model || data) by expected information maximisation.
 
-    If the data have more modes than there are components, the mixture covers some of the modes and ignores the others.
-    EM would average over modes instead.
+    If the data have more modes than the mixture has components, the mixture covers only some of the modes. EM would
+    average over modes instead.
 
     Parameters
     ----------

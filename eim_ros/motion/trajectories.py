@@ -15,7 +15,7 @@ from eim_ros.core.checks import is_number
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import to_json, write_atomically
 
-PAUSE = 1.0  # [s] pause between two motions of a table, so that `eim import` separates them
+PAUSE = 1.0  # [s] pause between two motions of a table; `eim import` separates motions at pauses
 SECOND = 10**9  # [ns]
 
 

@@ -77,8 +77,8 @@ class Camera:
 
     @classmethod
     def beside(cls, target: FloatArray, size: float) -> Camera:
-        """Return a camera for a scene of this size [m]. The target (3,) is to the right of the base, and nearer than
-        it.
+        """Return a camera for a scene of this size [m]. The target (3,) is to the right of the base, and closer to the
+        viewer.
         """
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)

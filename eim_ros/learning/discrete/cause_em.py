@@ -65,7 +65,7 @@ def search_states(
     # number of suggestions of each kind, per point and round
     n_variations: int,
     n_draws: int,
-    # number of rounds, each of which is based on the states that the previous round kept
+    # number of rounds; each round starts from the states that the previous round kept
     n_rounds: int = 1,
     # function that maps samples to further suggestions for the first round, for example `selected_states`
     construct: Callable[[Tensor], Tensor] | None = None,
@@ -230,7 +230,7 @@ class MultipleCauseEM:
     seed : int
         Seed of fits without a generator.
     settings
-        Settings by keyword, which override those of `config`.
+        Settings by keyword, which override settings of `config`.
 
     Examples
     --------
@@ -331,7 +331,7 @@ class _Fitting(Generic[ModelT]):
     def best(self, starts: list[ModelT], seed: int) -> MultipleCauseState[ModelT]:
         """Return the initial state whose trial run reaches the highest free energy.
 
-        Each start has its own seed, so that its result does not depend on the other starts.
+        Each start has its own seed. Therefore, its result does not depend on the other starts.
         """
         states = [self._state(start, seed + index) for index, start in enumerate(starts)]
         if not states:

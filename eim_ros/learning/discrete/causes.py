@@ -5,13 +5,13 @@
 A model is defined by its joint distribution and its M-step. The protocol `MultipleCauseModel` lists the methods that
 `MultipleCauseEM` needs. Three models are provided:
 
-- Binary sparse coding: the output is the sum of the weights of all active causes, plus Gaussian noise (Henniges et al.
-  2010), p(y | s) = N(y; W s, sigma^2 I).
+- Binary sparse coding (Henniges et al. 2010): the output is the sum of the weights of all active causes, plus Gaussian
+  noise. Its density is p(y | s) = N(y; W s, sigma^2 I).
 - Noisy-OR: each active cause independently switches on each binary output with some probability (Singliar and
   Hauskrecht 2006), p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h. The leak b is the probability that an output is
   switched on without any cause.
-- Sigmoid belief network: each active cause makes each binary output more or less probable (Saul et al. 1996),
-  p(y_d = 1 | s) = 1 / (1 + exp{-(W s + b)_d}).
+- Sigmoid belief network (Saul et al. 1996): each active cause makes each binary output more or less probable. The
+  probability is p(y_d = 1 | s) = 1 / (1 + exp{-(W s + b)_d}).
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ class BinarySparseCoding(_Causes):
 
 @dataclass(frozen=True)
 class NoisyOr(_BinaryOutputs):
-    """Noisy-OR model, in which binary causes switch on binary outputs.
+    """Noisy-OR model: binary causes switch on binary outputs.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class ExponentialEM:
     seed : int
         Seed of fits without a generator.
     settings
-        Settings by keyword, which override those of `config`.
+        Settings by keyword, which override settings of `config`.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class ExponentialEM:
     def _start(self, statistics: Tensor, generator: torch.Generator) -> ExponentialMixture:
         """Initialise the components from k-means clusters.
 
-        Average points are added to each cluster, so that a component gives positive probability to values that are
+        Average points are added to each cluster. Thus, a component gives positive probability to values that are
         missing in its cluster.
         """
         n = self.config.n_components

@@ -10,7 +10,7 @@ EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iterat
    closed form (4.2.2).
 4. Keep the new model if, according to the same phi, it is closer to p than the best model so far.
 5. If requested, adapt the number of components: delete useless components, and add new ones where the density of
-   held-out data exceeds that of the model (7.1.4).
+   held-out data exceeds the density of the model (7.1.4).
 
 If the density of p is known up to a constant, the log ratio is exact, and the other steps stay the same (thesis 5.5;
 VIPS):
@@ -89,10 +89,10 @@ MOST_POINTS = 2000  # number of training samples to which these mixtures are fit
 MORE_ITERATIONS = 3  # number of further EM iterations with all training data
 # Networks start far from the data, so each EM iteration needs at least this number of L-BFGS iterations.
 MIN_NETWORK_ITERATIONS = 60
-TOLERANCE = 3e-3  # tolerance of EM [nat], which is coarse because a start need not be accurate
+TOLERANCE = 3e-3  # tolerance of EM [nat]; coarse, because a start need not be accurate
 N_SUBSETS = 30  # number of random subsets that are compared
 N_SAMPLES = 500  # number of samples per estimate of the KL
-LEAST_SHARE = 1e-12  # added to all weights, so that every component can be drawn
+LEAST_SHARE = 1e-12  # added to all weights; every component can then be drawn
 
 
 def neural_start(
@@ -250,8 +250,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Settings by keyword, which override those of `config`, for example `EIM(n_components=10)`. `EIM(start="em")` is
-        short for the kind of start; see `StartConfig`.
+        Settings by keyword, which override settings of `config`, for example `EIM(n_components=10)`. The short form
+        `EIM(start="em")` sets the kind of start; see `StartConfig`.
 
     Raises
     ------

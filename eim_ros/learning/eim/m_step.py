@@ -6,7 +6,7 @@ log p/q_old, either exactly or as an estimate from samples.
 Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4.2.3, A.4.3):
 
 1. Resample contexts for each expert, draw samples of the old expert at these contexts, and evaluate phi at the samples.
-2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`).
+2. Weight the samples within the bounds on the KL and on the loss of entropy (`weigh_samples`).
 3. Fit the networks to the weighted samples.
 4. Check the bounds for the new parameters, and shorten the step if it violates them (`shorten_step`).
 
@@ -49,7 +49,7 @@ LEAST_SHARE = 1e-30  # avoids 0/0 at contexts for which no expert is drawn
 
 
 def update_nonlinear_experts(
-    # The first six arguments are those of `update_gating`. The experts of the model must be neural.
+    # The first six arguments are as in `update_gating`. The experts of the model must be neural.
     config: MStepConfig,
     model: MixtureOfExperts,
     ratio: LogRatio,  # its gradients are not used
@@ -152,7 +152,7 @@ def update_gating(
 
 
 def update_experts(
-    # the first six arguments are those of `update_gating`
+    # the first six arguments are as in `update_gating`
     config: MStepConfig,
     model: MixtureOfExperts,
     ratio: LogRatio,

@@ -225,8 +225,8 @@ class CompactStep:
     """One iteration of EM on the CPU, for a Gaussian mixture with few components and fixed data.
 
     A compact step computes the same as `expect` and `maximised`, but with less overhead. A compiled routine whitens
-    each point with each component, so it is accurate in the original coordinates. The routine fits full covariances.
-    Other kinds of covariances, and covariances with a floor, are computed from the full ones.
+    each point with each component. Therefore, it is accurate in the original coordinates. The routine fits full
+    covariances. Other kinds of covariances, and covariances with a floor, are computed from the full ones.
     """
 
     points: Tensor  # (n_dims, n_samples)
@@ -462,7 +462,7 @@ class EM(Learner[EMConfig, EMState]):
     `Standardisation.resistant`.
 
     The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM, it also
-    records the `free_energy` [nat]. If there are several starts, the history is that of the best start.
+    records the `free_energy` [nat]. If there are several starts, the history belongs to the best start.
 
     Parameters
     ----------
@@ -470,7 +470,7 @@ class EM(Learner[EMConfig, EMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Settings by keyword, which override those of `config`, for example `EM(n_components=10)`.
+        Settings by keyword, which override settings of `config`, for example `EM(n_components=10)`.
 
     Raises
     ------

@@ -19,13 +19,13 @@ the components in K(n), the components in their lists, and a few random componen
 joint densities become the new K(n). The free energy never falls, because the old components are among the candidates.
 Points with the same most probable component are processed together, to keep their common candidates in the cache. The
 list of c is updated from the joint densities that were evaluated at the points of c. A component is near c if its mean
-log joint density over these points is only slightly below that of c.
+log joint density over these points is only slightly below the mean of c.
 
 A selection function suggests candidates that do not depend on K(n) (eq. 41 with a single cause, gamma = 1). Here, the
 selection function is the joint density with one diagonal covariance for all components, which depends only on the
 distances to the means. As the paper proposes, the suggestions compete with the old components instead of replacing
-them, so the free energy never falls. "auto" uses partial search, because it reached a higher free energy in less time
-in a comparison with 300 full covariances in 10 dimensions.
+them, so the free energy never falls. The setting "auto" uses partial search, because it reached a higher free energy in
+less time in a comparison with 300 full covariances in 10 dimensions.
 
 Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This
 formula is a misprint, because the free energy above has the log outside the inner sum. Both forms are equivalent if a
@@ -58,7 +58,7 @@ def search_neighbourhoods(
     forms: QuadraticForms,  # log joint densities of the current model
     joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in standardised coordinates
     states: Tensor,  # (n_samples, n_states) of int64, the current K(n), without duplicates
-    neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each of which begins with c
+    neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, which begin with c
     random: Tensor,  # (n_samples, n_random) of int64, further candidates of each point, random or selected
 ) -> tuple[Expectation, Tensor, int]:
     """Run a partial E-step on the CPU, which searches for better K(n) among the neighbours.
@@ -75,9 +75,9 @@ def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -
     """Return the components I(n) with the largest selection function, (n_samples, n_selected) of int64.
 
     `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density, with
-    the median of the experts' variances in each dimension as the common variance. With e = [y, 1], M = [W w] and scaled
-    x, its logarithm is x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, up to terms that do not depend on z. Therefore, one
-    matrix product evaluates the selection function of all components.
+    the median of the experts' variances in each dimension as the common variance. Let e = [y, 1], M = [W w], and x be
+    scaled. Up to terms that do not depend on z, the logarithm of this function is x' M_z e - 1/2 e' M_z' M_z e + [V
+    v]_z e. Therefore, one matrix product evaluates the selection function of all components.
     """
     gating, experts = linear_parts(model)
     deviation = experts.scale_trils.square().sum(-1).median(0).values.sqrt()
@@ -139,7 +139,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     seed : int
         Seed of a fit without a generator.
     **settings
-        Settings by keyword, which override those of `config`, for example `TruncatedEM(n_components=10)`.
+        Settings by keyword, which override settings of `config`, for example `TruncatedEM(n_components=10)`.
 
     Raises
     ------

@@ -119,7 +119,7 @@ class Candidates:
     """Candidates for the means of new components."""
 
     reservoir: Reservoir  # samples from all iterations
-    prior: Evaluated | None = None  # new samples of the initial mixture, some of which may have ascended the target
+    prior: Evaluated | None = None  # new samples of the initial mixture; some may have ascended the target
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return samples (n, width) and their log targets (n,) [nat].

@@ -24,7 +24,7 @@ from eim_ros.learning.target import TargetDensity
 N_ROUNDS = 150  # maximum number of evaluations per sample; most samples need at most half of them
 MEMORY = 8  # number of steps, with their changes of the gradient, that approximate the Hessian
 SUFFICIENT = 1e-4  # minimum rise of the log density in a step, as a share of the linear prediction
-SHORTENING = 0.25  # factor by which an insufficient step is shortened
+SHORTENING = 0.25  # factor that shortens an insufficient step
 LEAST_RISE = 1e-6  # [nat], a sample with a smaller predicted rise has reached its maximum
 # Two samples have reached the same maximum if their log densities [nat] and relative positions differ by less than
 # this.
@@ -104,7 +104,7 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
 
     H is computed from finite differences of gradients, with smaller distances if the density is narrow. The function
     needs at most 2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples (n, n_dims)
-    that are not maxima. They are infinity if a difference is not finite, for example at a bound of the support. The
+    that are not maxima. They are infinite if a difference is not finite, for example at a bound of the support. The
     contexts have the shape (n, n_context).
     """
     n_dims, n_evaluations = sample.shape[1], len(sample)

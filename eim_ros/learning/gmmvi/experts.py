@@ -285,8 +285,8 @@ class ExpertComponents(FullCovariances):
     ) -> tuple[Tensor, ExpertComponents]:
         """Append an expert, as described in `Components.with_addition`.
 
-        The new expert gets the slope of the component that is most likely at the row, and the gate weights of the
-        component that is most probable in the row's context.
+        The new expert gets the slope of the component that is most likely at the row. It gets the gate weights of the
+        component that is most probable in the context of the row.
         """
         sample, context = place[: self.n_dims], place[self.n_dims :]
         log_gate = self.gate.gating(context.unsqueeze(0))[0]

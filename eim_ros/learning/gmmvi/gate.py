@@ -167,8 +167,8 @@ def with_common_rest(
 ) -> Tensor:
     """Compute the natural gradient rho of the gating from linear fits r of the rewards.
 
-    The gradient g of E_y sum_o q(o|y) R_o(y) with respect to the coefficients of the features f_o, and the product of
-    the Fisher matrix F with coefficients rho, both divided by q(o), are
+    Let g be the gradient of E_y sum_o q(o|y) R_o(y) with respect to the coefficients of the features f_o, and F the
+    Fisher matrix. Divided by q(o), g and the product of F with coefficients rho are
 
         g_o = E_o[(R_o(y) - R(y)) f_o],                   R(y) = sum_o q(o|y) R_o(y)
         (F rho)_o = E_o[(rho_o'f_o - rho(y)) f_o],        rho(y) = sum_o q(o|y) rho_o'f_o

@@ -54,7 +54,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     seed : int
         Seed of fits without a generator.
     **settings
-        Settings by keyword, which override those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+        Settings by keyword, which override settings of `config`: `GMMVI(target, n_components=10, seed=3)`.
 
     Notes
     -----

@@ -245,8 +245,8 @@ class GMMVIState:
 class Iteration:
     """GMMVI for one target, in the form of an `Algorithm`.
 
-    The contexts (n, n_context) have no columns for a mixture. `widths` are the factors by which ascending samples are
-    scaled. All widths are 1, unless the initial model is only a guess.
+    The contexts (n, n_context) have no columns for a mixture. `widths` are scales of ascending samples. All widths are
+    1, unless the initial model is only a guess.
     """
 
     config: GMMVIConfig

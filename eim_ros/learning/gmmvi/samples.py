@@ -275,7 +275,7 @@ class ComponentSamples(_Samples):
 
 
 def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:
-    """Return the log density, (n_samples,), of the mixture from which the reused samples were drawn."""
+    """Return the log density, (n_samples,), of the mixture that drew the reused samples."""
     counts = torch.bincount(database.origin, minlength=database.earlier.n_components)
     log_fractions = (counts.to(sample) / len(database.origin)).log()
     return mixture_log_prob(database.earlier, log_fractions, sample)

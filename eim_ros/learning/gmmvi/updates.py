@@ -26,9 +26,8 @@ second term is zero because int q is 1. The remaining term equals the gradient o
 J_old. The Fisher matrix depends only on q, so the natural gradients are equal too.
 
 For the weights, the natural gradients of both bounds are equal too (appendix F). With K components, the natural
-parameters are log w_o/w_K, and the natural gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]),
-in which E_K[R] cancels. VIPS maximises sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which
-gives
+parameters are log w_o/w_K, and the natural gradient of J is E_o[R] - E_K[R]. With a step beta, E_K[R] cancels: w' ~ w
+exp(beta E_o[R]). VIPS maximises sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, which gives
 
     w' ~ w^(eta/(1+eta)) exp(r)^(1/(1+eta)) = w exp(E_o[R])^(1/(1+eta)),  that is, beta = 1/(1+eta)
 

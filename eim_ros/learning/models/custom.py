@@ -192,7 +192,7 @@ class CustomExperts:
         return CustomExperts(dataclasses.replace(family, **tensors))
 
     def refitted(self, context: Tensor, sample: Tensor, weights: Tensor) -> CustomExperts:
-        """Return the experts after a fit to weighted samples. The arguments are those of `ExpertFamily.fitted`.
+        """Return the experts after a fit to weighted samples. The arguments are as in `ExpertFamily.fitted`.
 
         The weights need not be normalised. An expert stays unchanged if it has no weight, or if its fit is not finite.
         """

@@ -77,7 +77,7 @@ def entropy(
 ) -> Estimate:
     """Estimate the differential entropy H(x), or the mean of H(x|y) over contexts [nat].
 
-    The arguments are those of `kl_divergence`.
+    The arguments are as in `kl_divergence`.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class PreparedMixture:
     """Model that is prepared for evaluations of its density and score at many samples.
 
     A model that is not linear or has few components is evaluated by its own methods. The computation is standardised
-    with typical contexts (n, n_context) and samples (n, n_dims), for example those of the data.
+    with typical contexts (n, n_context) and samples (n, n_dims), for example the data.
 
     If the component that drew a sample is known, only `n_states` components are evaluated for this sample. If
     `n_states` is 0 or at least the number of components, nothing is truncated. Truncation is available only on the CPU.
@@ -89,7 +89,7 @@ class PreparedMixture:
     def score(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return the gradient of the log density with respect to the sample, (n_samples, n_dims).
 
-        The arguments are those of `log_prob`.
+        The arguments are as in `log_prob`.
         """
         if not self._prepared:
             return self.model.score(context, sample)

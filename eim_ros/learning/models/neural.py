@@ -1,7 +1,7 @@
 """Neural experts and neural gating (thesis 4.2.1, 4.2.3).
 
 Experts: q(x | z_i, y) = N(psi_mu,i(y), psi_Sigma,i(y)). The outputs of each network are corrections in the whitened
-residuals of a linear expert with the parameters W, w and C. From the outputs m and t of a network follow
+residuals of a linear expert with the parameters W, w and C. With the outputs m and t of a network, an expert has
 
     mean = W y + w + C m(y),    Cholesky factor = C T(y),
 

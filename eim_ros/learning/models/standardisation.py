@@ -53,8 +53,8 @@ class Standardisation:
         Without this, a few glitches at 1e6 would determine the unit of a column. A variance floor in this unit would be
         wider than all other data. A share TRIMMED of the values at each end of a column are outliers if the standard
         deviation without them is smaller by at least the factor OUTLYING. At least half of the column must vary. Rare
-        events in a column that is mostly constant are not outliers. If there are no outliers, the result is the same as
-        that of `from_data`.
+        events in a column that is mostly constant are not outliers. If there are no outliers, the result equals the
+        result of `from_data`.
         """
         return cls(*_center_and_scale(context), *_resistant_center_and_scale(sample))
 

@@ -27,7 +27,7 @@ from eim_ros.learning.models.native import tilted_moments
 
 Pair: TypeAlias = tuple[float, float]  # values for eta and omega
 MARGIN = 2e-6  # Newton's method aims at a point inside the bounds, at this relative distance from each bound
-LARGEST_FACTOR = 10.0  # maximum factor by which a and s change in one step
+LARGEST_FACTOR = 10.0  # maximum factor of the change of a and s in one step
 MAX_STEPS = 60
 MAX_CUTS = 10  # maximum number of shortenings of one step
 OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope

@@ -46,7 +46,7 @@ TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less 
 SLOPE_TOLERANCE = 1e-8  # L-BFGS stops if no entry of the gradient exceeds this value (same units)
 SETTLED = 0.01  # the multipliers have converged if they change by less than this fraction
 LEAST_PROGRESS = 1e-3  # the search ends if the multipliers have converged and the gain rises by less than this share
-LARGEST_RATIO = 3.0  # maximum factor by which a and s change between two maximisations
+LARGEST_RATIO = 3.0  # maximum factor of the change of a and s between two maximisations
 # Maximum change of the logits of a component along a natural gradient [nat]. A larger KL bound replaces it.
 LARGEST_STEP = 1.0
 MAX_SHORTENINGS = 20
@@ -132,7 +132,7 @@ class _Linear:
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
-        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old logits."""
+        """Return parameters with logits `share` times (logits of `flat`) plus `old_share` times (old logits)."""
         origin = self._factor.mT @ self._origin.unsqueeze(-1)
         moved: FloatArray = share * flat + (share + old_share - 1.0) * origin.reshape(-1).cpu().numpy()
         return moved
@@ -269,10 +269,10 @@ def project_gating(
     kl_weight : float
         Weight of the KL term in the objective, >= 0.
     update : str
-        "plain" follows the gradient of the objective with respect to the parameters. "natural" follows the natural
-        gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to these
-        probabilities, as in the thesis. In this case, the multipliers belong to the probabilities, and a step that
-        exceeds a bound after the fit is shortened.
+        The update "plain" follows the gradient of the objective with respect to the parameters. The update "natural"
+        follows the natural gradient of a linear gating. The update "refit" projects the probabilities of each context
+        and fits the gating to these probabilities, as in the thesis. In this case, the multipliers belong to the
+        probabilities, and a step that exceeds a bound after the fit is shortened.
     max_iterations : int, optional
         Maximum number of L-BFGS iterations for one pair of multipliers, or for the fit of "refit". The default is 100
         for linear gatings and 15 for neural gatings.

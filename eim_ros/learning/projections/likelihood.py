@@ -77,8 +77,8 @@ def fit_gating(
     Returns
     -------
     SoftmaxGating
-        A gating whose cross entropy is never greater than that of `initial`. Without contexts, its weights are the mean
-        of the targets.
+        A gating. Its cross entropy is never greater than the cross entropy of `initial`. Without contexts, its weights
+        are the mean of the targets.
 
     Examples
     --------
@@ -122,8 +122,8 @@ def fit_gating_to_moments(
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-    The first result is a gating whose cross entropy is never greater than that of `initial`. The second result is the
-    mean of log sum_i exp(V y + v)_i for `initial` over the contexts [nat].
+    The first result is a gating. Its cross entropy is never greater than the cross entropy of `initial`. The second
+    result is the mean of log sum_i exp(V y + v)_i for `initial` over the contexts [nat].
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:

@@ -28,7 +28,7 @@ from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, Neural
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
 SAFETY = 0.95  # the estimated feasible fraction is multiplied by this factor for safety
-LEAST_CUT = 0.1  # minimum factor by which one cut shortens a step
+LEAST_CUT = 0.1  # minimum factor of one cut of a step
 TOLERANCE = 1e-4  # relative width of the final bracket of a multiplier; its feasible end is returned
 LEAST_MULTIPLIER = 1e-12  # minimum of a; needed only if the objective has no KL term
 

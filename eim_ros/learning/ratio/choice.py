@@ -248,7 +248,7 @@ def density_ratio(
     # Density of the data. It is not needed if the inputs provide a known density, or if the estimator is only a
     # network.
     reference: MixtureOfExperts | None,
-    data: Pairs,  # points like those at which the density will be evaluated
+    data: Pairs,  # typical points of future evaluations of the density
     generator: torch.Generator,  # Source of the initial weights of a network. The estimator is placed on its device.
 ) -> DensityRatio:
     """Return the estimator of the density ratio between the data and a model."""
@@ -279,7 +279,7 @@ class RatioDemand:
 
     ratio: LogRatio  # ratio of the density of the data to the density of `model`
     model: MixtureOfExperts  # the model q_old
-    n_samples: int  # number of samples of each class from which the ratio was estimated
+    n_samples: int  # number of samples of each class in the estimate of the ratio
 
     def __call__(self, places: Pairs) -> Tensor:
         """Return the estimate of log p(x|y) [nat], (n,), at n samples of p."""

@@ -44,8 +44,9 @@ class RatioEstimator(Protocol):
     `result.state.ratio.estimator`.
 
     Without `tensors` and `restore`, checkpoints do not contain the estimator. A resumed run then begins with a new
-    estimator and issues a `ResumeWarning`. Its result equals that of an uninterrupted run only if `fit` does not depend
-    on earlier calls. For such an estimator, implement both methods and return {} from `tensors` to avoid the warning.
+    estimator and issues a `ResumeWarning`. Its result equals the result of an uninterrupted run only if `fit` does not
+    depend on earlier calls. For such an estimator, implement both methods and return {} from `tensors` to avoid the
+    warning.
 
     Examples
     --------

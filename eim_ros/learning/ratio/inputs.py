@@ -126,7 +126,7 @@ class FeatureInputs:
 
     Examples
     --------
-    Give EIM the radius of points near a circle, so that its network need not learn the radius:
+    Give EIM the radius of points near a circle. Its network then need not learn the radius:
 
     >>> import torch
     >>> from eim_ros.learning import EIM, FeatureInputs
@@ -219,7 +219,7 @@ class WhitenedInputs(CentredInputs):
     Attributes
     ----------
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
-        Matrix by which the centred rows are multiplied.
+        Matrix that transforms the centred rows.
 
     Examples
     --------

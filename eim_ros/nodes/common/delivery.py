@@ -1,10 +1,10 @@
 """Sending of responses, without a wait for clients that have left.
 
-The middleware addresses a response to the endpoint at which the client reads. If a client has left before its request
-is taken, Fast DDS waits 100 ms for that endpoint to appear. The reason is that the announcement of a new client can
-arrive later than its request. During this wait, rclpy holds the lock of the interpreter, so all threads and signal
-handlers of the process wait as well. In the meantime, further impatient clients leave. If many clients leave, an
-ordinary service does not respond for half a minute.
+The middleware addresses a response to the endpoint that the client reads. If a client has left before its request is
+taken, Fast DDS waits 100 ms for that endpoint to appear. The reason is that the announcement of a new client can arrive
+later than its request. During this wait, rclpy holds the lock of the interpreter, so all threads and signal handlers of
+the process wait as well. In the meantime, further impatient clients leave. If many clients leave, an ordinary service
+does not respond for half a minute.
 
 Therefore, `Mail` first looks up the client among the endpoints that the node knows. If the client is known after its
 request was taken, rclpy does not wait, even if the client leaves later. An unknown client has the same 100 ms to

@@ -94,7 +94,7 @@ class NameWatch:
             raise ServiceError(conflict, self._node.get_name())
 
     def _known_at(self) -> float:
-        """Return the time [s] by which a message of every running node with this name must have arrived.
+        """Return the latest time [s] of the first message of a running node with this name.
 
         The time is later if the graph lists another node with this name, because that node may be slow or dead.
         """

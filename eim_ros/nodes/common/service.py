@@ -79,7 +79,7 @@ def create_async_service(
 
 
 def respond_later(node: Node, service: Service, receive: Callable[[PendingResponse], None]) -> None:
-    """Make a service call `receive` instead of its handler with each request, on the executor's thread.
+    """Make a service pass each request to `receive` instead of its handler, on the executor's thread.
 
     `receive` must not raise an exception. It fills and sends the response, or passes the pending response to other code
     that does. Several threads may send at the same time, as in rclcpp.
@@ -119,7 +119,7 @@ def receive_unread(services: Iterable[Service], timeout: float) -> None:
 
 
 class RequestPool(Generic[Job]):
-    """A bounded pool of worker threads in which long requests do not delay short ones.
+    """A bounded pool of worker threads. Long requests do not delay short ones.
 
     Requests are sorted into lanes by their time budgets. Each lane has its own threads, which start when they are first
     needed, and serves its requests in order of arrival. The operating system divides the processor among the lanes, and

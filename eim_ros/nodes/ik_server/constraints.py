@@ -71,9 +71,9 @@ def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: flo
     """Return the obstacles of a `SceneObstacles`. Clouds without points are ignored.
 
     Mesh files must be in ROS packages or in the data directory. `ConstraintError`, `DataError`, `MeshError`,
-    `PathError` or `PoseError` is raised if lists differ in length, a mesh or a cloud is invalid, a file cannot be read,
-    or a cloud has another frame. `OutOfTime` is raised if the deadline, a time of `perf_counter` [s], passes before all
-    obstacles are read.
+    `PathError` or `PoseError` is raised if lists differ in length, a mesh or a cloud is invalid, or a file cannot be
+    read. One of these is also raised if a cloud has another frame. `OutOfTime` is raised if the deadline, a time of
+    `perf_counter` [s], passes before all obstacles are read.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
     _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
