@@ -1,10 +1,10 @@
 """Natural-gradient variational inference on the problems of Arenz et al. 2023 (tables 2 to 6, 8 and 9).
 
-The experiment estimates -ELBO of each fitted mixture from new samples, and compares it with the paper's value. It also
-compares the paper's second measure of each problem. This measure is the MMD to samples of the target, the number of
-modes found, the accuracy of predictions, or their mean squared error. The seed determines the target, the start and the
-random numbers of the algorithm. Therefore, a row equals the result of `python -m experiments vi` with the same target,
-algorithm, budget and seed.
+The experiment estimates -ELBO of each fitted mixture from new samples, and compares it with the paper's value. The
+experiment also compares the paper's second measure of each problem. This measure is the MMD to samples of the target,
+the number of modes found, the accuracy of predictions, or their mean squared error. The seed determines the target, the
+start and the random numbers of the algorithm. Therefore, a row equals the result of `python -m experiments vi` with the
+same target, algorithm, budget and seed.
 
 All algorithms have the same number of evaluations of the target of a problem. A short run has a share of the
 evaluations of a long run. With these shares, all rows take about half an hour on one core. Three algorithms also have
@@ -89,10 +89,10 @@ class Problem:
         number of components. `n_samples` is per component, even if the algorithm samples the mixture (paper, section
         3.1).
     small_steps : mapping
-        Step sizes for updates without trust regions. They are factors, and must be small from the start. The component
-        step applies to all such updates. The weight step applies to algorithms with fixed component steps, and to
-        direct updates with samples of the mixture. For direct updates, a step of 1 would give all weight to one
-        component, and the others would get no samples.
+        Step sizes for updates without trust regions. These step sizes are factors, and must be small from the start.
+        The component step applies to all such updates. The weight step applies to algorithms with fixed component
+        steps, and to direct updates with samples of the mixture. For direct updates, a step of 1 would give all weight
+        to one component, and the others would get no samples.
     fixed : mapping
         Settings for algorithms that do not adapt the number of components.
     published : mapping of str to float

@@ -2,8 +2,8 @@
 
 Each function returns the lines of one table. The paper's values are in brackets. For each option of a module, the
 paper's tables 2 and 4 list the best run of a search over all settings and all combinations with the other options. A
-row of our tables belongs to one algorithm. It has this option and, in its other modules, the options that the paper
-prefers.
+row of our tables belongs to one algorithm. The algorithm has this option and, in its other modules, the options that
+the paper prefers.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ class Outcome:
 class Preset(Generic[SettingsT]):
     """Settings of a run and its default number of seeds.
 
-    `note` explains in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists
-    differences between the full run and the thesis: in all rows of EIM (key "all"), or in the rows of one method or
-    estimator.
+    `note` explains in one line what a quick run can and cannot show. The note is empty for a full run. `departures`
+    lists differences between the full run and the thesis: in all rows of EIM (key "all"), or in the rows of one method
+    or estimator.
     """
 
     settings: SettingsT
@@ -379,7 +379,7 @@ def _key(row: Row | Cell, names: Cell) -> tuple[Any, ...]:
 
 
 def _check_versions(row: Row, header: Header) -> None:
-    """Raise `ConfigurationError` if a worker has other versions of libraries. It may run on another machine."""
+    """Raise `ConfigurationError` if a worker has other versions of libraries. A worker may run on another machine."""
     different = {name: row[name] for name, version in header.versions.items() if row[name] != version}
     if different:
         raise ConfigurationError(

@@ -8,8 +8,8 @@ should be responsible for few positions.
 
 The data lie exactly on the manifold FK(q) = y, so p has no density, and the ratio of a better classifier is less
 meaningful. Therefore, the contexts of both classes are blurred: y + sigma n, with decreasing sigma. In addition to the
-classifier of the thesis and the plug-in density, there is an estimator "known". It uses the kinematics in the ratio
-(`KinematicInputs`), and no network.
+classifier of the thesis and the plug-in density, there is an estimator "known". This estimator uses the kinematics in
+the ratio (`KinematicInputs`), and no network.
 """
 
 from __future__ import annotations

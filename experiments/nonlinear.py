@@ -164,7 +164,8 @@ class Course:
     ----------
     records : list of dict
         Each record contains the number of the `iteration`, and `mean` and `deviation` of the expert at the contexts of
-        the figure. It also contains `samples` of this expert with their `contexts` and `weights`. Equal weights are 1.
+        the figure. Each record also contains `samples` of this expert with their `contexts` and `weights`. Equal
+        weights are 1.
     """
 
     def __init__(self, config: NonlinearConfig, start: MixtureOfExperts) -> None:
@@ -297,7 +298,7 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
 
 MOST_KL = 0.1  # [nat]; about the KL of a mean error of 0.45 standard deviations
 FAR = 0.15  # mean distance from the sine; it is 0.08 for samples of the target
-# Shares of the samples. They are below 1, because either mode may be the closest one where the modes cross.
+# Shares of the samples. These shares are below 1, because either mode may be the closest one where the modes cross.
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9
 
 

@@ -1,7 +1,7 @@
 """Report that compares the claims of the thesis with the result tables of the experiments.
 
-`python -m experiments report` reads DIR/NAME/table.csv of each experiment. It writes an overview, and a page with
-figures for each experiment. It also lists missing tables. It does not fit anything.
+`python -m experiments report` reads DIR/NAME/table.csv of each experiment. The command writes an overview, and a page
+with figures for each experiment. The overview also lists missing tables. The command does not fit anything.
 
 A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
 setups. A setup has one density ratio estimator and one set of settings. A check uses one setup at a time. Therefore,
@@ -103,7 +103,7 @@ class Finding:
 
 
 def judged(measured: str, agrees: bool, why: str) -> Finding:
-    """Return a finding. It is explained only if it disagrees with the claim."""
+    """Return a finding. A finding is explained only if it disagrees with the claim."""
     return Finding(measured, bool(agrees), "" if agrees else why)
 
 
@@ -118,8 +118,8 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        Function from a table and a setup to a finding, or to None if the claim does not concern the setup. It must
-        accept tables with missing rows.
+        Function from a table and a setup to a finding, or to None if the claim does not concern the setup. This
+        function must accept tables with missing rows.
     """
 
     source: str

@@ -3,9 +3,9 @@
     python -m experiments.table_demonstrations FOLDER [--motions 250] [--seed 0]
 
 The scripted demonstrator moves the hand, which points down, along short lines behind the post. For each line, it
-chooses a side of the post at random. It keeps the elbow up and avoids collisions. The joint states are published on
-`/joint_states`. The node `demo_recorder` records them into the bag FOLDER/panda_table, with the side as the label of
-each segment. The next steps are in config/demonstrations/README.md.
+chooses a side of the post at random. The demonstrator keeps the elbow up and avoids collisions. The joint states are
+published on `/joint_states`. The node `demo_recorder` records them into the bag FOLDER/panda_table, with the side as
+the label of each segment. The next steps are in config/demonstrations/README.md.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class RoadMap:
         positions : array (n, 2)
             Positions of the test vehicles [m].
         others : array (m, 2)
-            Positions of vehicles outside the test set [m]. They determine the threshold.
+            Positions of vehicles outside the test set [m]. These positions determine the threshold.
         bandwidth : float
             Standard deviation of the kernels [m].
         share_off : float
@@ -108,7 +108,7 @@ class RoadMap:
         return cls(origin, cell, map_without.density, max(threshold, np.finfo(float).tiny))
 
     def density_at(self, positions: Array) -> Array:
-        """Return the density [1/m^2] (...) at positions (..., 2). It is zero outside the grid."""
+        """Return the density [1/m^2] (...) at positions (..., 2). The density is zero outside the grid."""
         index = np.floor((positions - self.origin) / self.cell)
         inside = np.all((index >= 0) & (index < np.array(self.density.shape)), axis=-1)
         rows, columns = np.where(inside[..., None], index, 0).astype(int).transpose(-1, *range(index.ndim - 1))

@@ -207,7 +207,7 @@ def synthetic_intersection(n_vehicles: int, generator: np.random.Generator) -> l
 
 
 def _route(road: str, direction: int, lane: int, generator: np.random.Generator) -> _Route:
-    """Return the route of a vehicle from a lane. It goes straight on, or turns into the other road."""
+    """Return the route of a vehicle from a lane. The route goes straight on, or turns into the other road."""
     ahead = np.array(DIRECTIONS[road][direction])
     right = np.array([ahead[1], -ahead[0]])
     line = LANES[road][lane] * right

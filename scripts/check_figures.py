@@ -2,10 +2,10 @@
 
 Usage: python -m scripts.check_figures
 
-Run this script after you repeat a benchmark. It prints each passage that disagrees, with its figures according to the
-current results. A new number in a document needs an entry in FIGURES of document_figures.py, which names the source of
-the number. A number that was not measured, such as a definition, needs an entry in NOT_MEASURED. A figure without a
-file does not belong in a document.
+Run this script after you repeat a benchmark. The script prints each passage that disagrees, with its figures according
+to the current results. A new number in a document needs an entry in FIGURES of document_figures.py, which names the
+source of the number. A number that was not measured, such as a definition, needs an entry in NOT_MEASURED. A figure
+without a file does not belong in a document.
 """
 
 import re

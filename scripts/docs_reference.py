@@ -2,7 +2,7 @@
 
 Each public class gets a page. The functions and constants of a package share a page.
 
-A page contains lines such as `<!-- generated: node parameters -->`. They are replaced when the site is built:
+A page contains lines such as `<!-- generated: node parameters -->`. Such lines are replaced when the site is built:
 
     command line       help of every verb of `eim`
     exit codes         table of the exit codes

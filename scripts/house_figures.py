@@ -3,8 +3,8 @@
     python scripts/house_figures.py [--flows]
 
 Lines, modules, cycles and parameters are counted in the source without importing it. `--flows` runs one
-`Sampler.sample`, one request of a running service, and one short `eim train`. It counts files of the package whose
-Python code runs in the meantime, except code that runs at import.
+`Sampler.sample`, one request of a running service, and one short `eim train`. This option counts files of the package
+whose Python code runs in the meantime, except code that runs at import.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 Usage: prose.py [--list] [PATH ...]
 
 The script reads documentation, docstrings, comments, interface files, error and log messages, and descriptions of
-options. It fails if more than 1 % of the sentences of a folder match a rule, or if more than 2 % are long. Without a
-path, it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever matches.
-Rewrite a matching sentence from its meaning. A sentence without a match may still be bad English.
+options. The script fails if more than 1 % of the sentences of a folder match a rule, or if more than 2 % are long.
+Without a path, it checks all tracked files except UNCHECKED. Well-edited documentation of other projects hardly ever
+matches. Rewrite a matching sentence from its meaning. A sentence without a match may still be bad English.
 """
 
 import argparse

@@ -2,8 +2,9 @@
 
     python scripts/self_motion.py [--output docs/self_motion.gif]
 
-The arm consists of the capsules of its collision model. They are rendered by ray casting, because the intersection of a
-ray with a capsule has a closed form. No graphics card is needed. Each colour is one self-motion component.
+The arm consists of the capsules of its collision model. The capsules are rendered by ray casting, because the
+intersection of a ray with a capsule has a closed form. No graphics card is needed. Each colour is one self-motion
+component.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Camera:
 
 
 def hits(origins: FloatArray, rays: FloatArray, start: FloatArray, end: FloatArray, radius: float) -> FloatArray:
-    """Return the distance along each ray to a capsule. It is infinite if the ray misses the capsule."""
+    """Return the distance along each ray to a capsule. The distance is infinite if the ray misses the capsule."""
     axis, from_start = end - start, origins - start
     length2 = axis @ axis
     along_ray, along_origin = rays @ axis, from_start @ axis

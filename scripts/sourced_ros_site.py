@@ -1,6 +1,6 @@
-"""Startup file of a .venv. It makes the interfaces in the .venv available, as if they were sourced.
+"""Startup file of a .venv that makes its interfaces available, as if they were sourced.
 
-It is copied only into a venv that uses a sourced ROS 2, because the wheels of ROS 2 have their own mechanism. The
+The file is copied only into a venv that uses a sourced ROS 2, because the wheels of ROS 2 have their own mechanism. The
 loader reads LD_LIBRARY_PATH only when a process starts. Therefore, Python restarts if the venv is missing from this
 variable.
 """

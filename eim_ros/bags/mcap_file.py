@@ -114,7 +114,7 @@ class _OpenChunk:
 
 
 class McapWriter:
-    """Writer of one MCAP file with the profile ros2. It is not thread-safe.
+    """Writer of one MCAP file with the profile ros2. The class is not thread-safe.
 
     The file must not exist. A chunk is closed when it exceeds `chunk_size` [byte]. Methods that write raise `OSError`,
     for example if the disk is full. The file then keeps the state of the last flush.

@@ -24,9 +24,10 @@ def merged(
 
     The result has the times of the first publisher. The positions of other publishers are interpolated linearly between
     their messages before and after each time. A joint state is dropped if these two messages are more than `max_gap`
-    [s] apart. It is also dropped if one of them is missing, because a publisher started later or stopped earlier. A
-    held joint has the position of its latest message, even if this message is old. If several publishers have a joint,
-    the first publisher is used. Differences between the clocks of publishers are removed; see `on_the_clock_of`.
+    [s] apart. A joint state is also dropped if one of the messages is missing, because a publisher started later or
+    stopped earlier. A held joint has the position of its latest message, even if this message is old. If several
+    publishers have a joint, the first publisher is used. Differences between the clocks of publishers are removed; see
+    `on_the_clock_of`.
 
     Parameters
     ----------
@@ -92,10 +93,10 @@ def latest_at(series: Series, stamp: IntArray) -> tuple[FloatArray, BoolArray]:
 def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
     """Convert the stamps of a series to the clock of another series.
 
-    The difference between stamp and arrival is the offset of a clock from the recorder's clock. It may change slowly,
-    for example in a simulation that is slower than real time. Therefore, the offsets of both series are compared at the
-    same times of arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps stay the
-    same.
+    The difference between stamp and arrival is the offset of a clock from the recorder's clock. The offset may change
+    slowly, for example in a simulation that is slower than real time. Therefore, the offsets of both series are
+    compared at the same times of arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the
+    stamps stay the same.
 
     Returns
     -------

@@ -14,7 +14,7 @@ DISK_CHECK_PERIOD = 0.5  # [s]
 
 
 class Recorder:
-    """Recorder that starts, labels, stops and discards recordings. It is not thread-safe.
+    """Recorder that starts, labels, stops and discards recordings. The class is not thread-safe.
 
     `min_free_space` returns the disk space that must remain free [byte], and `clock` returns the time [s]. `BagWriter`
     explains the label topic and the flush period.
@@ -93,9 +93,9 @@ class Recorder:
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
         """Start a recording.
 
-        The first segment has the label `label`. It begins at the time `now` [ns] on the clock of the arrival times.
-        `DataError` is raised if a recording is running, or if `topics` is empty or contains the label topic. It is also
-        raised if the folder exists or cannot be created, or if the disk is full.
+        The first segment has the label `label`. This segment begins at the time `now` [ns] on the clock of the arrival
+        times. `DataError` is raised if a recording is running, or if `topics` is empty or contains the label topic. The
+        error is also raised if the folder exists or cannot be created, or if the disk is full.
         """
         if self._writer is not None:
             raise DataError(

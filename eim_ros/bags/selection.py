@@ -113,7 +113,7 @@ def read_bag(
     Returns
     -------
     report : BagReport
-        Report on the bag; the caller adds the segments. It contains the reason if the bag is unusable.
+        Report on the bag; the caller adds the segments. If the bag is unusable, the report contains the reason.
     content : BagContent or None
         None if the bag is unusable.
     segments : list of Segment

@@ -157,7 +157,7 @@ def _installed(name: str) -> Path:
 
 
 class BagWriter:
-    """Writer of one bag. It is not thread-safe.
+    """Writer of one bag. The class is not thread-safe.
 
     The folder must not exist. A message is flushed after at most `flush_period` [s] on the given clock, provided that
     `write` or `tick` is called often enough. The constructor raises `DataError` if the folder exists or cannot be

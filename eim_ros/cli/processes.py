@@ -1,6 +1,6 @@
 """Start, supervision and end of nodes as child processes.
 
-A command that waits for its nodes reports progress. It fails as soon as a node has ended.
+A command that waits for its nodes reports progress. The command fails as soon as a node has ended.
 """
 
 from __future__ import annotations

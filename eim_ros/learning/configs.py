@@ -62,8 +62,8 @@ class AuxiliaryConfig(Settings):
     The bound of EIM needs an auxiliary distribution q~(z|x, y) at samples of the model (thesis 3.2). The best choice is
     the posterior of the model. The bound then depends only on q_old(x|y), which is a sum over all components. If the
     model has many components, the sum is restricted to a set K: the components nearest to the component that drew the
-    sample. The auxiliary distribution is then q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of
-    K] (Luecke 2016, eq. 19 to 21). The history records delta.
+    sample. The auxiliary distribution is then q~ = q(x, z|y)/q_K(x|y). This truncation changes the bound by delta =
+    E[-log mass of K] (Luecke 2016, eq. 19 to 21). The history records delta.
     """
 
     n_states: int = option(

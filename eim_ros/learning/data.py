@@ -134,8 +134,8 @@ def checked_data(data: Any) -> Pairs:
 def weighted(data: Any, weights: Any) -> Pairs:
     """Validate data and their weights (n_samples,), drop rows of weight zero, and scale the weights to a mean of one.
 
-    `DataError` is raised if data are invalid. It is also raised if weights are not finite, are negative, are all zero,
-    or have another length than the data.
+    `DataError` is raised if data are invalid. The error is also raised if weights are not finite, are negative, are all
+    zero, or have another length than the data.
     """
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:

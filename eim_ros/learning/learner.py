@@ -154,7 +154,7 @@ class Prepared(Generic[StateT]):
     state: StateT  # initial state
     n_iterations: int  # maximum number of iterations
     data: Pairs  # training data, in their original units
-    # Initial model. It helps to identify a run without samples.
+    # Initial model. The initial model helps to identify a run without samples.
     start: MixtureOfExperts | None = None
     # function that returns True if no further iteration is possible from a state; see `run_loop`
     exhausted: Callable[[StateT], bool] | None = None
@@ -250,8 +250,8 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             Weights of the samples. A weight of 2 has the same effect as including the sample twice. Only `EM` supports
             weights.
         validation_data : as `data`, optional
-            The fit ends when the mean log-likelihood of these data has not risen for `patience` iterations. It returns
-            the model with the highest likelihood of these data. The history also contains the
+            The fit ends when the mean log-likelihood of these data has not risen for `patience` iterations. The result
+            is the model with the highest likelihood of these data. The history also contains the
             `validation_log_likelihood` of the model after each iteration [nat]. Only `EM` and `TruncatedEM` support
             validation data.
         generator : torch.Generator, optional

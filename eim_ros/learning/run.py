@@ -1,8 +1,8 @@
 """Training loop of all learners, with stopping rules, history and checkpoints, and the fitted model that it returns.
 
 A learner runs in steps. Each step maps an immutable state to the next state and a record of named numbers. A state can
-be exported as named tensors. They contain, for example, the parameters and the states of the optimiser and of the
-random generator. A later run can continue from these tensors with bitwise equal results.
+be exported as named tensors. These tensors contain, for example, the parameters and the states of the optimiser and of
+the random generator. A later run can continue from these tensors with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Status(str, Enum):
-    """Reason why a run ended. It is part of the result and never raised as an exception.
+    """Reason why a run ended. The status is part of the result, and never raised as an exception.
 
     Examples
     --------
@@ -482,8 +482,8 @@ class Checkpoint:
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
         """Write the tensors of a state, the number of iterations so far, and the records of these iterations.
 
-        The order of the axes in memory is written too. It changes the rounding of matrix products, and a resumed run
-        must give bitwise equal results.
+        The order of the axes in memory is written too. This order changes the rounding of matrix products, and a
+        resumed run must give bitwise equal results.
         """
         axes = {name: _axes_in_memory(value) for name, value in tensors.items() if not value.is_contiguous()}
         document = {"iteration": iteration, "identity": self.identity, "history": list(history.records), "axes": axes}

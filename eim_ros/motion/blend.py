@@ -114,7 +114,7 @@ def weigh(
     phase : float
         Phase at which a configuration is needed, 0 to 1.
     joint_names : sequence of str
-        Names of the columns of `positions`, in any order. They must include all joints of the prior.
+        Names of the columns of `positions`, in any order. The names must include all joints of the prior.
     positions : (n, n_columns) array_like
         Configurations [rad] or [m].
     log_proposal : (n,) array_like, optional
@@ -174,8 +174,8 @@ def blended(
     """Return the distribution of motions that change smoothly from one distribution to another.
 
     A blended motion is y(s) = (1 - a(s)) y_1(s) + a(s) y_2(s), projected to the basis functions. The activation a rises
-    from 0 at the first of `phases` to 1 at the second one. It is a polynomial of degree five. Its velocity and
-    acceleration are zero at both ends. Each pair of components becomes one component.
+    from 0 at the first of `phases` to 1 at the second one. The activation is a polynomial of degree five. Its velocity
+    and acceleration are zero at both ends. Each pair of components becomes one component.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Demonstrations:
     Attributes
     ----------
     context : (n, n_context)
-        Quantities that each motion depends on, such as goal, start or obstacle. It may have no columns.
+        Quantities that each motion depends on, such as goal, start or obstacle. The context may have no columns.
     positions : (n, n_points, n_joints)
         Joint positions [rad] or [m].
     joint_names : tuple of str

@@ -1,9 +1,9 @@
 """Distribution of motions for one context: a Gaussian mixture of weights, with conditioning on via points.
 
-A via point is a desired position of some joints at a phase. It is a noisy linear observation of the weights, so the
-conditional mixture has a closed form. Joint limits and tasks are not linear. Therefore, the mixture is truncated to
-motions that respect limits and tasks, and samples are drawn by rejection. The truncated density is the density of the
-mixture, divided by the share of motions that respect limits and tasks.
+A via point is a desired position of some joints at a phase. A via point is a noisy linear observation of the weights,
+so the conditional mixture has a closed form. Joint limits and tasks are not linear. Therefore, the mixture is truncated
+to motions that respect limits and tasks, and samples are drawn by rejection. The truncated density is the density of
+the mixture, divided by the share of motions that respect limits and tasks.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class MotionDistribution:
     lower, upper : (n_joints,)
         Joint limits [rad] or [m].
     log_evidence : float
-        Log density [nat] of the via points before conditioning on them, ignoring the limits. It is 0 without via
+        Log density [nat] of the via points before conditioning on them, ignoring the limits. The value is 0 without via
         points.
     limits_source : str
         "robot", or "recording" if the limits of the robot are unknown and the range of the recording replaces them.
@@ -170,7 +170,8 @@ class MotionDistribution:
     def acceptance_rate(self) -> float:
         """Share of the motions of the mixture that respect the limits and fulfil the tasks.
 
-        It is estimated from at most 50 000 motions with a fixed seed. The error is about 3 % if the rate is above 0.02.
+        This rate is estimated from at most 50 000 motions with a fixed seed. The error is about 3 % if the rate is
+        above 0.02.
         """
         if not (self.tasks or self._is_limited):
             return 1.0
@@ -334,7 +335,7 @@ class MotionDistribution:
     def marginal(self, phase: float) -> GaussianMixture:
         """Return the mixture of the joint positions at a phase, with means (n_components, n_joints).
 
-        The mixture is a prior over configurations. It is not truncated to limits and tasks.
+        The mixture is a prior over configurations. This prior is not truncated to limits and tasks.
         """
         joints = range(self.representation.n_joints)
         design = torch.from_numpy(self.representation.design(phase, joints))

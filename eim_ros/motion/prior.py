@@ -187,7 +187,7 @@ class MotionPrior:
         Source of the joint limits: "robot", or "recording" if the limits of the robot are unknown. The range of a
         recording limits drawn motions, but not via points and motions to score.
     robot : Robot, optional
-        Robot of the motions. It is needed for goals, to compute the position of the tip.
+        Robot of the motions. The robot is needed for goals, to compute the position of the tip.
     goals : tuple of TipGoal
         Planes that the tip reaches in all motions; see `with_goals`.
 

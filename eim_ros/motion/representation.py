@@ -113,7 +113,7 @@ class Representation:
     n_points : int
         Number of phases in the grid on which weights are computed.
     ridge : float
-        Penalty on the squared weights. It is relative to the mean square error of the positions.
+        Penalty on the squared weights. The penalty is relative to the mean square error of the positions.
 
     Examples
     --------

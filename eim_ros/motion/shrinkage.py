@@ -78,9 +78,9 @@ class Regressions:
             Q = (1 - l) C + l tr(C) / n_weights I
             C = sum_k S_k / sum_k d_k
 
-        S_k is the scatter of the residuals of a fit with p = 1 + n_context coefficients. It has d_k = n_k - p degrees
-        of freedom. Q counts as m motions. The identity counts as m' motions: l = m' / (m' + sum_k d_k). The factor with
-        p / n_k accounts for the error of the mean.
+        S_k is the scatter of the residuals of a fit with p = 1 + n_context coefficients. This scatter has d_k = n_k - p
+        degrees of freedom. Q counts as m motions. The identity counts as m' motions: l = m' / (m' + sum_k d_k). The
+        factor with p / n_k accounts for the error of the mean.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """ROS 2 nodes: thin adapters between messages and the pure objects of the package.
 
 Each node has a module or a folder. `common` contains code that several nodes share. The names below are for programs
-that call the nodes. They are imported on first use, because the settings of the nodes must be readable on a computer
-without ROS.
+that call the nodes. These names are imported on first use, because the settings of the nodes must be readable on a
+computer without ROS.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """`DemoRecorder`: a lifecycle node that records topics of any type into bags on request; see `eim_ros.bags.recorder`.
 
-The node provides the services ~/start, ~/stop, ~/discard and ~/label, and publishes ~/status. It uses a single thread.
-During a recording, this thread takes messages from the queues of the middleware 50 times per second. A recording ends
-when the node is deactivated.
+The node provides the services ~/start, ~/stop, ~/discard and ~/label, and publishes ~/status. During a recording, the
+single thread of the node takes messages from the queues of the middleware 50 times per second. A recording ends when
+the node is deactivated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parameters of the nodes, with their defaults, bounds and descriptions.
 
-Each node declares the fields of its class as ROS parameters. It reads their values from a file or from `-p
+Each node declares the fields of its class as ROS parameters. The node reads their values from a file or from `-p
 name:=value`. This module does not need ROS. The classes of the planar nodes, which need torch, are in
 `planar_simulator.settings`.
 """

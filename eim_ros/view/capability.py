@@ -51,7 +51,7 @@ def draw_capability(capability: CapabilityMap, path: Path) -> Path:
 
 
 def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
-    """Return the quantities (n_x, n_y, n_z) to draw, by title. They are NaN in cells out of reach."""
+    """Return the quantities (n_x, n_y, n_z) to draw, by title. The quantities are NaN in cells out of reach."""
     reached = capability.n_components > 0
     n_reached = reached.sum(axis=3)
 

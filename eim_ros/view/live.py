@@ -2,7 +2,8 @@
 
 A ghost is a translucent arm that shows one solution. If the model has a preference, the ghosts are samples of the
 model. Otherwise, they are spread over all components. When the target moves, the chosen solution is refined
-numerically. It thus stays in its component as long as the component exists. Components keep their numbers and colours.
+numerically. The chosen solution thus stays in its component as long as the component exists. Components keep their
+numbers and colours.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
 class Playback:
     """Slider and checkbox that play phases from 0 to 1.
 
-    `show` is called with each new phase. `duration` is called for every frame. It returns the time from phase 0 to 1
-    [s].
+    `show` is called with each new phase. `duration` returns the time from phase 0 to 1 [s], and is called for every
+    frame.
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:

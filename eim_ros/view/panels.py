@@ -54,7 +54,7 @@ def manipulability_panel(
 ) -> str:
     """Return a panel of Yoshikawa's manipulability along a component, with a mark at the chosen solution.
 
-    `along` and `values` (n,) are lengths along the component [rad, m] and their manipulability. They are drawn only if
+    `along` and `values` (n,) are lengths along the component [rad, m] and their manipulability. Both are drawn only if
     the component is a curve, because other solutions have no order.
     """
     told = f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>'

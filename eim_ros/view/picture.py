@@ -208,7 +208,7 @@ def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float
 
 
 def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05) -> None:
-    """Set the limits of axes with this ratio of width to height. They show all points (n, 2) at equal scale."""
+    """Set the limits of axes with this ratio of width to height, to show all points (n, 2) at equal scale."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, extent = (low + high) / 2, (1 + 2 * margin) * (high - low)
     height = max(extent[1], extent[0] / aspect)

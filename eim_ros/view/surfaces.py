@@ -44,8 +44,8 @@ def arm_surfaces(
 ) -> tuple[Surfaces, str]:
     """Return at most one surface per body of an arm, and the reason why visuals or collision shapes are missing.
 
-    The reason is empty if nothing is missing. `source` is the path or text of the robot's description. It is needed
-    because `Robot.urdf` contains no visuals. `find_mesh` explains `package_paths`.
+    The reason is empty if nothing is missing. `source` is the path or text of the robot's description. This description
+    is needed because `Robot.urdf` contains no visuals. `find_mesh` explains `package_paths`.
     """
     parts, told = ([], "") if source is None else _read(robot, source, package_paths)
     parts = parts or _included(robot)
@@ -123,7 +123,7 @@ def _surfaces(parts: list[Part]) -> Surfaces:
 
 
 def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
-    """Return a capsule along the travel of each prismatic joint. It belongs to the body before the joint."""
+    """Return a capsule along the travel of each prismatic joint. The capsule belongs to the body before the joint."""
     poses = body_poses(robot, [robot.lower, robot.upper, np.zeros(robot.dof)])
     places = (np.linalg.inv(poses[:, :-1]) @ poses[:, 1:])[..., :3, 3].swapaxes(0, 1)  # (n_bodies - 1, 3, 3)
     radius, rails = max(thickness * robot.reach, 1e-3), []

@@ -48,7 +48,7 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class FDivergence:
-    """Functions that define an f-divergence. They act elementwise on tensors of any shape.
+    """Functions that define an f-divergence. The functions act elementwise on tensors of any shape.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ DIVERGENCES = {
 
 @dataclass(frozen=True)
 class Game:
-    """Losses of an adversarial game. Both are minimised.
+    """Losses of an adversarial game. Both losses are minimised.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class AdversarialFit:
     mixture : GaussianMixture
         Mixture after the last step with finite parameters.
     n_steps : int
-        Number of steps. It is less than requested if a loss or a gradient was not finite.
+        Number of steps, which is less than requested if a loss or a gradient was not finite.
     """
 
     mixture: GaussianMixture

@@ -1,8 +1,8 @@
 """Gaussian mixtures fitted by gradients.
 
 `MixtureDensityNetwork` (Bishop 1994) maps a context to a Gaussian mixture and maximises the likelihood by gradient
-steps. Without contexts, the network is a single mixture. It is fitted by gradient steps, and not in closed form as in
-EM.
+steps. Without contexts, the network is a single mixture. This mixture is fitted by gradient steps, and not in closed
+form as in EM.
 
 `MixtureParameters` are the unconstrained parameters of a mixture for adversarial training: logits, means, and Cholesky
 factors with positive diagonals.
@@ -34,7 +34,7 @@ class MixtureDensityConfig(Settings):
 class MixtureDensityNetwork(nn.Module):
     """Mixture density network that starts as a given mixture for every context.
 
-    The output of the network is added to the parameters of the start. It is initially zero.
+    The output of the network is added to the parameters of the start. This output is initially zero.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class MixtureParameters(nn.Module):
         return self.below.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
 
     def differentiable(self) -> GaussianMixture:
-        """Return the mixture. It is differentiable with respect to the parameters."""
+        """Return the mixture, which is differentiable with respect to the parameters."""
         return GaussianMixture(self.logits, self.means, self.scale_trils())
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:

@@ -2,9 +2,9 @@
 
 The angles of joints 2..n, divided by their prior standard deviations, are rho u with a unit vector u. Under the prior,
 u is uniform, rho is chi-distributed with n - 1 degrees of freedom, and q_1 is independent of both. The method draws u,
-and a tip t from the likelihood. It then finds all (q_1, rho) that put the tip at t. The distance |tip| depends only on
-rho. Therefore, the roots rho are bracketed on a grid, and q_1 rotates the arm to t. With the change of variables |d t /
-d(q_1, rho)| = |t| |d|tip| / d rho|, the likelihood cancels (Rao-Blackwell):
+and a tip t from the likelihood. The method then finds all (q_1, rho) that put the tip at t. The distance |tip| depends
+only on rho. Therefore, the roots rho are bracketed on a grid, and q_1 rotates the arm to t. With the change of
+variables |d t / d(q_1, rho)| = |t| |d|tip| / d rho|, the likelihood cancels (Rao-Blackwell):
 
     Z = sum_goals E_u,t sum_roots p(q_1) chi(rho) / (|t| |d|tip| / d rho|)
 

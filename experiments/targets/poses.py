@@ -11,8 +11,9 @@ about -a^2 / (2 orientation_scale^2). Unlike a^2, it is smooth at an angle of pi
 to a constant and limits, the log density is -|e(q)|^2 / 2 - |(q - m)/s|^2 / 2, with the task's error e in units of its
 tolerance.
 
-1. Means: draws q_0 of the prior are moved to a goal by damped Gauss-Newton steps. They approach the configuration at
-   the goal that is nearest to c = (q_0 + m) / 2, in units of s. With the Jacobian J of e and S = diag(s^2),
+1. Means: draws q_0 of the prior are moved to a goal by damped Gauss-Newton steps. These steps approach the
+   configuration at the goal that is nearest to c = (q_0 + m) / 2, in units of s. With the Jacobian J of e and S =
+   diag(s^2),
        q' = c + S J'(J S J' + I)^-1 (J (q - c) - e).
    The factor 1/2 is a compromise: the mass of the posterior is nearer to m than the mass of the prior, but components
    must differ.
@@ -64,7 +65,7 @@ def soft_limits(value: Tensor, lower: Tensor | float, upper: Tensor | float, sca
     log_prob : Tensor (n_samples,)
         [nat].
     slope : Tensor (n_samples, n)
-        Gradient of `log_prob`. It is finite far outside the limits, and grows linearly with the distance.
+        Gradient of `log_prob`. This gradient is finite far outside the limits, and grows linearly with the distance.
     """
     above, below = (upper - value) / scale, (value - lower) / scale
     log_above, log_below = torch.special.log_ndtr(above), torch.special.log_ndtr(below)
@@ -127,13 +128,13 @@ class PosePosterior:
         return torch.from_numpy(np.where(self.robot.continuous, np.inf, self.robot.upper))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the unnormalised log density [nat], (n_samples,). It is -inf outside hard limits."""
+        """Return the unnormalised log density [nat], (n_samples,). The log density is -inf outside hard limits."""
         x = checked_samples(x, self.n_dims)
         error, cosine = self._errors(torch.from_numpy(self.robot.fk(x.detach().numpy())))
         return self._log_prob(x, error, cosine)[0]
 
     def score(self, x: Tensor) -> Tensor:
-        """Return the gradient of the log density, (n_samples, n_dims). It is NaN outside hard limits."""
+        """Return the gradient of the log density, (n_samples, n_dims). The gradient is NaN outside hard limits."""
         return self.log_prob_and_score(x)[1]
 
     def log_prob_and_score(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -315,7 +316,7 @@ def kinematic_start(
     target : ReachingTarget
         `PlanarRobot` or `PosePosterior`.
     n_components : int
-        Number of components. They are assigned to the goals in turn.
+        Number of components. Components are assigned to the goals in turn.
     generator : torch.Generator, optional
         Source of randomness for the draws of the prior.
     n_steps : int

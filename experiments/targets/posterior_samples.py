@@ -1,7 +1,7 @@
 """Reference samples of a smooth target with one mode, by Hamiltonian Monte Carlo (Neal 2011).
 
 The chains start at samples of the Laplace approximation N(m, H^-1), where m is the mode and H the Hessian of -log p~ at
-m. They move in coordinates z with x = m + L'^-1 z, H = L L'. In these coordinates, the approximation is standard
+m. The chains move in coordinates z with x = m + L'^-1 z, H = L L'. In these coordinates, the approximation is standard
 normal. Each round draws a momentum, integrates the dynamics with the leapfrog rule, and accepts or rejects the result.
 The step size differs between chains, to avoid periodic chains.
 """

@@ -62,8 +62,8 @@ def bridge_log_normaliser(log_ratio: Tensor, of_target: Tensor) -> float:
     """Estimate log Z [nat] from log ratios at samples of the model (n,) and at samples of the target (m,).
 
     The estimate is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it does not require a model
-    that covers the tails of the target. It equals the intercept of a logistic regression that separates both samples by
-    log ratio.
+    that covers the tails of the target. This estimate equals the intercept of a logistic regression that separates both
+    samples by log ratio.
     """
     values, others = _checked(log_ratio), _checked(of_target)
     offset = math.log(len(others) / len(values))
@@ -93,7 +93,7 @@ def forward_effective_sample_size(log_ratio: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """Squared MMD (Gretton et al. 2012) to a reference, as in Arenz et al. 2023. It is at least 0.
+    """Squared MMD (Gretton et al. 2012) to a reference, as in Arenz et al. 2023. The result is at least 0.
 
     The kernel is exp(-sum_j (x_j - y_j)^2 / (bandwidth m_j)), where m_j is the median of squared differences within the
     reference. The sums over pairs include the pair of each sample with itself. Therefore, the expected value for two
@@ -165,8 +165,8 @@ def modes_found(means: Tensor, modes: Tensor, radius: float, log_weights: Tensor
 def mode_coverage(shares: Tensor) -> float:
     """Return the entropy of the shares of samples at each mode (n_modes,), to the base n_modes.
 
-    The entropy is 1 if all shares are equal. It equals the expected mode coverage of Blessing et al. if each sample
-    belongs to one mode with certainty.
+    The entropy is 1 if all shares are equal. This entropy equals the expected mode coverage of Blessing et al. if each
+    sample belongs to one mode with certainty.
     """
     shares = shares / shares.sum()
     return float(-torch.xlogy(shares, shares).sum()) / math.log(len(shares)) if len(shares) > 1 else 1.0

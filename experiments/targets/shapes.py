@@ -155,7 +155,7 @@ class EllipticalMixture:
     Attributes
     ----------
     log_weights : Tensor (n_components,)
-        Normalised log weights. They are not checked.
+        Normalised log weights. The constructor does not check the normalisation.
     means : Tensor (n_components, n_dims)
     scale_trils : Tensor (n_components, n_dims, n_dims)
         Lower Cholesky factors of the scale matrices. These are the covariances of normal components.

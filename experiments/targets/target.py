@@ -100,7 +100,7 @@ class Target(Protocol):
     def log_prob(self, x: Tensor) -> Tensor:
         """Return the unnormalised log density [nat] of samples (n_samples, n_dims), as (n_samples,) in float64.
 
-        It is -inf outside the support.
+        The log density is -inf outside the support.
         """
         ...
 

@@ -204,8 +204,8 @@ def read_tree(source: str | Path, tips: Sequence[str], base: str | None = None) 
     Raises
     ------
     RobotError
-        If the file cannot be read, a tip does not descend from the base, or no link has a mass. It is also raised if a
-        free joint is a mimic joint, or is not revolute, continuous or prismatic.
+        If the file cannot be read, a tip does not descend from the base, or no link has a mass. The error is also
+        raised if a free joint is a mimic joint, or is not revolute, continuous or prismatic.
     """
     text = read_urdf_source(source)
     urdf = parse_urdf(text)

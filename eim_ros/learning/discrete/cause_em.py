@@ -151,7 +151,7 @@ def _keys(states: Tensor) -> Tensor:
     """Return an integer code for each state. With at most 62 causes, the code consists of the bits of the state.
 
     With more causes, the code is a sum of random 64-bit numbers. If two states have the same code, the later one is
-    dropped. This loses only a suggestion, because the later state never belongs to the old K(n).
+    dropped. Only a suggestion is lost, because the later state never belongs to the old K(n).
     """
     n_causes = states.shape[2]
     if n_causes <= 62:

@@ -58,7 +58,7 @@ class MultipleCauseModel(Protocol):
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
         """Return the model after an M-step.
 
-        It must not decrease sum_n sum_s q_n(s) log p(s, y_n), where q is given by shares (n, n_states).
+        The M-step must not decrease sum_n sum_s q_n(s) log p(s, y_n), where q is given by shares (n, n_states).
         """
 
     def check(self, sample: Tensor) -> None:
@@ -75,8 +75,8 @@ class MultipleCauseModel(Protocol):
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
     """Validate samples (n_samples, n_dims) and the number of causes, and return the samples as a float64 tensor.
 
-    `DataError` is raised if the samples are not a matrix of finite numbers. It is also raised if there are no causes,
-    or more causes than samples.
+    `DataError` is raised if the samples are not a matrix of finite numbers. The error is also raised if there are no
+    causes, or more causes than samples.
     """
     data = checked_data(sample)
     if data.conditional:

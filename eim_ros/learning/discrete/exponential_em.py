@@ -6,8 +6,8 @@ have positive responsibilities (Prop. 7). The M-step is
     A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k.
 
 A conjugate prior keeps components inside the domain of the family. The prior has the effect of `prior_count` additional
-points per component, with the mean statistics of the data. The objective is the free energy plus the log prior. It
-never decreases.
+points per component, with the mean statistics of the data. The objective, the free energy plus the log prior, never
+decreases.
 """
 
 from __future__ import annotations

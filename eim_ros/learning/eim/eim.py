@@ -106,8 +106,8 @@ def neural_start(
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
     """Return a neural mixture that estimates the density of the data, and the start of EIM.
 
-    Both are the same model, unless a single expert is requested and the data have several branches. The start has
-    `n_components` components. A single expert represents one branch, or the average over all branches if `kind` is
+    Both results are the same model, unless a single expert is requested and the data have several branches. The start
+    has `n_components` components. A single expert represents one branch, or the average over all branches if `kind` is
     "em". The data must be shuffled. The held-out data determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
@@ -150,10 +150,10 @@ def start_of(
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
     """Return a candidate for the reference density, and the start.
 
-    The candidate is fitted to the training part of the shuffled data. It may be None. A reference density with linear
-    experts would limit a neural model, which is soon better than the reference. Therefore, a candidate with neural
-    experts is fitted even if a start is given, unless the ratio needs no reference. If no start is given, the settings
-    choose one: random points, k-means, or the best of several fits by EM.
+    The candidate is fitted to the training part of the shuffled data. The candidate may be None. A reference density
+    with linear experts would limit a neural model, which is soon better than the reference. Therefore, a candidate with
+    neural experts is fitted even if a start is given, unless the ratio needs no reference. If no start is given, the
+    settings choose one: random points, k-means, or the best of several fits by EM.
     """
     if given is None and config.start.kind in ("random", "k-means"):
         given = cheap_start(config, data, generator)
@@ -263,8 +263,8 @@ class EIM(Learner[EIMConfig, EIMState]):
         `fit` raises this error if there are neither samples nor a start.
     DistributionError
         `fit` raises this error if the target or the estimator does not return the shape (n,), or cannot be
-        differentiated although gradients are needed. It also raises this error if the target is not finite at any
-        sample of the start, or if the estimator is not finite at a sample.
+        differentiated although gradients are needed. The error is also raised if the target is not finite at any sample
+        of the start, or if the estimator is not finite at a sample.
 
     Notes
     -----
@@ -286,7 +286,7 @@ class EIM(Learner[EIMConfig, EIMState]):
     default, EM is fitted to the samples several times, and the fit with the highest likelihood is the start. The
     samples are also candidates for the centres of new components. If you pass a start, the samples may be None. A model
     without contexts then needs no data at all. The fit ends with CONVERGED when the model or the objective no longer
-    changes. It ends with NON_FINITE if the target is not finite at samples of the model. The history records
+    changes. The fit ends with NON_FINITE if the target is not finite at samples of the model. The history records
 
     - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
     - if the `elbo` is minus infinity, also `outside`, the probability that the target is not finite, and `elbo_inside`,

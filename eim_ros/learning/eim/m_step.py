@@ -98,7 +98,7 @@ def update_nonlinear_experts(
 def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torch.Generator) -> Tensor:
     """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
-    The noise consists of pairs with opposite signs. It is whitened by its empirical covariance. Equally weighted
+    The noise consists of pairs with opposite signs. The noise is whitened by its empirical covariance. Equally weighted
     samples then have exactly the mean and covariance of their expert, so a constant ratio does not change the expert.
     The number of samples per context is rounded up to an even number, and to at least 2 (n_dims + 1). `context` has the
     shape (n_components, n_contexts, n_context).
@@ -164,8 +164,9 @@ def update_experts(
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
     The covariances of linear experts must have the kind that the settings require; see `with_covariances`. By default,
-    the surrogate is fitted to gradients of phi. It is fitted to values of phi if the settings select values, or if the
-    gradient is not finite at a sample of the expert. Nonlinear experts are updated by `update_nonlinear_experts`.
+    the surrogate is fitted to gradients of phi. The surrogate is fitted to values of phi if the settings select values,
+    or if the gradient is not finite at a sample of the expert. Nonlinear experts are updated by
+    `update_nonlinear_experts`.
 
     The result is the model with new experts and the old gating, and a record. An expert without a feasible update is
     unchanged. The record contains `expert_kl`, the mean KL of the updates [nat], and `updated`, the share of updated
@@ -277,8 +278,8 @@ def _sampled_rewards(
     of its reward from the mean reward of the context is divided by this probability. Pairs that are not evaluated get
     the mean reward. The objective of the gating is linear in the rewards, so this estimate of it has hardly any bias,
     even if some experts are very bad. Do not use the estimate for a refit, because a refit is not linear in the
-    rewards. Do not use it for natural gradients either. They depend on the rewards of experts with small weights, which
-    are rarely drawn.
+    rewards. Do not use it for natural gradients either. Natural gradients depend on the rewards of experts with small
+    weights, which are rarely drawn.
     """
     probability = model.gating(context).exp()
     mixed = (1.0 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / model.n_components

@@ -1,16 +1,18 @@
 """Expectation maximisation (EM) for mixtures and mixtures of experts (thesis 2.1.3, 5.2).
 
 The E-step computes the responsibilities q(z|x, y). Hard EM assigns each point to its most probable component instead.
-The M-step fits the experts by weighted least squares. It sets the weights of a mixture to the mean responsibilities. It
-fits a gating by softmax regression with a few L-BFGS steps, which makes the algorithm a generalised EM algorithm.
+The M-step fits the experts by weighted least squares. The M-step sets the weights of a mixture to the mean
+responsibilities. A gating is fitted by softmax regression with a few L-BFGS steps, which makes the algorithm a
+generalised EM algorithm.
 
 No step of EM lowers the log-likelihood. No step of hard EM lowers the free energy, which is a lower bound of the
 log-likelihood (Luecke 2016, Prop. 8). An expert or a gating stays unchanged if the M-step would not improve it.
 
-For linear models, the E-step also computes the sums that the M-step needs. It processes the data in chunks. One matrix
-product computes the log joint densities of a chunk. A second matrix product adds the chunk to the expected moments
-sum_n q_n(z) e_n e_n' with e = [x, y, 1]. The responsibilities are then discarded, so the memory does not grow with the
-number of points times the number of components. Truncated and hard EM select components between the two products.
+For linear models, the E-step also computes the sums that the M-step needs. The E-step processes the data in chunks. One
+matrix product computes the log joint densities of a chunk. A second matrix product adds the chunk to the expected
+moments sum_n q_n(z) e_n e_n' with e = [x, y, 1]. The responsibilities are then discarded, so the memory does not grow
+with the number of points times the number of components. Truncated and hard EM select components between the two
+products.
 
 For networks, the M-step takes a few steps of weighted maximum likelihood. The log-likelihood minus the penalty on the
 weights of the networks never falls.
@@ -119,8 +121,8 @@ class Expectation:
     # The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
     # equals the log-likelihood.
     free_energy: float
-    # (n_samples, n_states) of int64, the set K(n) of each point, starting with its most probable component. It has no
-    # columns if nothing was truncated.
+    # (n_samples, n_states) of int64, the set K(n) of each point, starting with its most probable component. Without
+    # truncation, there are no columns.
     states: Tensor
 
     @property

@@ -104,7 +104,7 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
 
     H is computed from finite differences of gradients, with smaller distances if the density is narrow. The function
     needs at most 2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples (n, n_dims)
-    that are not maxima. They are infinite if a difference is not finite, for example at a bound of the support. The
+    that are not maxima. The logs are infinite if a difference is not finite, for example at a bound of the support. The
     contexts have the shape (n, n_context).
     """
     n_dims, n_evaluations = sample.shape[1], len(sample)

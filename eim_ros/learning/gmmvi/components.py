@@ -75,7 +75,7 @@ class HasDensities(Protocol):
 
 
 class Snapshot(HasDensities, Protocol):
-    """Earlier densities of components. They are stored because their samples may be reused."""
+    """Earlier densities of components. Earlier densities are stored because their samples may be reused."""
 
     def take(self: SnapshotT, index: Tensor) -> SnapshotT:
         """Return a subset of the components by their indices (n,) in ascending order, with unchanged densities."""
@@ -241,7 +241,7 @@ class Components(Protocol):
         slope: Tensor,  # (n_components, n_dims), mean of grad R
         effective_samples: Tensor,  # (n_components,)
     ) -> Misfit:
-        """Compute the misfit. It is zero if there are fewer than `ENOUGH` effective samples per dimension."""
+        """Compute the misfit. The misfit is zero if there are fewer than `ENOUGH` effective samples per dimension."""
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         """Return the products y_a y_b with a <= b, (..., n_products), for y (..., width)."""

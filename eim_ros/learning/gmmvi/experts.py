@@ -285,7 +285,7 @@ class ExpertComponents(FullCovariances):
     ) -> tuple[Tensor, ExpertComponents]:
         """Append an expert, as described in `Components.with_addition`.
 
-        The new expert gets the slope of the component that is most likely at the row. It gets the gate weights of the
+        The new expert gets the slope of the component that is most likely at the row. Its gate weights come from the
         component that is most probable in the context of the row.
         """
         sample, context = place[: self.n_dims], place[self.n_dims :]

@@ -1,4 +1,5 @@
-"""Softmax gating at the contexts of an iteration. It defines a weight and a density of contexts for each component.
+"""Softmax gating at the contexts of an iteration. The gating defines a weight and a density of contexts for each
+component.
 
     q(o|y) = softmax(V y + v)_o,   q(o) = E_y q(o|y),   p(y|o) = p(y) q(o|y)/q(o)
 

@@ -41,16 +41,16 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density of samples (n, n_dims). It need not be normalised. If you pass contexts (n, n_context) to `fit`, the
-        target is a function of contexts and samples. A target without a method `score` is differentiated automatically
-        if gradients are needed. If the target has a method `minibatch(generator)`, each iteration uses the target that
-        this method returns. A target with a method `at(iteration)` is annealed; see `target_density`.
+        Log density of samples (n, n_dims). The density need not be normalised. If you pass contexts (n, n_context) to
+        `fit`, the target is a function of contexts and samples. A target without a method `score` is differentiated
+        automatically if gradients are needed. If the target has a method `minibatch(generator)`, each iteration uses
+        the target that this method returns. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
         If omitted, all settings have their default values.
     modules : Modules, optional
         Custom modules. By default, the settings choose the modules.
     n_dims : int, optional
-        Dimension of the samples. It is needed if the target is a function and `fit` has no start.
+        Dimension of the samples. The argument is needed if the target is a function and `fit` has no start.
     seed : int
         Seed of fits without a generator.
     **settings
@@ -77,9 +77,9 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     The history contains these values for each iteration, computed before its update:
 
     - `elbo` and `elbo_standard_error`: the objective E[log p] + T H(q) [nat].
-    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It is recorded instead of
+    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. This value replaces
       `elbo` if the target is not finite at some samples.
-    - `outside`: the probability that the target is not finite at a sample. It is recorded together with `elbo_inside`.
+    - `outside`: the probability that the target is not finite at a sample. This value accompanies `elbo_inside`.
     - `evaluations`: number of evaluations of the target.
     - `n_components`, `added` and `deleted`: numbers of components.
     - `updated`: fraction of the components whose update was accepted.

@@ -73,7 +73,9 @@ class LogRatio:
         return self.weights.means(lambda rows: components.products(one[rows], two[rows]), n_products)
 
     def misfit(self, components: Components) -> Misfit:
-        """Return the non-linear part of grad R. It shows which components should be split, and along which axis."""
+        """Return the non-linear part of grad R. This misfit shows which components should be split, and along which
+        axis.
+        """
         assert self.gradient is not None
         local, gradient = self.sample - components.center, self.gradient
         pairs = (local, gradient), (local, local), (gradient, gradient)
@@ -280,7 +282,7 @@ def _regressed(
     gram = weighted.mT @ features
     penalty = ridge.unsqueeze(-1).expand(-1, gram.shape[-1]).clone()
     penalty[:, -1] = 0.0
-    # Centring avoids cancellation. It does not change the fit, because the constant is not penalised.
+    # Centring avoids cancellation, and does not change the fit, because the constant is not penalised.
     center = (weights * value).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
     moment = weighted.mT @ (value - center).unsqueeze(-1)
     factor, info = torch.linalg.cholesky_ex(gram + torch.diag_embed(penalty))

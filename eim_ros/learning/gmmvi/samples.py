@@ -5,8 +5,8 @@ from the mixture or from each component, until the desired effective sample size
 3.1).
 
 `SampleDatabase` stores two sets of samples. The first set contains the newest samples, together with the components
-that drew them. These samples may be reused. The second set is a uniformly random subset of all samples so far. It
-provides candidates for the means of new components.
+that drew them. These samples may be reused. The second set is a uniformly random subset of all samples so far. This
+subset provides candidates for the means of new components.
 """
 
 from __future__ import annotations

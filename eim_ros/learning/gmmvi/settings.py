@@ -94,7 +94,9 @@ class WeightStepConfig(ComponentStepConfig):
 
 @dataclass(frozen=True)
 class RandomStartConfig(Settings):
-    """Settings of a random initial mixture. It is used if no start is given and the target does not suggest one."""
+    """Settings of a random initial mixture. This start is used if no start is given and the target does not suggest
+    one.
+    """
 
     spread: float = option(1.0, "standard deviation of the means", minimum=0.0)
     scale: float = option(1.0, "standard deviation of each component", minimum=1e-12)

@@ -16,8 +16,8 @@ in the paper.
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context, and the KL is
 averaged over contexts. Therefore, the same rule is exact for a softmax gating.
 
-These steps follow the natural gradient of the ELBO J. They also follow the natural gradient of the lower bound of VIPS
-and EIM (Theorem 2.1, appendix E). If q_old is the model of the E-step, the bound is
+These steps follow the natural gradient of the ELBO J. The same steps follow the natural gradient of the lower bound of
+VIPS and EIM (Theorem 2.1, appendix E). If q_old is the model of the E-step, the bound is
 
     J_old(q) = sum_o w_o { E_o[log p~ - log q_old] - KL(q(x|o) || q_old(x|o)) } - KL(w || w_old)
 
@@ -80,10 +80,10 @@ def least_multiplier(
 ) -> tuple[Tensor, Tensor]:
     """Find the least multiplier >= least with kl(multiplier) <= kl_bound by bisection of its log.
 
-    The KL of the resulting multipliers (n,) never exceeds the bound. It is at least 0.9 times the bound, unless `least`
-    satisfies the bound. For large multipliers, the KL is inversely proportional to their square. A step based on this
-    relation is tried before bisection. The second result is a mask (n,), which is false if no multiplier up to e^80
-    satisfies the bound.
+    The KL of the resulting multipliers (n,) never exceeds the bound. This KL is at least 0.9 times the bound, unless
+    `least` satisfies the bound. For large multipliers, the KL is inversely proportional to their square. A step based
+    on this relation is tried before bisection. The second result is a mask (n,), which is false if no multiplier up to
+    e^80 satisfies the bound.
     """
     done = kl(least) <= kl_bound
     high = torch.where(done, least.log(), LARGEST_LOG)

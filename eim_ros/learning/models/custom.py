@@ -3,8 +3,8 @@
 A family must define the methods of `ExpertFamily`: its distributions, and a fit to weighted samples. `CustomExperts`
 turns a family into experts. EM needs an initial model with these experts: `fit(data, start=MixtureOfExperts(gating,
 CustomExperts(family)))`. EIM fits custom experts by gradient steps, with `update="unstructured"`. The structured update
-of EIM would need the I-projection onto the family. Fits to weighted samples are M-projections. They make experts too
-wide if the experts cannot represent the target.
+of EIM would need the I-projection onto the family. Fits to weighted samples are M-projections. M-projections make
+experts too wide if the experts cannot represent the target.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def kl_divergence(
     generator : torch.Generator, optional
         By default, torch's global generator.
     context : Tensor (n_contexts, n_context), optional
-        Contexts from p(y). They are needed for mixtures of experts. Each draw uses a random context.
+        Contexts from p(y). Mixtures of experts need this argument. Each draw uses a random context.
 
     Examples
     --------

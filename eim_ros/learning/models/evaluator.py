@@ -9,7 +9,8 @@ is a lower bound of log q(x|y). The gap between both is minus the log of the pos
 the truncated posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K
 contains i and the components nearest to i. Therefore, the time per sample does not depend on the number of components.
 
-A compiled loop on the CPU evaluates the components in K. It takes about 15 ns per density with D = 10 on one core.
+A compiled loop on the CPU evaluates the components in K. This loop takes about 15 ns per density with D = 10 on one
+core.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class PreparedMixture:
     def _exact(self, joint: Tensor, score: bool) -> Tensor:
         """Return the log of the sum of the joint densities, (n_samples,), or the score, (n_samples, n_dims).
 
-        Both are in standardised coordinates.
+        Both results are in standardised coordinates.
         """
         n_dims, n_components = self.model.n_dims, self.model.n_components
         step = max(1, CHUNK_ELEMENTS // n_components)

@@ -24,7 +24,7 @@ from eim_ros.learning.models.gaussian import (
     tensor_fields,
 )
 
-# Number of elements of the factors that are gathered per block to draw samples. It limits the memory.
+# Number of elements of the factors that are gathered per block to draw samples. This number limits the memory.
 CHUNK_ELEMENTS = 4_194_304
 MODE_ITERATIONS = 1000
 MODE_TOLERANCE = 1e-9  # maximum move in the last iteration, in standard deviations of the narrowest component
@@ -128,7 +128,7 @@ class GaussianMixture(Distribution):
     def covariance(self) -> Tensor:
         """Covariance of the mixture, (..., n_dims, n_dims).
 
-        It is the mean covariance of the components plus the covariance of their means.
+        This covariance is the mean covariance of the components plus the covariance of their means.
         """
         weights = self.weights[..., None, None]
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)

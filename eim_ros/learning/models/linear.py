@@ -98,8 +98,8 @@ class LinearExperts:
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64.
 
-        If there are many samples per expert, they are drawn expert by expert. This avoids a copy of a factor for each
-        sample.
+        If there are many samples per expert, they are drawn expert by expert. This order avoids a copy of a factor for
+        each sample.
         """
         if len(component) < SAMPLES_PER_EXPERT * self.n_components:
             return self.select(component, context).sample(generator=generator)

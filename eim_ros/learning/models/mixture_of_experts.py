@@ -230,8 +230,8 @@ class MixtureOfExperts:
     def marginal_entropy(self, context: Tensor) -> Tensor:
         """Return H(z) = H(E_p(y) q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
-        The result lies in [0, 1]. It is high if the experts share the context space evenly (thesis 6.4, figure 6.6).
-        For a single expert, it is defined as 1.
+        The result lies in [0, 1]. The entropy is high if the experts share the context space evenly (thesis 6.4, figure
+        6.6). For a single expert, it is defined as 1.
         """
         log_marginal = torch.logsumexp(self.gating(context), 0) - math.log(len(context))
         return self._normalised(-(log_marginal.exp() * log_marginal).sum())
@@ -239,8 +239,8 @@ class MixtureOfExperts:
     def conditional_entropy(self, context: Tensor) -> Tensor:
         """Return E_p(y) H(q(z|y)) over contexts (n_samples, n_context), divided by log n_components.
 
-        The result lies in [0, 1]. It is low if each expert is responsible for its own part of the context space (thesis
-        6.4, figure 6.6). For a single expert, it is defined as 0.
+        The result lies in [0, 1]. The entropy is low if each expert is responsible for its own region of the context
+        space (thesis 6.4, figure 6.6). For a single expert, it is defined as 0.
         """
         log_gate = self.gating(context)
         entropy = -(log_gate.exp() * log_gate).sum(-1).mean()

@@ -111,7 +111,9 @@ def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]
 
 
 def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and standard deviation (n_columns,). They do not overflow, and are exact for constant columns."""
+    """Return the mean and standard deviation (n_columns,). The results do not overflow, and are exact for constant
+    columns.
+    """
     if values.shape[1] == 0:
         return values.new_zeros(0), values.new_ones(0)
     low, high = values.amin(0), values.amax(0)

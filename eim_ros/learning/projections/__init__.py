@@ -1,7 +1,7 @@
 """Projections of models: I-projections in trust regions, and weighted maximum likelihood.
 
-EIM and variational inference with a known density share these updates. They differ only in the source of the log
-density ratio.
+EIM and variational inference with a known density share these updates. Both learners differ only in the source of the
+log density ratio.
 """
 
 from typing import TYPE_CHECKING

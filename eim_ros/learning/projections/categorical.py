@@ -151,7 +151,7 @@ class _Point:
 
 
 class CategoricalDual:
-    """Dual of one projection. It has the arguments of `project_categorical`.
+    """Dual of one projection, with the arguments of `project_categorical`.
 
     A Newton step changes a and s at most by a factor of 10, and is shortened if the dual rises too steeply at its end.
     The steps aim at a point slightly inside the bounds. Therefore, the result satisfies the bounds despite rounding.

@@ -53,7 +53,7 @@ MAX_SHORTENINGS = 20
 
 
 def _compiled(table: Tensor) -> bool:
-    """Return whether compiled code can process a table. It must be in float64 on the CPU."""
+    """Return whether compiled code can process a table. The table must be in float64 on the CPU."""
     return table.device.type == "cpu" and table.dtype == torch.float64
 
 

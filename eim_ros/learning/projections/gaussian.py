@@ -19,9 +19,9 @@ per expert.
 A restriction of the covariances changes only terms of the KL and of the entropy that contain the covariance. The update
 remains exact within the restricted family:
 
-- Diagonal: C is diagonal. The update of W and w above remains optimal. It needs the eigenvalues rho of R. The variances
-  are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range of a does
-  not change.
+- Diagonal: C is diagonal. The update of W and w above remains optimal. This update needs the eigenvalues rho of R. The
+  variances are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range
+  of a does not change.
 - Tied: all experts share C. The KL is averaged with the weights w_k of the components, which gives K(a) below. The new
   covariance follows from the mean curvature Rbar = sum_k w_k R_k, which has the eigenvalues rhobar:
 
@@ -203,7 +203,7 @@ def _regress(columns: Tensor, target: Tensor, weight: Tensor | None = None) -> t
 
 
 def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Move rows with non-finite targets to the mean of all other rows. They then have no effect on the slopes."""
+    """Move rows with non-finite targets to the mean of all other rows. Such rows have no effect on the slopes."""
     good = torch.isfinite(target).all(-1, keepdim=True)
     count = good.sum(-2, keepdim=True)
     zero = torch.zeros((), dtype=target.dtype, device=target.device)

@@ -1,11 +1,11 @@
 """Weighted maximum likelihood (M-projection) of a softmax gating and of linear-Gaussian experts, for EM (thesis 2.1.3).
 
-Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). It depends on the targets
-only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises the cross entropy, starting from the previous gating. In
-its coordinates, the diagonal blocks of the Hessian are close to the identity. Otherwise, components with small
-probabilities would move too slowly. In EM, the targets change little from one M-step to the next. The targets do not
-affect the change of the gradient along a step, so the curvature of earlier steps remains valid. A single step per
-M-step with this curvature is almost as good as a complete fit, and much cheaper.
+Gating: the cross entropy -1/N sum_n sum_i t_ni log softmax(V y_n + v)_i is convex in (V, v). The cross entropy depends
+on the targets only through the moments sum_n t_ni [y_n, 1]. L-BFGS minimises the cross entropy, starting from the
+previous gating. In its coordinates, the diagonal blocks of the Hessian are close to the identity. Otherwise, components
+with small probabilities would move too slowly. In EM, the targets change little from one M-step to the next. The
+targets do not affect the change of the gradient along a step, so the curvature of earlier steps remains valid. A single
+step per M-step with this curvature is almost as good as a complete fit, and much cheaper.
 
 Experts: an expert depends only on the moments M_i = sum_n r_ni e_n e_n' of e = [x, y, 1]. Its weights are W = M_xy
 M_yy^-1 (centred), and its covariance is the covariance of the residuals. If variances must not be below a floor f, the
@@ -63,7 +63,7 @@ def fit_gating(
     Parameters
     ----------
     initial : SoftmaxGating
-        Start of the optimisation. It also determines the device and the dtype.
+        Start of the optimisation. The initial gating also determines the device and the dtype.
     context : Tensor (n_samples, n_context)
     targets : Tensor (n_samples, n_components)
         Non-negative targets. Each row sums to 1.
@@ -261,8 +261,8 @@ def fit_experts(
     covariance_floor : float
         Minimum variance in any direction, relative to the variances of the samples.
     ridge : float
-        Number of pseudo-observations per regression coefficient, in units of the variance of the contexts. They make
-        the mean of an expert nearly constant if it has fewer points than coefficients.
+        Number of pseudo-observations per regression coefficient, in units of the variance of the contexts.
+        Pseudo-observations make the mean of an expert nearly constant if the expert has fewer points than coefficients.
 
     Returns
     -------
@@ -371,9 +371,9 @@ def improve_experts(
     """Compute maximum-likelihood experts, but keep previous experts that are at least as good as the new ones.
 
     The covariances of the previous experts must be of the same kind. An expert is kept if it has no weight or if its
-    new covariance would be singular. It is also kept if the ridge or rounding would lower its expected log-likelihood.
-    Experts with a tied covariance are kept or replaced together. Therefore, a step of EM never decreases the
-    likelihood.
+    new covariance would be singular. An expert is also kept if the ridge or rounding would lower its expected
+    log-likelihood. Experts with a tied covariance are kept or replaced together. Therefore, a step of EM never
+    decreases the likelihood.
     """
     fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge, covariance, scale)
     if covariance == "tied":

@@ -2,7 +2,7 @@
 
 Each expert maximises E[phi] - tau KL(new || old), averaged over its contexts y_j (tau = 1 in the thesis). The
 constraints are KL(new || old) <= kl_bound and H(new) >= H(old) - entropy_loss_bound. The new expert has no closed form.
-It is represented by weighted samples x_jm of the old expert. With a = eta + tau and s = a + omega:
+Weighted samples x_jm of the old expert represent the new one. With a = eta + tau and s = a + omega:
 
     w_jm ~ exp{(phi(x_jm, y_j) - omega log q_old(x_jm|y_j))/s},    sum_m w_jm = 1 for each j,
     KL(new || old) = mean_j sum_m w_jm log(M w_jm),
@@ -74,8 +74,8 @@ def fit_neural_experts(
 ) -> NeuralExperts:
     """Refit all experts to weighted samples.
 
-    The loss of an expert at a context is a function of the whitened residuals e of its linear base. It depends on the
-    weighted samples only through their total weight, mean and covariance:
+    The loss of an expert at a context is a function of the whitened residuals e of its linear base. The loss depends on
+    the weighted samples only through their total weight, mean and covariance:
 
         -log N = log det T + 1/2 tr{T^-1 [cov(e) + (mean(e) - m)(mean(e) - m)'] T^-T}.
 
@@ -94,7 +94,7 @@ def fit_neural_experts(
         Non-negative weights. Only their ratios within an expert matter.
     settings : FitSettings
     variance_floor : Tensor (n_dims,), optional
-        Variance of noise that is added to every sample. It is a lower bound of the fitted variances.
+        Variance of noise that is added to every sample. This variance is a lower bound of the fitted variances.
 
     Returns
     -------
@@ -315,7 +315,7 @@ class WeightedSamples:
     Attributes
     ----------
     weights : Tensor (n_components, n_contexts, n_samples)
-        Weights of the samples. They sum to 1 at each context.
+        Weights of the samples. The weights sum to 1 at each context.
     eta, omega : Tensor (n_components,)
         Multipliers of the KL and of the entropy constraint, >= 0.
     kl : Tensor (n_components,)

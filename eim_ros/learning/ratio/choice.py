@@ -14,8 +14,8 @@ These estimates have limits:
 - Only held-out data are candidates, because a network may have memorised its training data.
 - With n samples of each class, a classifier can estimate ratios up to about n. Greater values of phi show only that the
   model is far away. Therefore, phi is limited to log n, and candidates at the limit count as equal. The first of these
-  candidates in random order is chosen. It is a sample from regions of p that the model does not cover. The candidate
-  with the largest phi would be the farthest outlier.
+  candidates in random order is chosen. This candidate is a sample from regions of p that the model does not cover. The
+  candidate with the largest phi would be the farthest outlier.
 - If p is known only up to a constant, phi is known only up to a constant too. The constant follows from E_p[q_old/p] =
   1.
 - If the model has almost no density at a candidate, log q_old would outweigh the limited phi. Therefore, log q_old is
@@ -67,7 +67,7 @@ def fit_reference(
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
-    # Existing fit to the training data. It is compared with the new fits, and replaces a fit of the same size.
+    # Existing fit to the training data. This fit is compared with the new fits, and replaces a fit of the same size.
     first: MixtureOfExperts | None = None,
     # Maximum number of components of a model that adapts this number, otherwise 0. Sizes are doubled up to this
     # maximum.
@@ -128,10 +128,10 @@ def best_fit(
 ) -> MixtureOfExperts:
     """Fit a mixture by EM from several k-means starts. After a few iterations, continue only the best start.
 
-    If there are many data, the starts are fitted to a subset. They are compared in two stages, because a small held-out
-    set can detect only overfitting and poor local optima. The first stage selects all starts with a held-out likelihood
-    within one standard error of the highest. The second stage chooses the selected start with the highest likelihood of
-    the training data.
+    If there are many data, the starts are fitted to a subset. The starts are compared in two stages, because a small
+    held-out set can detect only overfitting and poor local optima. The first stage selects all starts with a held-out
+    likelihood within one standard error of the highest. The second stage chooses the selected start with the highest
+    likelihood of the training data.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
@@ -245,8 +245,8 @@ def data_density(
 def density_ratio(
     config: RatioConfig,
     inputs: RatioInputs,
-    # Density of the data. It is not needed if the inputs provide a known density, or if the estimator is only a
-    # network.
+    # Density of the data. This density is not needed if the inputs provide a known density, or if the estimator is only
+    # a network.
     reference: MixtureOfExperts | None,
     data: Pairs,  # typical points of future evaluations of the density
     generator: torch.Generator,  # Source of the initial weights of a network. The estimator is placed on its device.

@@ -73,9 +73,9 @@ class RatioEstimator(Protocol):
         Parameters
         ----------
         data : Pairs
-            Contexts (n, n_context) and samples (n, n_dims) of p in float64. They are the same in each iteration. Data
-            without contexts have contexts without columns. A share `ratio.validation_share` of the data is held out, to
-            compute the values in the history.
+            Contexts (n, n_context) and samples (n, n_dims) of p in float64. The data are the same in each iteration.
+            Data without contexts have contexts without columns. A share `ratio.validation_share` of the data is held
+            out, to compute the values in the history.
         model : MixtureOfExperts
             The model q. `model.sample(data.context, generator)` draws from it, and `model.log_prob(context, sample)` is
             its log density.

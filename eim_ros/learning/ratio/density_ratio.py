@@ -110,7 +110,7 @@ class LogRatio(Protocol):
 
 
 class DensityRatio(LogRatio, Protocol):
-    """Estimator of phi = log p/q from samples of p. It must be adapted whenever the model q changes."""
+    """Estimator of phi = log p/q from samples of p. The estimator must be adapted whenever the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         """Draw samples from a new model q_old, and adapt the estimator to this model. The data may change too."""

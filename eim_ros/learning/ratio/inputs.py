@@ -103,7 +103,7 @@ class StandardisedInputs(CentredInputs):
 class FeatureInputs:
     """Standardised samples, contexts and features theta(context, sample) that make the ratio easier to learn.
 
-    Features are functions of the samples and contexts. They add no information, but they save much training. For
+    Features are functions of the samples and contexts. Features add no information, but save much training. For
     example, the network need not learn the map from joint angles to the position of an arm's tip.
 
     A feature may be constant for all data, for example the error of a constraint that the data satisfy exactly. The

@@ -12,9 +12,9 @@ data.
 
 `RatioTraining` trains the network with early stopping across the iterations of EIM. There are two copies of the
 network. The first copy, the learner, is trained further in each iteration, and keeps the moments of Adam. The second
-copy has the weights of the learner at the lowest held-out loss. It is used to compute phi. If the learner does not
-improve for several epochs, it returns to these weights. If no data are held out, there is no early stopping, and both
-copies are equal after training.
+copy has the weights of the learner at the lowest held-out loss. This copy is used to compute phi. If the learner does
+not improve for several epochs, it returns to these weights. If no data are held out, there is no early stopping, and
+both copies are equal after training.
 
 `ratio_network` builds a multi-layer perceptron. Its last layer starts at zero, so phi starts at zero or at the plug-in
 ratio. After a start by EM, the classes have equal moments and differ only in details. A network with Glorot's

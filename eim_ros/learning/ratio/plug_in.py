@@ -2,8 +2,8 @@
 
 The density of the model is known, so no classifier is needed.
 
-- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat. It is fitted to the
-  data, or known from the inputs of the ratio. A constant offset of log p_hat does not affect EIM.
+- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat. The density p_hat is
+  fitted to the data, or known from the inputs of the ratio. A constant offset of log p_hat does not affect EIM.
 - `ExactRatio`: phi(x, y) = log p(x|y)/T - log q_old(x|y), if the density of the target is known up to a constant.
 """
 
@@ -128,7 +128,8 @@ class PlugInRatio:
         return known - self._current().score(context, sample, component)
 
     def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
-        """Return the mean bias of phi [nat] due to a truncated auxiliary distribution. It is 0 without truncation.
+        """Return the mean bias of phi [nat] due to a truncated auxiliary distribution. The bias is 0 without
+        truncation.
 
         `component` (n_samples,) of int64 contains the expert that drew each of the samples.
         """
@@ -151,9 +152,9 @@ class ExactRatio:
     The log target may not be finite at a sample, for example outside hard bounds. At such a sample, `with_floor`
     replaces the value, and there is no gradient. `update_experts` uses only values for experts with such samples.
 
-    `present` is the target of the current iteration. It differs from `target` if the target is annealed. `evaluations`
-    is the number of evaluations of the target since the last `fit`, and `non_finite` is the number of evaluations that
-    were not finite.
+    `present` is the target of the current iteration. This target differs from `target` if the target is annealed.
+    `evaluations` is the number of evaluations of the target since the last `fit`, and `non_finite` is the number of
+    evaluations that were not finite.
     """
 
     def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
@@ -219,7 +220,7 @@ class ExactRatio:
         return record
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state for a checkpoint. It is empty, because each iteration begins with `fit`."""
+        """Return the state for a checkpoint. This state is empty, because each iteration begins with `fit`."""
         return {}
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:

@@ -68,7 +68,7 @@ class DataDirectory:
         """Return the path if it leads to a readable regular file within the size limit. Never block.
 
         `PathError` is raised if the path does not exist or is not a regular file, but a folder, pipe, socket or device.
-        It is also raised if the file is too large or cannot be read.
+        The error is also raised if the file is too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size

@@ -183,7 +183,9 @@ class Deliveries:
         self._n_open = 0
 
     def add(self, deliver: Callable[[], bool]) -> None:
-        """Call a function on the thread of the deliveries until it returns True. It must not raise an exception."""
+        """Call a function on the thread of the deliveries until it returns True. The function must not raise an
+        exception.
+        """
         with self._lock:
             self._n_open += 1
             if self._thread is None:

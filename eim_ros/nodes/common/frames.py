@@ -2,8 +2,8 @@
 
 `BaseFrames` looks up a frame among the links that are fixed to the base link. If it is not one of them, tf is used.
 `Transforms` listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform
-is needed, and pip can install it. It reads messages when a transform is looked up. It also reads them periodically, to
-lose no message. `JointPositions` listens to joint states in the same way.
+is needed, and pip can install it. `Transforms` reads messages when a transform is looked up. To lose no message, it
+also reads them periodically. `JointPositions` listens to joint states in the same way.
 
 `CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a Python
 object for each field, which takes 50 us per transform. `CdrReader` reads only the required numbers, which takes 5 us.
@@ -111,7 +111,7 @@ def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> t
 
 
 class Transforms:
-    """Thread-safe listener to /tf and /tf_static. It exists as long as the node."""
+    """Thread-safe listener to /tf and /tf_static. The listener exists as long as the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -6,8 +6,8 @@ the identifier as soon as the middleware has matched the two nodes. A message pr
 graph is not a proof, because it lists a killed process for several seconds.
 
 On a busy machine, the middleware may match two nodes only after the new node has become active. The new node ends in
-this case. Nodes that have been active for longer than a few seconds do not end, because their arm may be moving. They
-can conflict if two networks are connected.
+this case. Nodes that have been active for longer than a few seconds do not end, because their arm may be moving. Such
+nodes can conflict if two networks are connected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEW = 10.0  # [s] a node that became active within this time ends if another no
 class NameWatch:
     """Watcher for other nodes with the same name. The node must call `announce` once per second.
 
-    It works even if the node is not spun.
+    The watcher works even if the node is not spun.
     """
 
     def __init__(self, node: Node) -> None:

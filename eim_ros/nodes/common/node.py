@@ -201,9 +201,9 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. `task`
     describes the purpose of the node in `/diagnostics`. Set `takes_long` if transitions take long, for example because
-    `configure` loads a model. They then run on a separate thread, and the node can respond in the meantime. By default,
-    they run on the executor's thread. The constructor raises `ConfigurationError` if a parameter is unknown or has a
-    bad value.
+    `configure` loads a model. Transitions then run on a separate thread, and the node can respond in the meantime. By
+    default, they run on the executor's thread. The constructor raises `ConfigurationError` if a parameter is unknown or
+    has a bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:

@@ -78,7 +78,7 @@ class NodeSettings(Generic[SettingsT]):
             self._node.get_logger().warning(remark)
 
     def put(self, name: str, value: Any) -> None:
-        """Change a read-only parameter on behalf of the node. It remains read-only for users."""
+        """Change a read-only parameter on behalf of the node. The parameter remains read-only for users."""
         # rclpy has no public method for this change. The private method also publishes on /parameter_events.
         descriptors = {name: self._node.describe_parameter(name)}
         self._node._set_parameters_atomically_common([Parameter(name, value=value)], descriptors)

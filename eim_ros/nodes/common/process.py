@@ -59,7 +59,7 @@ class Startable(Protocol):
         """Prepare to serve, and return whether this succeeded.
 
         On failure, the node logs the reason, and the process exits with code 1. A node that takes long to start uses
-        another thread, and immediately returns a future of the result. It can thus respond in the meantime.
+        another thread, and immediately returns a future of the result. Such a node can respond in the meantime.
         """
 
     def close(self, has_ended: Callable[[], object]) -> bool:
@@ -185,9 +185,9 @@ def wants_help(words: Sequence[str]) -> bool:
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
     """Replace parameter flags by the equivalent ROS arguments. Arguments after `--ros-args` stay the same.
 
-    `words` are the arguments after the name of the program. `kind` returns the settings class. It is called only if
-    there is a flag. `ConfigurationError` is raised if a flag is not a parameter, or if its value is missing or wrong.
-    For an unknown flag, the message suggests similar parameters.
+    `words` are the arguments after the name of the program. `kind` returns the settings class. This function is called
+    only if there is a flag. `ConfigurationError` is raised if a flag is not a parameter, or if its value is missing or
+    wrong. For an unknown flag, the message suggests similar parameters.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -253,7 +253,7 @@ def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Ite
 
 
 class PeriodicWork:
-    """Timers of a node in wall time. They exist only while they are switched on.
+    """Timers of a node in wall time. The timers exist only while they are switched on.
 
     Therefore, they cause no load while the node is idle. `periods` contains the period of each function [s]. Exceptions
     of a function are logged.

@@ -40,8 +40,8 @@ Job = TypeVar("Job")
 def reason_of(error: Exception) -> str:
     """Return a one-line description of an error.
 
-    The message of an `EimError` names the cause and the remedy. Any other error is unexpected. It is described as an
-    internal error, with its type.
+    The message of an `EimError` names the cause and the remedy. Any other error is unexpected, and described as an
+    internal error with its type.
     """
     is_known = isinstance(error, EimError) and str(error)
     reason = str(error) if is_known else f"internal error: {type(error).__name__}: {error}"
@@ -81,8 +81,8 @@ def create_async_service(
 def respond_later(node: Node, service: Service, receive: Callable[[PendingResponse], None]) -> None:
     """Make a service pass each request to `receive` instead of its handler, on the executor's thread.
 
-    `receive` must not raise an exception. It fills and sends the response, or passes the pending response to other code
-    that does. Several threads may send at the same time, as in rclcpp.
+    `receive` must not raise an exception. `receive` fills and sends the response, or passes the pending response to
+    other code that does. Several threads may send at the same time, as in rclcpp.
     """
     mail = Mail(node, service)
 
@@ -177,7 +177,7 @@ class RequestPool(Generic[Job]):
 
 
 class ModelExchange:
-    """The service `~/load_model`. It loads models one after the other while the current model serves requests.
+    """The service `~/load_model`. Models are loaded one after the other while the current model serves requests.
 
     The loader's thread calls `replace` with the path of a model. `replace` loads the model and makes it the current
     one. If it raises an exception, the previous model remains in use, and the response contains the error message.

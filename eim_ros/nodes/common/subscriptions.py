@@ -5,9 +5,10 @@ states at 1 kHz would use a quarter of a core in an idle node (`benchmarks/servi
 `DrainedSubscription` belongs to a callback group that never executes. Therefore, the executor does not wake up for its
 messages.
 
-`RawSubscription` is based on `DrainedSubscription`, and accepts a topic of any type. It returns serialised messages
-with their times of arrival, and counts lost messages. It is reliable if all publishers are reliable. In a test with
-bursts of 1000 joint states, a best-effort subscription lost hundreds of messages.
+`RawSubscription` is based on `DrainedSubscription`, and accepts a topic of any type. This subscription returns
+serialised messages with their times of arrival, and counts lost messages. The subscription is reliable if all
+publishers are reliable. In a test with bursts of 1000 joint states, a best-effort subscription lost hundreds of
+messages.
 """
 
 from __future__ import annotations

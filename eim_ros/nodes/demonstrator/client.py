@@ -1,6 +1,6 @@
 """Client of the planar demo for programs that are not nodes themselves, such as `eim demo --planar`.
 
-It starts and stops the recorder, waits for the demonstrator, and sends trajectories to the simulator.
+The client starts and stops the recorder, waits for the demonstrator, and sends trajectories to the simulator.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def warning(self) -> str:
         return self._failure
 
-    # `_show` is a coroutine. It yields when it has to wait, and a timer resumes it.
+    # `_show` is a coroutine. This coroutine yields when it has to wait, and a timer resumes it.
 
     def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:

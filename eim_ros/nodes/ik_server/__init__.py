@@ -1,1 +1,1 @@
-"""The node `ik_server`. It returns verified joint configurations for poses."""
+"""The node `ik_server`: verified joint configurations for poses."""

@@ -10,8 +10,9 @@
 ~/get_cartesian_path      a path along straight lines; our type with the fields of MoveIt's GetCartesianPath
 ~/compute_cartesian_path  the same with MoveIt's own type, if moveit_msgs is installed
 
-The executor's thread only receives requests. It answers BUSY if too many requests are waiting. Therefore, no request is
-dropped silently. Every request is answered exactly once, even if it is waiting or being solved when the node stops.
+The executor's thread only receives requests. This thread answers BUSY if too many requests are waiting. Therefore, no
+request is dropped silently. Every request is answered exactly once, even if it is waiting or being solved when the node
+stops.
 """
 
 from __future__ import annotations

@@ -320,8 +320,8 @@ def _is_identity(pose: Pose) -> bool:
 def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
     """Copy an answer into an `IKSolutions`. Arrays are copied as bytes, because lists are slower.
 
-    Log densities are omitted if they are neither requested nor known. They are also omitted if their computation would
-    exceed the deadline, a time of `perf_counter` [s].
+    Log densities are omitted if they are neither requested nor known. Log densities are also omitted if their
+    computation would exceed the deadline, a time of `perf_counter` [s].
     """
     wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
     fields = solutions.to_message(wants_log_prob)

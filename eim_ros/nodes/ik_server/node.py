@@ -37,7 +37,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
 
     `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used. If that is
     empty too, the robot in the model file is used. `EimError` is raised if the model file is missing, truncated, of
-    another schema or format, or for another robot. It is also raised if the robot cannot be read, or if there is
+    another schema or format, or for another robot. The error is also raised if the robot cannot be read, or if there is
     neither a model nor a robot.
     """
     source = settings.robot or description

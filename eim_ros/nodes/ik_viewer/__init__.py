@@ -1,1 +1,1 @@
-"""The node `ik_viewer`. It shows all solutions of a target that the user drags in RViz."""
+"""The node `ik_viewer`: all solutions of a target that the user drags in RViz."""

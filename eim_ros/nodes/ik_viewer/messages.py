@@ -29,7 +29,7 @@ FADED = 0.6  # opacity of ghosts
 def solutions_message(
     robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any, prefix: str = ""
 ) -> MarkerArray:
-    """Return markers that show the solutions of a target. They replace all earlier markers.
+    """Return markers that show the solutions of a target. These markers replace all earlier ones.
 
     Without shapes of the robot, the chosen solution is drawn as a line. `prefix` precedes the base link's name in tf.
     """

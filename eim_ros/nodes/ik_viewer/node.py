@@ -1,7 +1,7 @@
 """`IkViewer`: a lifecycle node that shows all solutions of a target as markers in RViz.
 
 The user drags the interactive marker ~/target, or a program publishes a PoseStamped in any frame of tf on ~/set_target.
-The node solves for the newest target, at most `rate` times per second. It publishes all solutions on ~/solutions
+The node solves for the newest target, at most `rate` times per second. The node publishes all solutions on ~/solutions
 (MarkerArray) and one of them on ~/chosen (JointState).
 """
 

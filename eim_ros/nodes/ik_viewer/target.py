@@ -2,10 +2,10 @@
 
 `FollowedTarget` stores the newest target pose. The pose is evaluated at a fixed time, or moves with its frame.
 
-`TargetMarker` shows the target as arrows and rings that the user drags. It implements the server side of interactive
-markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the marker and
-the number of the last update. It then receives numbered updates. If a number is missing, the client requests the marker
-again.
+`TargetMarker` shows the target as arrows and rings that the user drags. This class implements the server side of
+interactive markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the
+marker and the number of the last update. The client then receives numbered updates. If a number is missing, the client
+requests the marker again.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
 
 
 def markers_message(points: np.ndarray, outcome: Outcome, task: PlanarTask, stamp: Any) -> MarkerArray:
-    """Return markers of robot, goal and obstacles. They replace all earlier markers."""
+    """Return markers of robot, goal and obstacles. These markers replace all earlier ones."""
     robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7))
     robot.scale.x = LINK_WIDTH
     robot.points = [_point(*place) for place in points.tolist()]

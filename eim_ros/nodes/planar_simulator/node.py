@@ -1,8 +1,9 @@
 """`PlanarSimulatorNode`: a kinematic simulator of a planar robot that executes trajectories and reports its status.
 
-The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status, ~/goal
-(the ends of the goal line), ~/markers, ~/refused (why a trajectory was refused), robot_description and, if requested,
-/clock. It provides the services ~/reset and ~/set_task. While the node is inactive, simulated time stops.
+The node subscribes to joint_trajectory. The node publishes joint_states and tip_pose in each tick, and also ~/status,
+~/goal (the ends of the goal line), ~/markers, ~/refused (why a trajectory was refused), robot_description and, if
+requested, /clock. The node provides the services ~/reset and ~/set_task. While the node is inactive, simulated time
+stops.
 
 The stamp of tick n is the start time plus n / rate. The timer determines only the number of ticks that are due. If the
 computer is late, several ticks are executed at once, and none is skipped. While the robot stands still, ticks are

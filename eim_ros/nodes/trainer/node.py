@@ -63,7 +63,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up.clear()
 
     def cleanup(self) -> None:
-        """End the current training. It would continue if the node were only deactivated."""
+        """End the current training. The training would continue if the node were only deactivated."""
         self._giving_up.set()
 
     def end(self, timeout: float) -> bool:

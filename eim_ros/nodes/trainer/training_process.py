@@ -1,7 +1,7 @@
-"""A separate process that runs `eim train`. It reports progress through its output, and can be ended at any time.
+"""A separate process that runs `eim train`, reports progress through its output, and can be ended at any time.
 
 Some phases of a fit, such as the search for a start or a large matrix product, cannot be interrupted. A process can
-always be ended. It leaves either a complete model or no model, because models are written atomically. Its temporary
+always be ended. Models are written atomically, so the process leaves either a complete model or no model. Its temporary
 files are removed.
 """
 
