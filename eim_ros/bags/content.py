@@ -88,7 +88,7 @@ def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, s
         times.append(point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec)
         positions.append(values)
     if len(times) < 2:
-        return None, "of fewer than 2 points"
+        return None, "with fewer than 2 points"
     if (np.diff(times) <= 0.0).any():
         return None, "whose points are not in the order of their times"
     moments = np.unique(np.concatenate([np.arange(times[0], times[-1], PERIOD), times]))
@@ -147,12 +147,16 @@ def read_content(
     if joint_topics:
         joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]
         if len({bag.topics[topic] for topic in joint_topics}) > 1:
-            raise DataError("joint states and trajectories cannot be merged: choose topics of one type", joint_topics)
+            raise DataError(
+                "joint states and trajectories cannot be merged: select topics of one of these types", joint_topics
+            )
     else:  # prefer joint states, because trajectories are only commands
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
         listed = ", ".join(bag.topics) or "none"
-        raise DataError(f"{bag.path} has neither joint states nor trajectories; its topics are {listed}", str(bag.path))
+        raise DataError(
+            f"{bag.path} has no topic of joint states or trajectories; its topics are {listed}", str(bag.path)
+        )
     for topic in vector_topics:
         _known(bag, topic, tuple(VECTORS))
     label_topic = _label_topic(bag, label_topic)
@@ -275,12 +279,12 @@ class _Reader:
             chosen, missing = self._covering(usable, list(self._wanted))
         if missing or not chosen:
             reasons = self._dropped_of(joint_topics, [], is_short=True)
-            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are no messages"
+            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "its topics have no messages"
             wanted = f" of {', '.join(self._wanted)}" if self._wanted else ""
             remedy = ""
             if self._wanted is None and publishers and 0 < len(publishers[0].finite) < len(publishers[0].joint_names):
                 finite = [name for name in publishers[0].joint_names if name in publishers[0].finite]
-                remedy = f"; select the joints that you need (--joints {','.join(finite)})"
+                remedy = f"; select joints whose positions are finite (--joints {','.join(finite)})"
             raise DataError(f"{path} has no usable {self._kind(joint_topics[0])}{wanted}: {why}{remedy}", str(path))
         return chosen
 
@@ -327,7 +331,7 @@ class _Reader:
         groups = "; ".join(str(publisher) for publisher in publishers[:4])
         more = "" if len(publishers) <= 4 else f"; and {len(publishers) - 4} more"
         return DataError(
-            f"{self._bag.path}: there are {kind} of different joints {where} ({groups}{more}). If they belong to "
+            f"{self._bag.path}: it has {kind} of different joints {where} ({groups}{more}). If they belong to "
             f"one robot, merge them with --joints {','.join(names)} or --robot; otherwise select a topic with "
             "--joint-topic",
             names,
@@ -445,7 +449,7 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
     if missing := [name for name in joint_names or () if name not in names]:
         raise DataError(f"{path} has no joint {missing[0]}; its joints are {', '.join(names)}", missing)
     if not len(times):
-        raise DataError(f"{path} has no rows", str(path))
+        raise DataError(f"{path} has no rows of data: record at least one joint state", str(path))
     wanted = list(joint_names or names)
     positions = positions[:, [names.index(name) for name in wanted]]
     usable = np.isfinite(times) & (np.abs(positions) < LARGEST_POSITION).all(axis=1)
@@ -454,9 +458,11 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
     clock = np.round(1e9 * times[usable]).astype(np.int64)
     if (np.diff(clock) < 0).any():
         row = int(np.flatnonzero(np.diff(clock) < 0)[0]) + 1
-        raise DataError(f"{path}: time goes backwards after {clock[row - 1] * 1e-9:.3f} s", row)
+        raise DataError(
+            f"{path}: its time goes backwards after {clock[row - 1] * 1e-9:.3f} s: sort its rows by time", row
+        )
     if not len(clock):
-        raise DataError(f"{path} needs at least one row of finite numbers", str(path))
+        raise DataError(f"{path} has no row with finite numbers only: replace its NaN and infinite numbers", str(path))
     kept = [label for label, is_usable in zip(labels, usable, strict=True) if is_usable] if labels else []
     told = [(int(clock[i]), kept[i]) for i in range(len(kept)) if i == 0 or kept[i] != kept[i - 1]]
     dropped = Counter({"rows not finite": int(np.sum(~usable))} if not usable.all() else {})
@@ -471,9 +477,14 @@ def _csv(path: Path) -> Columns:
         lines = csv.reader(file)
         header = [name.strip() for name in next(lines, [])]
         if TIME not in header:
-            raise ValueError(f"its first line must name the columns, including {TIME!r}, got {','.join(header)!r}")
+            raise ValueError(
+                f"its first line must contain the names of the columns, with a column {TIME!r}, got "
+                f"{','.join(header)!r}"
+            )
         if len(set(header)) < len(header):
-            raise ValueError(f"two columns are named {next(name for name in header if header.count(name) > 1)!r}")
+            raise ValueError(
+                f"several columns are named {next(name for name in header if header.count(name) > 1)!r}: rename them"
+            )
         names = [name for name in header if name not in (TIME, LABEL)]
         numbers = [header.index(name) for name in (TIME, *names)]
         rows, labels = [], []
@@ -489,14 +500,14 @@ def _csv(path: Path) -> Columns:
             if LABEL in header:
                 labels.append(line[header.index(LABEL)].strip())
     if not names:
-        raise ValueError(f"none of its columns is a joint; they are {', '.join(header)}")
+        raise ValueError(f"it has no column of a joint; its columns are {', '.join(header)}")
     table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
     return table[:, 0], table[:, 1:], names, labels
 
 
 def _npz(path: Path) -> Columns:
     if not zipfile.is_zipfile(path):
-        raise ValueError("it is not a NumPy archive")
+        raise ValueError("it is not an .npz archive")
     with np.load(path, allow_pickle=False) as archive:
         if missing := [name for name in (TIME, "positions", "joint_names") if name not in archive.files]:
             held = ", ".join(archive.files) or "nothing"

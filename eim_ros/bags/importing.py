@@ -250,10 +250,10 @@ def _no_motion(segment: Segment, form: MotionForm | EpisodeForm) -> str:
     (piece,) = segment.pieces
     if len(piece.times) < 2 or piece.duration < form.min_duration:
         found = f"{len(piece.times)} joint states within {piece.duration:.3f} s"
-        return f"{found}, which is shorter than {form.min_duration} s{segment.hint}"
+        return f"it has only {found}, which is less than {form.min_duration} s{segment.hint}"
     moved = float(np.ptp(piece.positions, axis=0).max())
     if moved < form.min_displacement:
-        return f"the robot stands still: no joint moves by more than {moved:.2g}"
+        return f"the robot does not move: the largest change of a joint is {moved:.2g}"
     return ""
 
 
@@ -400,8 +400,8 @@ def import_pairs(
         if differences:
             far = np.concatenate(differences)
             report.notes.append(
-                f"positions of {form.pose_topic} differ from forward kinematics by {np.median(far):.3g} m (median), "
-                f"{far.max():.3g} m (largest)"
+                f"positions of {form.pose_topic} differ from forward kinematics by {np.median(far):.3g} m in "
+                f"the median and by at most {far.max():.3g} m"
             )
     if not sum(map(len, configurations)):
         raise bags.nothing_left(reports, "pair")
@@ -412,7 +412,7 @@ def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
     if not len(series):
         return f"no message arrived on {topic}"
     if not series.is_pose:
-        return f"{topic} has no poses"
+        return f"the messages on {topic} are not poses"
     if series.frame and series.frame != robot.base_link:
         return f"poses on {topic} are in frame '{series.frame}', expected the base link '{robot.base_link}'"
     return ""
@@ -425,7 +425,9 @@ def _tip_poses(content: BagContent, topic: str, selection: Selection, report: Ba
     series, difference = on_the_clock_of(series, content.joints)
     if difference:
         way = "ahead of" if difference > 0.0 else "behind"
-        report.notes.append(f"corrected: the clock of {topic} is {abs(difference):.3f} s {way} that of the joints")
+        report.notes.append(
+            f"corrected the clock of {topic}, which is {abs(difference):.3f} s {way} that of the joints"
+        )
     return series
 
 

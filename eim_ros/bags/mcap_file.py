@@ -290,7 +290,7 @@ def is_whole(path: Path) -> bool:
     size = _size(path)
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise DataError(f"{path} is not an MCAP file", str(path))
+            raise DataError(f"{path} is not an MCAP file: it does not start with the MCAP signature", str(path))
         rear = FOOTER_SIZE + len(MAGIC)
         if size < len(MAGIC) + rear:
             return False
@@ -321,7 +321,7 @@ def recover(source: Path, destination: Path) -> Recovery:
     with source.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed automatically with its last reference
     if content[: len(MAGIC)] != MAGIC:
-        raise DataError(f"{source} is not an MCAP file", str(source))
+        raise DataError(f"{source} is not an MCAP file: it does not start with the MCAP signature", str(source))
     result, writer = Recovery(), McapWriter(destination)
     try:
         _copy(memoryview(content), writer, result)
@@ -353,7 +353,7 @@ def _copy(content: memoryview, writer: McapWriter, result: Recovery) -> None:
         elif opcode == Opcode.MESSAGE:
             message = records.Message.read(stream, len(record))
             if message.channel_id not in channels:
-                raise ValueError(f"a message has the undefined channel {message.channel_id}")
+                raise ValueError(f"a message belongs to channel {message.channel_id}, which is not defined")
             writer.write(channels[message.channel_id], message.log_time, message.publish_time, message.data)
             result.n_messages += 1
             if writer.pending > _FLUSH_EVERY:
@@ -369,11 +369,11 @@ def _data_records(view: memoryview, result: Recovery) -> Iterator[tuple[int, mem
             return
         start, position = position + 9, position + 9 + length
         if opcode not in _KNOWN or (opcode == Opcode.MESSAGE and in_chunks):
-            result.problems.append(f"there are no records after byte {start - 9}")
+            result.problems.append(f"the bytes after byte {start - 9} are not records")
             return
         if position > len(view):
             result.problems.append(
-                f"truncated: {position - len(view)} bytes of the record at byte {start - 9} are missing"
+                f"the record at byte {start - 9} is truncated: {position - len(view)} bytes are missing"
             )
         if opcode == Opcode.CHUNK:
             in_chunks = True
@@ -392,7 +392,7 @@ def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Ite
         if is_whole:
             data = decompress(bytes(data), compression, size, crc)
         elif compression:
-            raise ValueError(f"its {compression} data is truncated")
+            raise ValueError(f"its data, compressed by {compression}, is truncated")
     except Exception as error:  # the compression library may raise any error
         result.problems.append(f"a chunk of {len(content)} bytes cannot be read: {error}")
         return

@@ -65,7 +65,7 @@ def merged(
         series, difference = on_the_clock_of(series, base)
         if difference:
             way = "ahead of" if difference > 0.0 else "behind"
-            notes.append(f"corrected: the clock of {name} is {abs(difference):.3f} s {way} that of {base_name}")
+            notes.append(f"corrected the clock of {name}, which is {abs(difference):.3f} s {way} that of {base_name}")
         values, is_near = values_at(series, base.stamp, max_gap)
         latest, is_known = latest_at(series, base.stamp)
         columns |= {joint: (latest if joint in held else values)[:, names.index(joint)] for joint in added}

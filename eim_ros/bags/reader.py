@@ -67,7 +67,10 @@ class Bag:
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
                 if not (isinstance(log_time, int) and 0 <= log_time < LATEST):
-                    raise DataError(f"{self.path} is damaged: a message has an impossible time", str(self.path))
+                    raise DataError(
+                        f"{self.path} is damaged: the time of a message is {log_time!r}, expected 0 to {LATEST} ns",
+                        str(self.path),
+                    )
                 try:
                     if data[:4] == ZSTD_MAGIC:
                         data = _decompressed(data)
@@ -131,7 +134,7 @@ def recover_bag(path: str | Path) -> list[str]:
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))
     if not files:
-        raise DataError(f"{path} contains no .mcap file to recover", str(path))
+        raise DataError(f"{path} contains no .mcap file, and other files cannot be repaired", str(path))
     done = []
     for file in files:
         if not is_whole(file):
@@ -180,7 +183,7 @@ def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[
             return [reader]
         if not files:
             raise DataError(f"{path} cannot be opened: {problem}", str(path))
-        notes.append(f"{problem}; its files were read one by one")
+        notes.append(f"{problem}, so each file of the bag was read separately")
     readers = []
     for file in files:
         plain = _uncompressed(file, notes, stack) if file.suffix == COMPRESSED else file
@@ -202,7 +205,7 @@ def _files(path: Path) -> list[Path]:
         found = sorted(file for file in path.iterdir() if _is_data_file(file))
         files = [file for file in found if file.suffix != COMPRESSED or file.with_suffix("") not in found]
     else:
-        raise DataError(f"{path} does not exist", str(path))
+        raise DataError(f"the bag {path} does not exist", str(path))
     if path.is_dir() and not files and not (path / METADATA_FILE).is_file():
         expected = "neither metadata.yaml nor .mcap, .db3, .mcap.zstd or .db3.zstd files"
         raise DataError(f"{path} is not a bag: it contains {expected}", str(path))
@@ -246,7 +249,7 @@ def _uncompressed(file: Path, notes: list[str], stack: contextlib.ExitStack) -> 
             raise DataError(f"{file} cannot be opened: {error}", str(file)) from error
         notes.append(f"{file.name} is damaged: {error}")
     if not plain.stat().st_size:
-        raise DataError(f"{file} cannot be opened: it is truncated before its first byte of content", str(file))
+        raise DataError(f"{file} cannot be opened: it is truncated and contains no data", str(file))
     return plain
 
 
@@ -258,7 +261,7 @@ def _decompressed(data: bytes) -> bytes:
 def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     found = recover(file, folder / file.name)
-    notes.append("; ".join([f"{file.name} was truncated: {found.n_messages} messages recovered", *found.problems]))
+    notes.append("; ".join([f"{file.name} is truncated: {found.n_messages} messages were recovered", *found.problems]))
     return folder / file.name
 
 

@@ -106,7 +106,8 @@ class Recorder:
             raise DataError("there are no topics to record: give at least one topic", topics)
         if self._label_topic in topics:
             raise DataError(
-                f"{self._label_topic} cannot be recorded, because the recorder writes labels to it: leave it out",
+                f"topic {self._label_topic} cannot be recorded, because the recorder writes labels to it: leave out "
+                "this topic",
                 self._label_topic,
             )
         if path.exists():
@@ -178,21 +179,21 @@ class Recorder:
         if self._clock() - self._checked >= DISK_CHECK_PERIOD:
             self._checked = self._clock()
             if problem := self._full_disk(self.path):
-                self._end(f"recording ended: {problem}")
+                self._end(f"the recording ended: {problem}")
 
     def stop(self) -> str:
         """End the recording and return a summary of it."""
         if self._writer is None:
-            raise DataError(self._ending or "no recording is running", None)
+            raise DataError(self._ending or "no recording is running: start one first", None)
         self._end("")
         n_messages = sum(self._counts.values())
-        told = f"{n_messages} messages in {self.duration:.1f} s, {self.n_segments} segments"
+        told = f"{n_messages} messages in {self.duration:.1f} s and {self.n_segments} segments"
         return "; ".join(part for part in (told, self.message) if part)
 
     def discard(self) -> str:
         """End the recording, remove its bag, and return a message about it."""
         if self._writer is None:
-            raise DataError(self._ending or "no recording is running", None)
+            raise DataError(self._ending or "no recording is running: start one first", None)
         writer, self._writer = self._writer, None
         self._size, self._ended = 0, self._clock()
         try:
@@ -223,7 +224,10 @@ class Recorder:
         needed, free = self._min_free_space(), free_space(path)
         if free >= needed:
             return ""
-        return f"the disk of {path} has {free / 1e6:.0f} MB of free space, but {needed / 1e6:.0f} MB must remain free"
+        return (
+            f"the disk of {path} has {free / 1e6:.0f} MB of free space, but {needed / 1e6:.0f} MB must remain "
+            "free: delete files, or record to another disk"
+        )
 
 
 def free_space(path: Path) -> int:
@@ -235,4 +239,4 @@ def free_space(path: Path) -> int:
 
 
 def _lost(error: OSError) -> str:
-    return f"recording ended: {error.strerror or error}; the bag contains all messages up to the last flush"
+    return f"the recording ended: {error.strerror or error}; the bag contains all messages up to the last flush"

@@ -20,9 +20,9 @@ from eim_ros.bags.series import SECOND, Cuts, Series, in_order
 
 STAYS = 0.5  # minimum change that remains after a jump, as a fraction of the sudden change
 MANY = 0.2  # if a larger fraction of joint states is out of order, the stamps are wrong
-OUT_OF_ORDER = "joint states whose time is out of order"
+OUT_OF_ORDER = "joint states that are not in the order of their times"
 STRAY = "joint states at the start or the end of a segment that are far from the others"
-TRY_ARRIVAL = " (the header stamps contradict the times of arrival: try --time arrival)"
+TRY_ARRIVAL = " (the stamps of the headers contradict the times of arrival: try --time arrival)"
 AT_ONCE = 0.5  # messages within this fraction of the mean interval were sent together
 
 
@@ -133,9 +133,9 @@ def _segment(
     for i in np.flatnonzero(is_gap | jumps):
         starts.append(int(i) + 1)
         if is_gap[i]:
-            reasons.append(f"gap of {steps[i]:.3f} s at {times[i]:.3f} s")
+            reasons.append(f"there is a gap of {steps[i]:.3f} s after {times[i]:.3f} s")
         else:
-            reasons.append(f"a joint jumps at {times[i]:.3f} s, by {changes[i]:.3g} within {steps[i]:.4f} s")
+            reasons.append(f"a joint jumps by {changes[i]:.3g} within {steps[i]:.4f} s after {times[i]:.3f} s")
     edges = [0, *sorted(starts), len(times)]
     pieces = tuple(Piece(times[a:b], positions[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True))
     dropped = +Counter({OUT_OF_ORDER: n_late, STRAY: first + last})

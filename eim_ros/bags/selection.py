@@ -95,7 +95,7 @@ class Selection:
         """Return the reason why segments with this label are not used, or an empty text if they are used."""
         if self.labels and label not in self.labels:
             return "its label is not selected"
-        return "its label is to be skipped" if label in self.skipped_labels else ""
+        return "its label is excluded" if label in self.skipped_labels else ""
 
 
 def wanted_names(selection: Selection) -> tuple[str, ...] | None:

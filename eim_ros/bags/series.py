@@ -108,7 +108,7 @@ class GrowingSeries:
         if cuts.use_arrival:
             return replace(found, stamp=arrival), Counter()
         if not stamp.any() or (len(stamp) > 1 and (stamp == stamp[0]).all()):
-            note = "its headers have no times, or all have the same time: times of arrival are used instead"
+            note = "its headers have no time stamps, or all have the same time stamp: times of arrival are used instead"
             return replace(found, stamp=arrival, notes=(note,)), Counter()
         found, n_missing = found.part(stamp != 0), int(np.sum(stamp == 0))
         mended, steps = mended_stamps(found.stamp, found.arrival)
@@ -119,7 +119,7 @@ class GrowingSeries:
 
 def _step_note(step: int) -> str:
     way = "back" if step < 0 else "forward"
-    return f"corrected: the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s"
+    return f"corrected the clock of its headers, which was set {way} by {abs(step) / SECOND:.3f} s"
 
 
 def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
@@ -233,7 +233,7 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
     for row, moment in enumerate(times.tolist()):
         if newest - moment > max_gap:
             begins.append(row)
-            reasons.append(f"time goes backwards by {newest - moment:.3f} s after {newest:.3f} s")
+            reasons.append(f"its time goes backwards by {newest - moment:.3f} s after {newest:.3f} s")
             newest = moment
         newest = max(newest, moment)
     kept, starts = list[int](), list[int]()

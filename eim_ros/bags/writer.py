@@ -133,7 +133,7 @@ def definition(name: str) -> tuple[str, str]:
         _register(name, types)
         return types.generate_msgdef(name, ros_version=2)[0], types.hash_rihs01(name)
     except (TypesysError, KeyError, ValueError, OSError) as error:
-        raise DataError(f"there is no definition of the message type {name}: {error}", name) from error
+        raise DataError(f"the definition of the message type {name} cannot be read: {error}", name) from error
 
 
 def _register(name: str, types: Typestore) -> None:

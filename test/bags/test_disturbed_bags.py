@@ -144,9 +144,9 @@ def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
     bag = write_own(tmp_path / "bag", [label(0.0, ""), *items])
     data_set, (report,) = import_motions([bag], Selection(skipped_labels=("pause",)), MotionForm())
     assert data_set.description["labels"] == ["reach"]
-    assert "the robot stands still: no joint moves by more than 0.002" in report.segments[0].reason
+    assert "the robot does not move: the largest change of a joint is 0.002" in report.segments[0].reason
     only_still = write_own(tmp_path / "still", [joint_state(0.01 * i, ["j1"], [1.0]) for i in range(100)])
-    with pytest.raises(DataError, match="stands still"):
+    with pytest.raises(DataError, match="does not move"):
         import_motions([only_still], Selection(), MotionForm())
 
 
@@ -160,4 +160,4 @@ def test_clock_that_is_set_is_mended_and_reported(tmp_path: Path, step: int) -> 
     assert data_set.description["durations"] == pytest.approx([1.99])
     assert np.allclose(data_set.sample[0], np.linspace(0.0, 1.99, 50), atol=1e-9)
     way = "back" if step < 0 else "forward"
-    assert report.notes == [f"corrected: the clock of its headers was set {way} by {abs(step) * 1e-9:.3f} s"]
+    assert report.notes == [f"corrected the clock of its headers, which was set {way} by {abs(step) * 1e-9:.3f} s"]

@@ -112,9 +112,9 @@ def test_labels_choose_segments(tmp_path: Path) -> None:
     assert data_set.description["labels"] == ["a", "b", "a"]
     assert [segment.reason for segment in report.segments] == [
         "",
-        "its label is to be skipped",
+        "its label is excluded",
         "",
-        "its label is to be skipped",
+        "its label is excluded",
         "",
     ]
 
@@ -185,7 +185,7 @@ def spoilt(kind: str) -> list[Item]:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("gap", r"not continuous: gap of 0\.310 s"),
+        ("gap", r"not continuous: there is a gap of 0\.310 s"),
         ("clock set back", r"time goes backwards by 0\.390 s"),
         ("jump", "a joint jumps"),
         ("two robots in turn", "a joint jumps .* and 96 more"),
@@ -219,7 +219,7 @@ def test_single_bad_messages_are_left_out_and_counted(tmp_path: Path) -> None:
         "joint states in which j2 is not finite": 1,
         "joint states without j2": 1,
         "joint states 2 names but 1 positions": 1,
-        "joint states whose time is out of order": 2,
+        "joint states that are not in the order of their times": 2,
     }
     assert np.abs(data_set.sample).max() < 1.0
 
@@ -274,7 +274,7 @@ def test_cut_off_sqlite_bag_is_refused(tmp_path: Path) -> None:
 
 
 def test_bag_without_messages_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has neither joint states"):
+    with pytest.raises(DataError, match="has no topic of joint states or trajectories"):
         motions(write_own(tmp_path / "bag", []))
 
 

@@ -146,7 +146,7 @@ def test_cut_off_compressed_file_keeps_its_whole_chunks(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     found = recover(file, tmp_path / "recovered.mcap")
     assert 100 <= found.n_messages < 200
-    assert any("zstd data is truncated" in problem for problem in found.problems)
+    assert any("its data, compressed by zstd, is truncated" in problem for problem in found.problems)
     assert times(tmp_path / "recovered.mcap") == [item[2] for item in items[: found.n_messages]]
 
 

@@ -90,15 +90,15 @@ def test_clocks_of_publishers_may_differ(tmp_path: Path, clock: float) -> None:
     motion, _, report = merged(write_own(tmp_path / "bag", items))
     np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
     way = "ahead of" if clock > 0 else "behind"
-    told = f"corrected: the clock of finger of /gripper is {abs(clock):.3f} s {way} that of j1, j2, j3 of /joint_states"
-    assert told in report.notes
+    change = f"which is {abs(clock):.3f} s {way} that of j1, j2, j3 of /joint_states"
+    assert f"corrected the clock of finger of /gripper, {change}" in report.notes
 
 
 def test_publisher_without_time_stamps_is_merged_by_arrival(tmp_path: Path) -> None:
     unstamped = [joint_state(-START / 1e9, GRIPPER, finger(0.02 * i), arrival=0.02 * i) for i in range(100)]
     motion, _, report = merged(write_own(tmp_path / "bag", in_turn(published(ARM, arm), unstamped)))
     np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
-    assert any("finger of /joint_states: its headers have no times" in note for note in report.notes)
+    assert any("finger of /joint_states: its headers have no time stamps" in note for note in report.notes)
 
 
 def test_slow_simulation_has_one_clock(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) ->
     gripper = published(GRIPPER, finger, begin=0.5, end=3.5)
     gripper = [item for item in gripper if not 2.0 < (item[2] - START) / 1e9 < 2.5]
     path = write_own(tmp_path / "bag", in_turn(published(ARM, arm, end=4.0), gripper))
-    with pytest.raises(DataError, match=r"not continuous: gap of 0\.5\d+ s") as caught:
+    with pytest.raises(DataError, match=r"not continuous: there is a gap of 0\.5\d+ s") as caught:
         merged(path)
     (report,) = caught.value.value
     # 25 before the gripper's first value, 25 after its last value at 3.48 s, and 24 in the pause
@@ -224,7 +224,7 @@ def test_poses_of_another_clock_are_paired_with_their_configurations(tmp_path: P
     poses, q, (report,) = import_pairs([path], Selection(robot=robot), PairForm(pose_topic="/pose"))
     assert len(q) == 100
     np.testing.assert_allclose(poses[:, :3, 3], robot.fk(q)[:, :3, 3], atol=ROUNDING)
-    assert "corrected: the clock of /pose is 37.000 s ahead of that of the joints" in report.notes
+    assert "corrected the clock of /pose, which is 37.000 s ahead of that of the joints" in report.notes
 
 
 SECOND_ARM = ("k1", "k2")

@@ -68,7 +68,7 @@ def test_joint_states_count_where_there_are_both_unless_trajectories_are_asked_f
 
 @pytest.mark.parametrize(
     ("moments", "reason"),
-    [([0.0], "1 of fewer than 2 points"), ([1.0, 0.5], "whose points are not in the order of their times")],
+    [([0.0], "1 with fewer than 2 points"), ([1.0, 0.5], "whose points are not in the order of their times")],
 )
 def test_bad_trajectories_are_left_out_with_their_reason(tmp_path: Path, moments: list[float], reason: str) -> None:
     bag = write_own(tmp_path / "bag", [trajectory(0.0, moments, [[0.0, 0.0]] * len(moments))])
@@ -106,13 +106,13 @@ def test_table_becomes_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "row", "reason"),
     [
-        ("t,j1", (0.0, 1.0), "must name the columns, including 'time'"),
-        ("time,j1,j1", (0.0, 1.0, 1.0), "two columns are named 'j1'"),
-        ("time", (0.0,), "none of its columns is a joint"),
+        ("t,j1", (0.0, 1.0), "must contain the names of the columns, with a column 'time'"),
+        ("time,j1,j1", (0.0, 1.0, 1.0), "several columns are named 'j1'"),
+        ("time", (0.0,), "it has no column of a joint"),
         ("time,j1", (0.0, "x"), "line 2: could not convert"),
         ("time,j1", (0.0, 1.0, 2.0), "line 2 has 3 columns, but the first line has 2"),
         ("time,j1", (1.7e18, 1.0), "times must be in seconds"),
-        ("time,j1", (0.0, "nan"), "at least one row of finite numbers"),
+        ("time,j1", (0.0, "nan"), "no row with finite numbers only"),
         ("time,k1", (0.0, 1.0), "has no joint j1; its joints are k1"),
     ],
 )

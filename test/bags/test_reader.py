@@ -42,7 +42,7 @@ def test_compressed_bag_is_read_with_and_without_metadata(
     assert is_complete(folder)
     (folder / "metadata.yaml").unlink()
     assert is_complete(folder)
-    assert content(folder)[1] == ["metadata.yaml is missing; its files were read one by one"]
+    assert content(folder)[1] == ["metadata.yaml is missing, so each file of the bag was read separately"]
     (file,) = folder.iterdir()
     assert (file.suffix == ".zstd") == (mode == CompressionMode.FILE)
     assert is_complete(file)
@@ -118,7 +118,7 @@ def test_part_of_a_cut_off_compressed_file_is_recovered(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     messages, notes = content(folder)
     assert 1000 < len(messages) < len(items)
-    assert "was truncated" in notes[-1]
+    assert "is truncated" in notes[-1]
 
 
 @pytest.mark.parametrize("data", [b"x" * 5000, zstandard.ZstdCompressor().compress(b"y" * 5000), b"\x28\xb5\x2f\xfd"])

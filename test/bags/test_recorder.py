@@ -42,7 +42,7 @@ def test_recording_tells_what_it_did(tmp_path: Path) -> None:
     assert recorder.counts == [1, 0]
     assert (recorder.n_segments, recorder.current_label, recorder.duration) == (2, "second", 2.5)
     told = recorder.stop()
-    assert told.startswith("1 messages in 2.5 s, 2 segments; /b: there is no definition of the message type")
+    assert told.startswith("1 messages in 2.5 s and 2 segments; /b: the definition of the message type")
     clock.now = 9.0
     assert recorder.duration == 2.5
     assert recorder.size == (tmp_path / "bag" / "bag_0.mcap").stat().st_size

@@ -116,7 +116,7 @@ def test_definitions_of_our_own_types_are_found_where_they_are_installed(tmp_pat
 
 def test_unknown_type_is_refused_by_name_and_the_bag_goes_on(tmp_path: Path) -> None:
     writer = BagWriter(tmp_path / "bag")
-    with pytest.raises(DataError, match="no definition of the message type nobody_msgs/msg/Unknown"):
+    with pytest.raises(DataError, match="definition of the message type nobody_msgs/msg/Unknown cannot be read"):
         writer.add_topic(Topic("/x", "nobody_msgs/msg/Unknown"))
     channel = writer.add_topic(Topic("/joint_states", JOINT_STATE))
     writer.write(channel, START, serialized(joint_state(0, ["j"], [0.0])))
