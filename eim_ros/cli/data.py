@@ -28,7 +28,7 @@ class Collect:
     context: CONTEXTS = flag("position", "Input of the model to be trained: position of the tip, or its full pose.")
     solutions_per_pose: int = flag(
         0,
-        "Number of configurations to draw for each pose, uniformly from all its solutions. 0 draws configurations "
+        "Number of configurations to draw for each pose, uniformly from all its solutions. 0: draw configurations "
         "uniformly within the joint limits.",
         read=whole(0),
     )
@@ -69,7 +69,10 @@ class Topics:
         metavar="TOPIC",
     )
     label_topic: str | None = flag(
-        None, "Topic of labels (default: the only topic named .../segment).", metavar="TOPIC", is_expert=True
+        None,
+        "Topic of labels (default: the topic named .../segment, if there is only one).",
+        metavar="TOPIC",
+        is_expert=True,
     )
     pose_topic: str | None = flag(
         None,
@@ -87,7 +90,7 @@ class Topics:
     skip_label: tuple[str, ...] = flag((), "Skip segments with this label.", repeated=True)
     time: Literal["header", "arrival"] = flag(
         "header",
-        "Source of the time stamps: the message headers, or the arrival at the recorder.",
+        "Source of the time stamps: the headers of the messages, or their arrival at the recorder.",
         is_expert=True,
     )
 
@@ -109,7 +112,7 @@ class Segments:
         20.0, "Joint velocity above which a change counts as a jump [rad/s or m/s].", read=positive, is_expert=True
     )
     min_jump: float = flag(
-        0.1, "Joint displacement below which a change never counts as a jump [rad or m].", read=positive, is_expert=True
+        0.1, "Joint displacement below which no change counts as a jump [rad or m].", read=positive, is_expert=True
     )
     min_displacement: float = flag(
         0.005,
@@ -117,7 +120,7 @@ class Segments:
         read=positive,
         is_expert=True,
     )
-    trim: bool = switch("Leave out the time at rest before and after each motion.")
+    trim: bool = switch("Leave out the time before and after each motion in which the robot is at rest.")
     min_duration: float = flag(0.1, "Minimum duration of a motion [s].", read=positive, is_expert=True)
 
 
@@ -167,12 +170,12 @@ class Import:
     task: Literal["motion", "ik", "lerobot"] = flag(
         "motion",
         "Convert each segment to one motion, to pairs of tip pose and configuration, or to an episode of a LeRobot "
-        "data set, which needs the LeRobot library.",
+        "data set. LeRobot must be installed for the latter.",
     )
     context: tuple[str, ...] = flag(
         (),
-        "Quantity that each sample depends on. For motions it is start, or a topic of points, poses or numbers "
-        "(default: none). For ik it is position (default) or pose.",
+        "Quantity that each sample depends on. For motions: start, or a topic of points, poses or numbers (default: "
+        "none). For ik: position (default) or pose.",
         repeated=True,
     )
     json: bool = json_flag()
@@ -217,8 +220,8 @@ class Import:
         told.append(f"wrote {len(data_set)} {what} to {output}")
         if data_set.description.get("limits_source") == "recording":
             told.append(
-                "the joint limits are the range of the recording, because it has no robot_description with all joints; "
-                "give --robot to use the limits of the robot"
+                "the recording has no robot_description with all joints, so its range defines the joint limits; give "
+                "--robot to use the limits of the robot"
             )
         return report(self.json, answer, told)
 
@@ -308,7 +311,7 @@ class Import:
 
         robot, topic = selection.robot, self.topics.pose_topic
         if robot is None:
-            raise ConfigurationError("--task ik needs --robot", self.arm.robot)
+            raise ConfigurationError("--task ik needs a robot: give --robot", self.arm.robot)
         kinds = self.context or ("position",)
         if len(kinds) > 1 or kinds[0] not in CONTEXT_KINDS:
             told = f"--context of --task ik must be one of {', '.join(CONTEXT_KINDS)}, got {', '.join(kinds)}"
@@ -332,7 +335,7 @@ class Export:
         text="Folder to create for the data set. The LeRobot library must be installed.", metavar="FOLDER"
     )
     fps: int = count(30, "Frames per second.")
-    task: str = flag("", "Task name for motions without a label (default: motion).")
+    task: str = flag("", "Name of the task of motions without a label (default: motion).")
     json: bool = json_flag()
 
     def run(self) -> int:

@@ -85,13 +85,19 @@ class Demo:
         check_outputs({"--output": folder / "train.npz"}, {"--robot": robot_path(self.robot)})
         robot = Robot(self.robot)
         use_threads(self.threads)
-        print(f"1. {self.samples} forward kinematics samples of {robot.name}, {robot.dof} joints, seed {self.seed}")
+        print(
+            f"1. {self.samples} configurations of {robot.name} ({robot.dof} joints) and their poses are drawn with "
+            f"seed {self.seed}"
+        )
         data_set = collect(robot, self.samples, "position", self.seed)
         test = collect(robot, 5000, "position", self.seed + 1_000_000)
         save_data_set(folder / "train.npz", data_set)
         save_data_set(folder / "test.npz", test)
 
-        print(f"2. Three mixtures of {self.experts} linear experts; errors are those of raw samples, before refinement")
+        print(
+            f"2. Three mixtures of {self.experts} linear experts are trained; the errors are those of raw samples, "
+            "before refinement"
+        )
         table, path = self._train(robot, data_set, test, folder)
         _print_training(table)
 
@@ -212,8 +218,8 @@ def _print_summary(summary: dict[str, Any], pose: FloatArray) -> None:
     where = ", ".join(f"{value:.3f}" for value in pose[:3, 3])
     rows = {
         f"valid configurations for ({where}) m": f"{summary['valid']} of {summary['requested']}",
-        "distinct (a joint differs by 0.01 rad)": summary["distinct"],
-        "experts that proposed them": summary["experts"],
+        "distinct ones (a joint differs by 0.01 rad)": summary["distinct"],
+        "experts that proposed these configurations": summary["experts"],
         "median error of raw samples": f"{summary['raw_median_position_error']:.3g} m",
         "largest error after refinement": f"{summary['refined_max_position_error']:.3g} m",
         "median round trip of the service": f"{1e3 * summary['median_round_trip']:.2f} ms",

@@ -78,7 +78,8 @@ class DemoPlanar:
                 with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
                     client.wait_for_nodes(waiting)
                 print(
-                    f"1. The robot performs {self.motions} motions to lines at {self.places} places, which are recorded"
+                    f"1. The robot performs {self.motions} motions to lines at {self.places} places, and a bag "
+                    "records them"
                 )
                 bag = folder / "demonstrations"
                 _demonstrate(client, bag, self.motions, nodes)
@@ -86,7 +87,9 @@ class DemoPlanar:
                 print("2. The recorded bag is converted to a data set")
                 motions, left_out = _import(bag, folder / "motions.npz")
                 shown = _pairs(motions, folder / "pairs.npz")
-                print(f"   {len(motions)} motions of {N_POINTS} points; {len(shown)} pairs of line and configuration")
+                print(
+                    f"   {len(motions)} motions of {N_POINTS} points and {len(shown)} pairs of line and configuration"
+                )
                 for reason in left_out:
                     print(f"   one demonstration was left out: {reason}")
 

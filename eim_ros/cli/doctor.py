@@ -115,7 +115,7 @@ def solving() -> Iterator[Finding]:
     samples = sampler.sample(pose, 10, seed=0)
     took = time.perf_counter() - began
     worst = float(np.linalg.norm(tip_poses(robot, samples.q)[:, :3, 3] - pose[:3, 3], axis=1).max(initial=0.0))
-    told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, largest error {worst:.1e} m"
+    told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, with errors up to {worst:.1e} m"
     if samples and worst < 2e-6:
         yield Finding("solving", GOOD, told)
     else:
@@ -178,13 +178,15 @@ def compiled() -> Iterator[Finding]:
             yield Finding("compiled", MISSING, told, f"unset {native.VARIABLE}, which selects a slower module")
         else:
             cure = f"export EIM_ROS_INSTRUCTION_SETS={best}, then {REINSTALL}"
-            yield Finding("compiled", MISSING, f"{told}: the module works, but is slower than the best", cure)
+            yield Finding(
+                "compiled", MISSING, f"{told}: the module works, but it is slower than a module for {best}", cure
+            )
 
 
 def ros() -> Iterator[Finding]:
     """Check that rclpy and the interfaces of eim_ros can be imported. Only the nodes need them."""
     if importlib.util.find_spec("rclpy") is None:
-        yield Finding("ros", MISSING, "ROS 2 is not installed: the nodes cannot run, but everything else can", BUILD)
+        yield Finding("ros", MISSING, "ROS 2 is not installed: only the nodes need it", BUILD)
         return
     try:
         _run("import rclpy, eim_ros.nodes.common.interfaces")
@@ -214,7 +216,9 @@ def dds() -> Iterator[Finding]:
         finally:
             talker.kill()
     if heard == "0":
-        yield Finding("dds", FAULT, f"two processes do not receive each other's messages ({middleware})", UNHEARD)
+        yield Finding(
+            "dds", FAULT, f"a process does not receive the messages of another process ({middleware})", UNHEARD
+        )
     else:
         yield Finding("dds", GOOD, f"{middleware}: a message arrived after {float(seconds):.1f} s")
 
@@ -231,7 +235,7 @@ def _run(program: str, *words: str) -> str:
         raise RuntimeError(one_line(error)) from error
     if result.returncode:
         last = [line for line in result.stderr.splitlines() if line.strip()][-1:]
-        raise RuntimeError(" ".join(last)[-300:] or f"ended with exit code {result.returncode}")
+        raise RuntimeError(" ".join(last)[-300:] or f"the process ended with exit code {result.returncode}")
     return result.stdout
 
 
@@ -248,11 +252,11 @@ def _environment() -> Iterator[Finding]:
         yield Finding("dds", FAULT, told, f"export ROS_DOMAIN_ID=N with N from 0 to {LARGEST_PORTS_FREE}")
     if os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "OFF":
         cure = "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, or SUBNET"
-        yield Finding("dds", FAULT, "ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: nodes do not find each other", cure)
+        yield Finding("dds", FAULT, "ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: nodes cannot discover each other", cure)
     if os.path.isdir(SHARED_MEMORY):
         free = shutil.disk_usage(SHARED_MEMORY).free
         if free < LEAST_SHARED or not os.access(SHARED_MEMORY, os.W_OK):
-            told = f"{SHARED_MEMORY} has only {free // 2**20} MiB free, or is not writable"
+            told = f"{SHARED_MEMORY} has only {free // 2**20} MiB of free memory, or is not writable"
             cure = f"free memory in {SHARED_MEMORY} (in containers by --shm-size=256m), or {WITHOUT_SHARED_MEMORY}"
             yield Finding("dds", MISSING, told, cure)
 
@@ -266,7 +270,8 @@ def _profiles() -> Iterator[Finding]:
             if not path or TYPE_PROPAGATION in Path(path).read_text(encoding="utf-8", errors="replace"):
                 continue
             told = (
-                f"{path} ({name}) does not set {TYPE_PROPAGATION}: if many clients start together, some find no service"
+                f"{path} ({name}) does not set {TYPE_PROPAGATION}: some of many clients that start together do not "
+                "find their service"
             )
         except OSError as error:
             told = f"{name} cannot be read: {one_line(error)}"

@@ -45,21 +45,21 @@ GROUPS = {
         "follow": ("sample", "a joint path without jumps for a path of poses"),
     },
     "An arm and its reach": {
-        "view": ("view", "drag the target in the browser and see the solutions"),
-        "picture": ("sample", "write a picture of an arm in several solutions of a pose"),
-        "map": ("map", "which poses an arm reaches, and how well"),
-        "place": ("place", "where the base of an arm must stand to reach poses"),
+        "view": ("view", "show the solutions of a target that you drag in the browser"),
+        "picture": ("sample", "draw an arm in several solutions of a pose"),
+        "map": ("map", "map the poses that an arm reaches, and how well"),
+        "place": ("place", "find positions of the base from which an arm reaches poses"),
         "list": ("map", "list the included robots and models"),
     },
     "Models": {
         "collect": ("data", "sample configurations of a robot and the poses that they reach"),
-        "import": ("data", "turn recorded bags into a data set, or repair them"),
+        "import": ("data", "convert recorded bags to a data set, or repair them"),
         "train": ("train", "learn a model of solutions or motions, or of any arrays"),
-        "evaluate": ("data", "errors, limits, entropies and likelihood of a model"),
+        "evaluate": ("data", "evaluate the errors, entropies and likelihood of a model"),
         "motion": ("motion", "draw motions from a learned motion prior, or score motions"),
     },
     "Demo and checks": {
-        "demo": ("demo", "collect, train, serve, request and draw, in one run"),
+        "demo": ("demo", "collect data, train a model, serve it and draw solutions"),
         "doctor": ("doctor", "check this machine and name a remedy for each fault"),
     },
 }
@@ -97,7 +97,7 @@ EXPLAINED = {
     ExitCode.RESOURCES: "memory or disk is full",
     ExitCode.OWN_ERROR: "a bug in eim_ros, with a traceback",
     ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.CLOSED_PIPE: "the reader of the output has closed it, as `| head` does",
+    ExitCode.CLOSED_PIPE: "the program that reads the output has closed it, as `| head` does",
 }
 
 
@@ -138,7 +138,7 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:
-        return _fail(f"{command}: not enough memory: {error}", code_of(error))
+        return _fail(f"{command}: there is not enough memory: {error}", code_of(error))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in EXTRAS:
@@ -235,7 +235,7 @@ def _fail(reason: str, code: int) -> int:
 
 def _own_error() -> int:
     traceback.print_exc()
-    print("eim: this is a bug in eim_ros: please report it with the traceback above", file=sys.stderr)
+    print("eim: this is a bug in eim_ros; please report it with the traceback above", file=sys.stderr)
     return ExitCode.OWN_ERROR
 
 

@@ -33,11 +33,9 @@ class Map:
     seed: int = seed_flag()
     jobs: int | None = count(
         None,
-        "Number of processes on this machine (default: one process with a thread for each core).",
+        "Number of processes on this machine (default: one process with one thread per core).",
     )
-    scheduler: str | None = flag(
-        None, "Address of a Dask scheduler, whose workers then compute the map.", metavar="ADDRESS"
-    )
+    scheduler: str | None = flag(None, "Address of a Dask scheduler whose workers compute the map.", metavar="ADDRESS")
     device: str | None = device_flag()
     output: str = flag("map.npz", "Map to write.", metavar="FILE")
     picture: str | None = flag(None, "Picture of slices of the map to write (.png).", metavar="FILE")

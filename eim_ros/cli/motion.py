@@ -36,13 +36,13 @@ class MotionSample:
     )
     reach: tuple[str, ...] = flag(
         (),
-        "Goal for a coordinate of the tip at the end of the motion: a value [m] or the name of a context, and a "
-        "tolerance [m] (default: 0.05). It replaces the goals of eim train --reach. If the model contains no robot, "
+        "Goal for a coordinate of the tip at the end of the motion. VALUE is a number [m] or the name of a context; "
+        "the default tolerance is 0.05 m. It replaces the goals of eim train --reach. If the model contains no robot, "
         "also give --robot.",
         repeated=True,
         metavar="AXIS=VALUE[:TOLERANCE]",
     )
-    ignore_goals: bool = switch("Ignore the goals of eim train --reach, which the model contains.", is_expert=True)
+    ignore_goals: bool = switch("Ignore the goals of eim train --reach that the model contains.", is_expert=True)
     samples: int = count(10, "Number of motions.", short="-n")
     points: int | None = count(
         None, "Number of points of each motion (default: as in the demonstrations).", is_expert=True
@@ -50,12 +50,12 @@ class MotionSample:
     duration: float | None = flag(None, "Duration of each motion [s] (default: the mean of the demonstrations).")
     seed: int | None = seed_flag(None)
     blend: str | None = flag(
-        None, "Second motion prior, into which the motions blend (default: none).", metavar="FILE", is_expert=True
+        None, "Second motion prior, to which the motions change (default: none).", metavar="FILE", is_expert=True
     )
     blend_context: tuple[float, ...] | None = flag(None, "Values of the second prior's context.", is_expert=True)
     blend_phases: tuple[float, float] = flag(
         (0.25, 0.75),
-        "Phases between which the motions change to the second prior.",
+        "Phases at which the change to the second prior begins and ends.",
         is_expert=True,
     )
     output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE", short="-o")
@@ -142,11 +142,14 @@ class MotionScore:
         ours, theirs = motions.joint_names, prior.joint_names
         if set(ours) != set(theirs):
             raise JointStateError(
-                f"the motions have joints {', '.join(ours)}, but the prior needs {', '.join(theirs)}", ours
+                f"the motions have the joints {', '.join(ours)}, but the prior has {', '.join(theirs)}: give motions "
+                "of the same joints",
+                ours,
             )
         if motions.context.shape[1] != prior.n_context:
             raise DataError(
-                f"the motions have {motions.context.shape[1]} context values, but the prior needs {prior.n_context}",
+                f"the motions have {motions.context.shape[1]} context values, but the prior has {prior.n_context}: "
+                "give motions with the same context",
                 motions.context.shape,
             )
         order = [ours.index(name) for name in theirs]
@@ -233,7 +236,8 @@ def _lines(prior: MotionPrior, given: MotionDistribution, samples: MotionSamples
     reaching = " and reaching the goals" if given.tasks else ""
     yield (
         f"{len(samples)} motions of {samples.positions.shape[1]} points and {duration:.3g} s within limits{reaching} "
-        f"(acceptance rate {given.acceptance_rate:.3g}); log density of the via points {given.log_evidence:.2f} nat"
+        f"(acceptance rate {given.acceptance_rate:.3g}); the log density of the via points is "
+        f"{given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"
     yield f"{heading}  first and last value of {', '.join(prior.joint_names)}"

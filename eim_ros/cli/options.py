@@ -39,8 +39,8 @@ class Arm:
     )
     package_path: tuple[str, ...] = flag(
         (),
-        "Folder that is a ROS package or contains packages. package:// and $(find ...) are looked up here first, then "
-        "near the file, then in the folders of the environment.",
+        "Folder that is a ROS package or contains packages. Files of package:// and $(find ...) are searched here "
+        "first, then near the file, then in the folders of the environment.",
         metavar="FOLDER",
         repeated=True,
         is_expert=True,
@@ -66,9 +66,7 @@ class Arm:
                 tell_tip(robot)
             return robot
         if self.base or self.tip:
-            raise ConfigurationError(
-                "--base and --tip need --robot, because they name links of a robot", self.base or self.tip
-            )
+            raise ConfigurationError("--base and --tip name links of a robot: also give --robot", self.base or self.tip)
         return None
 
     def load(self) -> Robot:
@@ -133,7 +131,7 @@ class ConstraintFlags:
 
     limit: tuple[str, ...] = flag(
         (),
-        "Narrower limits of a joint [rad or m]. One of the limits may be omitted.",
+        "Narrower limits of a joint [rad or m]. Either limit may be omitted.",
         metavar="JOINT=LOWER:UPPER",
         repeated=True,
     )
@@ -201,7 +199,7 @@ class SettingFlags:
         for name in given:
             if name not in known:
                 raise ConfigurationError(
-                    f"unknown setting {name}; known: {', '.join(known)}{did_you_mean(name, known)}", name
+                    f"unknown setting {name}; the settings are {', '.join(known)}{did_you_mean(name, known)}", name
                 )
         values = {name: CONVERTERS[name](value) if name in CONVERTERS else value for name, value in given.items()}
         return RequestSettings(
@@ -298,7 +296,8 @@ def _obstacles(entries: Any) -> tuple[Obstacle, ...]:
         kind, arguments = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else ("", None)
         if kind not in kinds or not isinstance(arguments, dict):
             raise ConstraintError(
-                f"an obstacle must be KIND: {{ARGUMENTS}}, where KIND is one of {', '.join(kinds)}, got {entry!r}",
+                f"an obstacle must have the form KIND: {{ARGUMENTS}}, where KIND is one of {', '.join(kinds)}, got "
+                f"{entry!r}",
                 entry,
             )
         try:

@@ -44,15 +44,15 @@ class Place:
         None, "Range of the base link's y in the world [m] (default: as for --x).", metavar="LOWER UPPER"
     )
     z: float = flag(0.0, "Height of the base link in the world [m].", is_expert=True)
-    spacing: float = flag(0.1, "Distance between neighbouring positions [m].", read=positive)
+    spacing: float = flag(0.1, "Distance between neighbouring positions of the base [m].", read=positive)
     yaws: int = count(
         1,
-        "Number of directions of the base. One is enough if the first joint can make a complete revolution.",
+        "Number of directions of the base. One direction is enough if the first joint can make a complete revolution.",
         is_expert=True,
     )
     criterion: Literal["manipulability", "components", "length"] = flag(
         "manipulability",
-        "Quantity that ranks bases which reach equally many poses. Its value at the worst pose counts.",
+        "Quantity that ranks bases which reach the same number of poses: its value at the worst pose.",
     )
     refine: int = flag(3, "Number of bases to refine.", read=whole(0), is_expert=True)
     top: int = count(5, "Number of bases to print.", is_expert=True)

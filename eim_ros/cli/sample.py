@@ -34,7 +34,7 @@ OF_SERVICE = ("frame", "wait")  # settings of a request to a node
 
 def timeout_flag(**options: Any) -> Any:
     """Return the flag --timeout."""
-    return flag(None, "Longest time to search [s] (default: the method's default).", **options)
+    return flag(None, "Maximum time of the search [s] (default: the default of the method).", **options)
 
 
 def revolutions_flag() -> Any:
@@ -56,7 +56,7 @@ class Operation:
     service: str | None = flag(
         None,
         "Name of a running node, such as /ik_server, that answers with its robot and model. This flag adds two "
-        "settings: frame is the frame of the pose, and wait is the longest time to wait for the node [s].",
+        "settings: frame is the frame of the pose, and wait is the maximum time to wait for the node [s].",
         metavar="NODE",
     )
     seed: int | None = seed_flag(None, is_expert=True)
@@ -230,7 +230,7 @@ class SolveNearestPose(OfPose):
         """Return 0 if there is a configuration, otherwise 1. Report on stderr if there is none, or if a nearer pose may
         exist.
         """
-        remark = "" if answer.in_time else "timed out: there may be nearer poses, which a longer --timeout may find"
+        remark = "" if answer.in_time else "timed out: there may be a nearer pose; give a longer --timeout"
         if not answer:
             remark = "no configuration without collision was found"
         if remark:
@@ -341,7 +341,7 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
     If there is no solution, print the best attempt with a warning.
     """
     n = len(answer)
-    print(f"{answer.valid.sum()} valid of {n} configurations in {1e3 * answer.elapsed:.2f} ms")
+    print(f"{answer.valid.sum()} of {n} configurations are valid, after {1e3 * answer.elapsed:.2f} ms")
     if n < n_wanted and answer.error_code.name == "SUCCESS":
         print(answer.message)
     if answer.completeness is not None and math.isnan(answer.n_total):
@@ -349,7 +349,7 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
     names = [f"{name:>8}" for name in short_names(answer.joint_names)]
     if not n:
         if answer.best_attempt is not None:
-            print("no solution was found; this is the best attempt, which must not be executed:")
+            print("no solution was found; the following best attempt misses the pose, so do not execute it:")
             print("  ".join(names))
             print(_row(names, answer.best_attempt))
         return

@@ -157,7 +157,7 @@ def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
         return values
     names = client.joint_names()
     if set(names) != set(values):
-        raise ConfigurationError(f"max_step needs a value for each joint of the server: {' '.join(names)}", values)
+        raise ConfigurationError(f"max_step needs one value for each joint of the server: {' '.join(names)}", values)
     return [values[name] for name in names]
 
 

@@ -48,16 +48,18 @@ class RunSettings(Settings):
     initial: str = option("", "initial model, from eim train (task ik)")
     prior: str = option("", "model of demonstrations, whose density multiplies the target of known-density (task ik)")
     device: str = option("cpu", "device of EIM: cpu or cuda")
-    checkpoint_every: int = option(10, "number of iterations between two checkpoints; 0 saves none", minimum=0)
-    progress: str = option("bar", "show a bar, or print JSON lines on stderr", choices=("bar", "json"))
-    end_with_stdin: bool = option(False, "whether to stop immediately when standard input is closed")
+    checkpoint_every: int = option(
+        10, "number of iterations between two checkpoints; 0: save no checkpoints", minimum=0
+    )
+    progress: str = option("bar", "kind of progress report on stderr: a bar, or lines of JSON", choices=("bar", "json"))
+    end_with_stdin: bool = option(False, "whether the run stops when standard input is closed")
 
 
 @dataclass(frozen=True)
 class TrainSettings(Settings):
     """Settings of the training, apart from the learner."""
 
-    kinematics: bool = option(True, "whether the ratio network of EIM has the forward kinematics as inputs (task ik)")
+    kinematics: bool = option(True, "whether the forward kinematics are inputs of EIM's ratio network (task ik)")
     run: RunSettings = RunSettings()
 
 
@@ -88,7 +90,7 @@ class Train:
         None, "Columns or arrays of --data on which --samples depend, such as x,y (default: none).", metavar="NAMES"
     )
     output: str = flag(text="Model to write (.safetensors).", metavar="FILE", short="-o")
-    task: Literal["ik", "motion"] = flag("ik", "What to learn: configurations for poses (ik), or motions.")
+    task: Literal["ik", "motion"] = flag("ik", "Kind of model: configurations for poses (ik), or motions.")
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = flag("eim", "Learner.")
     experts: int | None = flag(
         None, "Number of experts, like the setting n_components (default: depends on the learner)."
@@ -99,14 +101,17 @@ class Train:
     seed: int = seed_flag()
     reach: tuple[str, ...] = flag(
         (),
-        "Goal for a coordinate of the tip of --robot at the end of all motions: a value [m] or the name of a context, "
-        "and a tolerance [m] (default: 0.05). Motions drawn from the model reach it (task motion).",
+        "Goal for a coordinate of the tip of --robot at the end of all motions. VALUE is a number [m] or the name of "
+        "a context; the default tolerance is 0.05 m. Motions drawn from the model reach it (task motion).",
         metavar="AXIS=VALUE[:TOLERANCE]",
         repeated=True,
         is_expert=True,
     )
     set: tuple[str, ...] = flag(
-        (), "Setting, such as ratio.patience=5. --help-settings lists all.", metavar="NAME=VALUE", repeated=True
+        (),
+        "Setting, such as ratio.patience=5. --help-settings lists all settings.",
+        metavar="NAME=VALUE",
+        repeated=True,
     )
     config: str | None = flag(None, "YAML file of settings.", metavar="FILE", is_expert=True)
     resume: bool = switch("Continue the interrupted run from its checkpoint.")
@@ -155,7 +160,10 @@ class Train:
         """Raise `ConfigurationError` for flags that do not work with arrays."""
         if self.samples is None:
             if self.contexts is not None:
-                raise ConfigurationError("--contexts needs --samples, which names the columns to model", self.contexts)
+                raise ConfigurationError(
+                    "--contexts has an effect only with --samples: also give --samples, the columns to model",
+                    self.contexts,
+                )
             return
         if self.arm.robot or self.task != "ik":
             raise ConfigurationError(
@@ -193,14 +201,15 @@ class Train:
         use_threads(self.threads)
         robot = self.arm.find()
         if self.reach and (robot is None or self.task != "motion"):
-            raise ConfigurationError("--reach needs --robot and --task motion", self.reach)
+            raise ConfigurationError("--reach works only with --robot and --task motion: give both", self.reach)
         data = self._data()
         checked_device(run.device)
         if self.resume and checkpoint is None:
             raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: set it to 1 or more")
         if self.resume and checkpoint is not None and not checkpoint.exists():
             raise ModelFileError(
-                f"nothing to resume: there is no checkpoint {checkpoint}; leave out --resume", str(checkpoint)
+                f"cannot resume, because there is no checkpoint {checkpoint}; leave out --resume to start a new run",
+                str(checkpoint),
             )
         with self._progress(config, run) as progress:
             progress.enter("preparing")
@@ -222,7 +231,9 @@ class Train:
         else:
             ended = f"{outcome.status.value.replace('_', ' ')} after {iterations} iterations"
             if outcome.status is Status.MAX_ITERATIONS:
-                ended = f"no convergence in {iterations} iterations (to continue, give this model as run.initial)"
+                ended = (
+                    f"the fit did not converge in {iterations} iterations (to continue, give this model as run.initial)"
+                )
             print(f"wrote {self.output}: {ended}, {record['cpu_seconds']} s of CPU time")
             if outcome.result.message:
                 print(outcome.result.message)
@@ -261,7 +272,7 @@ class Train:
             return training.run(data_set, robot, initial=initial, prior=prior, run=options)
         for name, path in (("run.initial", run.initial), ("run.prior", run.prior)):
             if path:
-                raise ConfigurationError(f"{name} works only with --task ik: leave it out", path)
+                raise ConfigurationError(f"{name} works only with --task ik: leave out {name}", path)
         goals = [TipGoal.parse(word) for word in self.reach]
         if robot is not None:
             motions = Demonstrations.from_data_set(data_set)
@@ -331,7 +342,7 @@ def fitted_to_arrays(config: FitConfig, seed: int, run: RunSettings, data: Array
     from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FittedModel, TruncatedEM
 
     if run.prior:
-        raise ConfigurationError("run.prior works only for arms: leave it out", run.prior)
+        raise ConfigurationError("run.prior works only for arms: leave out run.prior", run.prior)
     learner: Any = EM if isinstance(config, EMConfig) else EIM if isinstance(config, EIMConfig) else TruncatedEM
     start = FittedModel.load(run.initial) if run.initial else None
     generator = None if run.device == "cpu" else torch.Generator(run.device).manual_seed(seed)

@@ -77,7 +77,7 @@ class View:
 
     def run(self) -> int:
         if self.data is not None and self.prior is None:
-            raise ConfigurationError("--data has an effect only with --prior: give both", self.data)
+            raise ConfigurationError("--data has an effect only with --prior: also give --prior", self.data)
         if self.pose is not None:
             check_pose_length(self.pose)
         return self.page.serve(self._page())

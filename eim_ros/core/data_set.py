@@ -77,14 +77,18 @@ class DataSet:
         expect_mapping(self.description, "the description", DataError)
         if context.ndim != 2 or sample.ndim != 2 or len(context) != len(sample):
             raise DataError(
-                f"context (n, dy) and sample (n, dx) must be matrices with equally many rows, got shapes "
+                "context (n, dy) and sample (n, dx) must be matrices with the same number of rows, got shapes "
                 f"{context.shape} and {sample.shape}",
                 sample.shape,
             )
         for name, part in (("context", context), ("sample", sample)):
             bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
             if len(bad):
-                raise DataError(f"{name} has NaN or infinite entries in {len(bad)} rows, first row {bad[0]}", bad[0])
+                raise DataError(
+                    f"{name} has NaN or infinite entries in {len(bad)} rows, the first of which is row "
+                    f"{bad[0]}; remove these rows",
+                    bad[0],
+                )
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -122,7 +126,10 @@ def load_data_set(path: str | Path) -> DataSet:
     except ARCHIVE_ERRORS as error:
         raise DataError(f"{path} is truncated, or not a data set (.npz): {error}; {OWN_ARRAYS}", str(path)) from error
     if not isinstance(description, dict) or description.get("schema_version") != SCHEMA:
-        raise DataError(f"{path} has a different schema version; collect the data again with this version", str(path))
+        raise DataError(
+            f"{path} has another schema version than this program reads: collect the data again with this version",
+            str(path),
+        )
     if problem := checksum_problem(content, CHECKSUM_MARK):
         raise DataError(f"{path} {problem}", str(path))
     try:
@@ -142,7 +149,7 @@ def _numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
 
 def _columns(content: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
     if not content.startswith(b"PK"):  # NumPy would read the content as a pickle
-        raise ValueError("it is not an archive")
+        raise ValueError("it is not an .npz archive")
     archive = np.load(io.BytesIO(content), allow_pickle=False)
     missing = [name for name in ("context", "description", "sample") if name not in archive.files]
     if missing:

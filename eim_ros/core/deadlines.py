@@ -45,8 +45,8 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
     if left <= seconds:
         takes = f", which takes about {seconds:.2g} s" if seconds > 0.0 else ""
         raise OutOfTime(
-            f"no time was left to {what}{takes}: give one call a longer timeout (later calls "
-            "reuse its preparations), or simplify the scene",
+            f"no time was left to {what}{takes}: give one call a longer timeout, because later calls reuse its "
+            "preparations, or simplify the scene",
             max(left, 0.0),
         )
 

@@ -220,7 +220,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ConfigurationError(
-                f"another run is writing results to {folder}; wait for it, or give another --output", str(folder)
+                f"another run is writing results to {folder}: wait until it ends, or give another --output", str(folder)
             ) from error
         yield
 
@@ -241,10 +241,8 @@ def checksum_problem(content: bytes, mark: bytes) -> str:
     if any(digest == _digest(content, place) for digest, place in found):
         return ""
     if found:
-        return "is damaged: its content does not match its checksum; use another copy, or create the file again"
-    return (
-        "has no checksum: it is damaged, or was written before files had checksums; create it again with this version"
-    )
+        return "is damaged, because its content does not match its checksum: use another copy, or create the file again"
+    return "has no checksum, because it is damaged or was written by an old version: create it again with this version"
 
 
 def _digest(content: bytes, place: int) -> bytes:
@@ -349,5 +347,5 @@ def _document(path: str | Path, content: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ModelFileError(f"{path} has a damaged header: {error}", str(path)) from error
     if not isinstance(document, dict):
-        raise ModelFileError(f"{path} has a damaged header: expected an object", str(path))
+        raise ModelFileError(f"{path} has a damaged header: expected a JSON object", str(path))
     return document

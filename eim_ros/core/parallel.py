@@ -163,8 +163,8 @@ class DaskWorkers:
             client = Client(self.address, timeout=CONNECTION_SECONDS)
         except (OSError, ValueError, TimeoutError) as error:
             raise ServiceError(
-                f"no Dask scheduler answers at {self.address}: start one (dask scheduler) and workers for it "
-                f"(dask worker {self.address} --nthreads 1)",
+                f"no Dask scheduler answers at {self.address}: start it with `dask scheduler`, and its workers with "
+                f"`dask worker {self.address} --nthreads 1`",
                 self.address,
             ) from error
         with client:
@@ -187,7 +187,7 @@ class DaskWorkers:
         several = [name for name, info in workers.items() if info["nthreads"] != 1]
         if several:
             raise ConfigurationError(
-                f"each worker must have one thread: start these workers with --nthreads 1: {', '.join(several)}",
+                f"each Dask worker must have one thread: start {', '.join(several)} with --nthreads 1",
                 several,
             )
 

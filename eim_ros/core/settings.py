@@ -165,7 +165,7 @@ def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]
                     raise ConfigurationError(f"{name} is a group of settings, such as {example}, got {value!r}", value)
                 add(f"{name}.", inner)
             elif name in flat:
-                raise ConfigurationError(f"setting {name} is given twice", value)
+                raise ConfigurationError(f"setting {name} is given twice: give it once", value)
             else:
                 flat[name] = value
 
@@ -184,7 +184,7 @@ def unknown_settings(unknown: Sequence[str], kind: str, known: Iterable[str]) ->
     within = [name.removeprefix(prefix).partition(".") for name in names if name.startswith(prefix)]
     listed = dict.fromkeys(f"{prefix}{name}{'.*' if dot else ''}" for name, dot, _ in within)
     near = did_you_mean(unknown, names)
-    return f"unknown setting {', '.join(unknown)} of {kind}; known: {', '.join(listed)}{near}"
+    return f"unknown setting {', '.join(unknown)} of {kind}; the settings are {', '.join(listed)}{near}"
 
 
 class Setting(NamedTuple):
@@ -237,7 +237,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ConfigurationError(f"settings file {path} must contain 'name: value' lines", content)
+        raise ConfigurationError(f"settings file {path} must consist of lines of the form 'name: value'", content)
     return {str(name): value for name, value in content.items()}
 
 
@@ -294,7 +294,7 @@ def assignments(words: Sequence[str]) -> dict[str, str]:
         if not name or not equals or not value:
             raise ConfigurationError(f"a setting must be written name=value, got {word!r}", word)
         if name in values:
-            raise ConfigurationError(f"setting {name} is given twice", word)
+            raise ConfigurationError(f"setting {name} is given twice: give it once", word)
         values[name] = value
     return values
 
@@ -307,7 +307,7 @@ def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
     kind: type[SettingsT] = type(default)
     values = flattened(kind, given)
     if unused := [name for name in values if is_within(name, kind.unused)]:
-        raise ConfigurationError(f"setting {unused[0]} has no effect here: leave it out", unused)
+        raise ConfigurationError(f"setting {unused[0]} has no effect here: leave out this setting", unused)
     return default._with(assigned(values, field_types(kind)))
 
 

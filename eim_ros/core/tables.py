@@ -83,7 +83,7 @@ def _from_text(path: Path, groups: Sequence[Sequence[str]]) -> tuple[FloatArray,
         # raises an error with the name of the missing column
         return _stacked(path, groups, header, lambda name: np.empty((0, 1)))
     if not rows.getvalue().strip():
-        raise DataError(f"{path} has no rows below its header", str(path))
+        raise DataError(f"{path} has no rows below its header: add at least one row", str(path))
     values = np.loadtxt(rows, usecols=chosen, **options)
     return _stacked(path, groups, header, lambda name: values[:, [wanted.index(name)]])
 

@@ -118,7 +118,7 @@ def test_recording_of_two_arms_and_a_gripper_is_a_data_set_that_lerobot_loads(ei
     expected = np.column_stack([0.01 * steps, 1.0 - 0.005 * steps, steps < 55, -0.02 * steps])
     np.testing.assert_allclose(rows, expected, atol=1e-6)
     np.testing.assert_allclose(found[3]["action"].numpy(), rows[4], atol=1e-6)
-    eim(*words, "--output", folder).refused("exists; give a new folder")
+    eim(*words, "--output", folder).refused("exists, and data sets are never overwritten: give another folder")
 
 
 def test_data_set_of_lerobot_with_options_that_it_lacks_is_refused(
@@ -163,8 +163,11 @@ def test_motions_of_all_bags_are_written_and_what_was_dropped_is_told(
 ) -> None:
     outcome = eim("import", *bags, "--output", tmp_path / "d.npz", "--points", 20, "--context", "start")
     assert (outcome.code, outcome.err) == (0, "")
-    assert f"wrote 4 motions to {tmp_path / 'd.npz'}\nthe joint limits are the range of the recording" in outcome.out
-    assert outcome.out.count("dropped segment 'way 2' of 0.02 s: 3 joint states within 0.020 s") == 2
+    assert (
+        f"wrote 4 motions to {tmp_path / 'd.npz'}\nthe recording has no robot_description with all joints"
+        in outcome.out
+    )
+    assert outcome.out.count("dropped segment 'way 2' of 0.02 s: it has only 3 joint states within 0.020 s") == 2
     data_set = load_data_set(tmp_path / "d.npz")
     assert data_set.sample.shape == (4, 60)
     assert data_set.context.shape == (4, 3)
@@ -178,7 +181,7 @@ def test_json_tells_of_each_bag_and_segment(eim: Command, bags: list[Path], tmp_
     assert answer["joint_names"] == list(ROBOT.joint_names)
     assert [bag["n_used"] for bag in answer["bags"]] == [2, 2]
     assert [segment["n_used"] for segment in answer["bags"][0]["segments"]] == [1, 1, 0]
-    assert "shorter than 0.1 s" in answer["bags"][0]["segments"][2]["reason"]
+    assert "less than 0.1 s" in answer["bags"][0]["segments"][2]["reason"]
     description = load_data_set(tmp_path / "d.npz").description
     assert description["lower"] == pytest.approx(list(ROBOT.lower))
     assert description["robot"]["name"] == "planar3"

@@ -126,7 +126,7 @@ def module_that_raises(error: BaseException) -> SimpleNamespace:
         (PermissionError(13, "Permission denied", "m"), 3, "Permission denied: 'm'\n"),
         (ServiceError("no answer"), 4, "eim sample: no answer\n"),
         (OSError(28, "No space left on device", "m.safetensors"), 6, "No space left on device: 'm.safetensors'\n"),
-        (MemoryError("17 PiB"), 6, "eim sample: not enough memory: 17 PiB\n"),
+        (MemoryError("17 PiB"), 6, "eim sample: there is not enough memory: 17 PiB\n"),
         (KeyboardInterrupt(), 130, "eim sample: interrupted\n"),
     ],
 )
@@ -152,7 +152,7 @@ def test_error_of_our_own_is_not_hidden(eim: Command, monkeypatch) -> None:
     outcome = eim("sample")
     assert outcome.code == ExitCode.OWN_ERROR
     assert outcome.err.endswith(
-        "ZeroDivisionError\neim: this is a bug in eim_ros: please report it with the traceback above\n"
+        "ZeroDivisionError\neim: this is a bug in eim_ros; please report it with the traceback above\n"
     )
 
 

@@ -73,7 +73,7 @@ def test_draws_reach_the_goal_of_the_training_by_default(eim: Command, tmp_path:
     save_data_set(tmp_path / "data.npz", scattered_ends(60, robot.joint_names))
     files = ("--data", tmp_path / "data.npz", "--output", tmp_path / "prior", "--algorithm", "em", "--experts", 1)
     train = ("train", "--task", "motion", *files, "--set", "n_starts=1", "--quiet")
-    eim(*train, "--reach", "x=2").refused("--reach needs --robot and --task motion")
+    eim(*train, "--reach", "x=2").refused("--reach works only with --robot and --task motion")
     eim(*train, "--robot", "planar3", "--reach", "x=-2").refused("0 of 60 demonstrations", "x=-2")
     eim(*train, "--robot", "planar3", "--reach", "x=hole").refused(
         "is hole, which is not in the context; the context has"
@@ -114,11 +114,11 @@ def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_pat
     other.description["joint_names"] = ["a", "b", "c"]
     save_data_set(tmp_path / "other.npz", other)
     eim("motion", "score", "--model", prior, "--data", tmp_path / "other.npz").refused(
-        "the motions have joints a, b, c"
+        "the motions have the joints a, b, c"
     )
     save_data_set(tmp_path / "plain.npz", two_ways(5, 0, context=False))
     eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused(
-        "have 0 context values, but the prior needs 1"
+        "have 0 context values, but the prior has 1"
     )
 
 

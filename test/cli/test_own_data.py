@@ -75,7 +75,7 @@ def test_samples_alone_give_a_mixture_that_may_be_continued(eim: Command, tmp_pa
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--contexts", "x"), "--contexts needs --samples"),
+        (("--contexts", "x"), "--contexts has an effect only with --samples"),
         (("--samples", "a,,b"), "expected different names"),
         (("--samples", "a,a"), "expected different names"),
         (("--samples", ""), "expected different names"),

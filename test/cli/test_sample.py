@@ -59,7 +59,7 @@ def test_table_without_json(eim: Command, model: Path) -> None:
     outcome = eim("sample", "--model", model, *POSE, "-n", 12, "--seed", 1)
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
-    assert lines[0].startswith("12 valid of 12 configurations in ")
+    assert lines[0].startswith("12 of 12 configurations are valid, after ")
     assert lines[1].split()[:3] == ["joint_1", "joint_2", "joint_3"]
     assert lines[-1] == "... and 2 more; --json prints all"
     assert len(lines) == 2 + 10 + 1
@@ -100,7 +100,7 @@ def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None
     outcome = eim("sample", "--robot", "planar3", *TURNED, "-n", 50, "--timeout", 60)
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
-    assert lines[0].startswith("2 valid of 2 configurations in ")
+    assert lines[0].startswith("2 of 2 configurations are valid, after ")
     assert lines[1] == "2 of 50 distinct solutions, all that exist"
     assert len(lines) == 3 + 2
 
@@ -186,7 +186,7 @@ def test_proposals_are_raw_and_draws_may_repeat(eim: Command, model: Path) -> No
 def test_no_solution_is_exit_code_1_with_the_best_attempt(eim: Command, model: Path) -> None:
     outcome = eim("sample", "--model", model, "--pose", 5, 0, 0, "--json", "--timeout", 60)
     assert outcome.code == 1
-    assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: there is no solution, because the target is farther")
+    assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: there is no solution, because the distance")
     assert "; the best attempt is off by 2 m" in outcome.err
     assert outcome.err.count("\n") == 1
     assert (outcome.json["n"], outcome.json["positions"], outcome.json["valid"]) == (0, [], [])
@@ -198,8 +198,8 @@ def test_no_solution_is_no_table_but_a_warning_of_the_attempt(eim: Command, mode
     outcome = eim("sample", "--model", model, "--pose", 5, 0, 0, "--timeout", 60)
     assert outcome.code == 1
     lines = outcome.out.splitlines()
-    assert lines[0].startswith("0 valid of 0 configurations in ")
-    assert lines[1] == "no solution was found; this is the best attempt, which must not be executed:"
+    assert lines[0].startswith("0 of 0 configurations are valid, after ")
+    assert lines[1] == "no solution was found; the following best attempt misses the pose, so do not execute it:"
     assert len(lines) == 4
     assert "valid" not in lines[2] + lines[3]
     assert len(lines[3].split()) == 3

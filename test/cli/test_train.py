@@ -82,7 +82,7 @@ def test_algorithm_and_settings_are_recorded_in_the_model(
 def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path, planar: tuple) -> None:
     path = tmp_path / "m.safetensors"
     outcome = eim(*planar, "--output", path, "--algorithm", "em", "--experts", 3, "--iterations", 3)
-    assert outcome.out.startswith(f"wrote {path}: no convergence in 3 iterations")
+    assert outcome.out.startswith(f"wrote {path}: the fit did not converge in 3 iterations")
     assert outcome.out.count("\n") == 1
     assert "3/3 it" in outcome.err
 
@@ -106,7 +106,7 @@ def test_bad_input_is_one_line_and_the_old_model_survives(
 ) -> None:
     (tmp_path / "m").write_text("precious")
     outcome = eim(*planar, "--output", tmp_path / "m", "--json", *quiet, "--experts", N_SAMPLES + 1)
-    outcome.refused(f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}")
+    outcome.refused(f"{N_SAMPLES + 1} experts need at least {N_SAMPLES + 1} points, got {N_SAMPLES}")
     assert outcome.err.rpartition("\r")[2].startswith("eim")  # the bar is removed
     assert (tmp_path / "m").read_text() == "precious"
 

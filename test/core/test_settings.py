@@ -29,7 +29,7 @@ def test_defaults_are_valid_and_immutable():
 
 
 def test_unknown_name_is_refused_and_known_ones_are_listed():
-    with pytest.raises(ConfigurationError, match=r"unknown setting cuont of Example; known: count, rate") as caught:
+    with pytest.raises(ConfigurationError, match=r"cuont of Example; the settings are count, rate") as caught:
         Example.from_mapping({"cuont": 3})
     assert caught.value.value == ["cuont"]
 
@@ -91,7 +91,7 @@ def test_yaml_file_gives_settings(tmp_path):
     ("content", "reason"),
     [
         (b"count: [1", "is not YAML"),
-        (b"- 1\n- 2\n", "must contain 'name: value' lines"),
+        (b"- 1\n- 2\n", "must consist of lines of the form 'name: value'"),
         (b"\xff\xfe\x00", "is not YAML"),
         (b"!!python/object/apply:os.getcwd []", "is not YAML"),
     ],
@@ -128,8 +128,8 @@ def test_groups_are_given_nested_or_dotted():
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"inner.cuont": 3}, r"unknown setting inner.cuont of Outer; known: inner.count, .*mean inner.count"),
-        ({"rate": 3.0}, r"unknown setting rate of Outer; known: size, inner.\*; did you mean inner.rate\?"),
+        ({"inner.cuont": 3}, r"unknown setting inner.cuont of Outer; the settings are inner.count, .*mean inner.count"),
+        ({"rate": 3.0}, r"unknown setting rate of Outer; the settings are size, inner.\*; did you mean inner.rate\?"),
         ({"inner": {"count": 0}}, "inner.count must be at least 1, got 0"),
         ({"inner": 3}, "inner is a group of settings, such as inner.count, got 3"),
         ({"inner": {"count": 3}, "inner.count": 3}, "setting inner.count is given twice"),

@@ -106,7 +106,7 @@ def of_safetensors(metadata):
         (of_safetensors(None), "not written by eim_ros"),
         (of_safetensors({"format": "pt"}), "not written by eim_ros"),
         *((of_safetensors({"eim_ros": header}), "damaged header") for header in ("{", "[1]", "null")),
-        (of_safetensors({"eim_ros": '{"kind": "example", "schema_version": 1}'}), "has no checksum: .*create it again"),
+        (of_safetensors({"eim_ros": '{"kind": "example", "schema_version": 1}'}), "has no checksum, .*create it again"),
         (lambda path: write(path, kind="other"), "has kind 'other', expected 'example'"),
         (lambda path: write(path, schema=2), "schema version 2, but this program reads 1"),
         (
