@@ -12,7 +12,7 @@ shoulder to wrist, and "up" is the upper half of its circle. Paths also stay in 
     iiwa 14: elbow up in 90 % of 168 solutions, and in 100 % of 152 solutions of the branch
     any path: elbow uuuuuuuuuuddddddddddd
     path of the branch: elbow uuuuuuuuuuuuuuuuuuuuu
-    the branch 'elbow' is not defined for robot 'panda', because its first three axes do not meet ...
+    the branch 'elbow' is not defined for robot 'panda', because its first three axes, or ...
 """
 
 import numpy as np

@@ -119,7 +119,7 @@ REFUSED = {
     "Robot(object())": r"path or text of a URDF, got an object of type object",
     "sampler.save('sampler.bin')": r"pickle",
     "sampler.refine(q, pose)": r"has no attribute 'refine'",  # refine() needs a robot
-    "sampler.sample(pose, 5)['q']": r"rows must be chosen by",
+    "sampler.sample(pose, 5)['q']": r"rows must be selected by",
     "Cylinder(radius=0.1, height=0.5)": r"at=position",
     "Sphere(center=[0.5, 0.0, 0.2], radius=0.1)": r"Sphere\(size, at=position\)",
     "Box(dims=[0.1, 0.1, 0.1], position=[0.5, 0, 0.2])": r"Box\(size, at=position\)",

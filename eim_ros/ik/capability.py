@@ -193,9 +193,11 @@ class CapabilityGrid:
         """Return the grid of a mapping from `to_mapping`; raise `ConfigurationError` if the mapping is malformed."""
         known = {field.name for field in fields(cls)}
         if unknown := [name for name in expect_mapping(values, "a grid") if name not in known]:
-            raise ConfigurationError(f"a grid has no {unknown[0]!r}; it has {', '.join(sorted(known))}", unknown)
+            raise ConfigurationError(
+                f"a grid has no field {unknown[0]!r}; its fields are {', '.join(sorted(known))}", unknown
+            )
         if missing := [name for name in ("lower", "upper") if name not in values]:
-            raise ConfigurationError(f"a grid needs {missing[0]!r}", values)
+            raise ConfigurationError(f"a grid needs the fields lower and upper, but {missing[0]!r} is missing", values)
         return cls(**values)
 
 
@@ -318,7 +320,7 @@ class CapabilityMap:
         if approach is not None:
             direction = numbers_of(approach, (3,), "an approach", PoseError)
             if not (size := float(np.linalg.norm(direction))) > 0.0:
-                raise PoseError("an approach must be a nonzero vector", approach)
+                raise PoseError("an approach must be a vector other than 0", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
             chosen = np.repeat(away <= max(angle, float(away.min())), grid.n_rolls)
         components, best = self.n_components[cell][chosen], self.manipulability[cell][chosen]
@@ -354,7 +356,7 @@ class CapabilityMap:
                 grid = CapabilityGrid.from_mapping(header["grid"])
                 arrays = {name: file[name] for name in FIGURES}
         except OSError as error:
-            reason = error.strerror or "it is not an .npz file"
+            reason = error.strerror or "it is not an .npz archive"
             raise DataError(f"cannot read the capability map {path}: {reason}", str(path)) from error
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
@@ -468,7 +470,7 @@ def survey(
         map_sampler(robot).on(device)  # raises an error if the device cannot be used
     n_parts = -(-grid.n_poses // work.size)
     if not path.name:
-        raise ConfigurationError(f"the output {str(path)!r} has no file name", str(path))
+        raise ConfigurationError(f"the output {str(path)!r} has no file name: give the path of a file", str(path))
     folder = path.with_name(path.name + ".parts")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -156,10 +156,10 @@ class CompletenessReport:
                 "stays, and not all solutions were returned"
             )
         if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are not separate components
-            return f"{components} traced, but others were not: the arm is near a singularity, or touches a limit"
+            return f"{components} traced, but others were not, because the arm is near a singularity or touches a limit"
         if self.missed_share < 1.0:
             share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"
-            return f"{components}; at most {share} of restarts lead to others, with {confidence} confidence"
+            return f"{components}; at most {share} of restarts lead to other components, with {confidence} confidence"
         return components
 
 

@@ -498,7 +498,7 @@ def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) 
     if low < lower or high > upper:
         raise ConstraintError(
             f"the limits {low:.6g} to {high:.6g} of joint {name!r} exceed the robot's, {lower:.6g} to {upper:.6g}: "
-            "narrow them, or give an infinite limit to keep the robot's limit",
+            "give narrower limits, or inf to keep the robot's limit",
             ends,
         )
     return low, high

@@ -115,15 +115,14 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
         raise DataError(str(error), description) from error
     if robot is not None and robot.fingerprint != stored.fingerprint:
         raise DataError(
-            f"the data set belongs to robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), not to "
-            f"'{robot.name}' ({robot.base_link} to {robot.tip_link}), or their kinematics differ; collect data for "
-            "this robot",
+            f"the data set was collected for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}), which "
+            f"differs from robot '{robot.name}' ({robot.base_link} to {robot.tip_link}): collect data for this robot",
             stored.name,
         )
     if data_set.sample.shape[1] != stored.dof:
         raise DataError(
             f"samples of the data set have {data_set.sample.shape[1]} joints, but its robot '{stored.name}' has "
-            f"{stored.dof}",
+            f"{stored.dof}: collect the data again",
             data_set.sample.shape,
         )
     return robot or stored

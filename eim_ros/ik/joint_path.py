@@ -224,7 +224,7 @@ def acceleration_times(rows: FloatArray, velocities: FloatArray, accelerations: 
     speeds = problem.compute_parameterization(0.0, 0.0)[1]
     if speeds is None:
         raise ConfigurationError(
-            "toppra finds no times for this path with these accelerations: allow larger ones", accelerations
+            "toppra finds no times for this path within these accelerations: allow larger accelerations", accelerations
         )
     durations = 2.0 * np.diff(grid) / (speeds[1:] + speeds[:-1])
     return np.concatenate([[0.0], np.cumsum(durations)])[::GRID]

@@ -8,7 +8,7 @@ from eim_ros.ik.request import Covering, Draws, Proposals, Spread
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
-OUT_OF_REACH = "because the target is farther away than the arm is long"
+OUT_OF_REACH = "because the distance to the target exceeds the length of the arm"
 NOT_BEGUN = "timed out: the search for this pose did not start"
 
 
@@ -40,7 +40,7 @@ def code_and_message(
         return _failure(problem, found, kept, code, reason)
     if found.effective_sample_size == 0.0:
         why = "" if timed_out else ", because the arm is singular or at its limits"
-        what = f"{n_valid} of {n} configurations are valid, but could not be drawn from the density{why}"
+        what = f"{n_valid} of {n} configurations are valid, but they could not be drawn from the density{why}"
         return (code if timed_out else ErrorCode.FAILURE), f"{reason}{what}"
     if isinstance(aim, Spread) and aim.among > aim.n and not problem.order.moves:
         return code, f"{reason}the best {min(aim.n, n_valid)} of {n_valid} solutions"
@@ -68,23 +68,23 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
             "; samples of the model lead to few other solutions" if is_sampled else "; the search found no others"
         )
     if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
-        remarks.append("; samples of the model led to no solution, so these come from uniform seeds")
+        remarks.append("; samples of the model led to no solution, so the solutions come from uniform seeds")
     if found.free_joints:
         remarks.append(f"; {' and '.join(found.free_joints)} can turn there while the tip stays")
     if found.is_singular:
         remarks.append("; the arm is singular there, so joints can turn while the tip stays, and more solutions exist")
     if n_valid < n and problem.n_colliding:
-        remarks.append(f"; {problem.n_colliding} more collide")
+        remarks.append(f"; {problem.n_colliding} more solutions collide")
     if n_valid < n and problem.n_violating:
-        remarks.append(f"; {problem.n_violating} more have a link outside of its region")
+        remarks.append(f"; {problem.n_violating} more solutions have a link outside of its region")
     if n_valid < n and problem.n_outside_branch:
-        remarks.append(f"; {problem.n_outside_branch} more are not in the branch")
+        remarks.append(f"; {problem.n_outside_branch} more solutions are not in the branch")
     if problem.n_unchecked:
-        remarks.append(f"; there was no time to check {problem.n_unchecked} more")
+        remarks.append(f"; there was no time to check {problem.n_unchecked} more solutions")
     if is_cut_short:
         remarks.append("; there was no time to optimise and compare all solutions")
     if found.effective_sample_size is not None and found.effective_sample_size < n:
-        remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
+        remarks.append(f"; the effective sample size is {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
         remarks.append(f"; {report}{', counting all branches' if problem.setup.constraints.branch else ''}")
     if problem.is_certified and not (found.n_total is not None if report is None else report.certified):

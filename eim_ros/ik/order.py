@@ -170,17 +170,23 @@ class Posture:
         """
         if unknown := [name for name in self.positions if name not in robot.joint_names]:
             known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)
-            raise ConfigurationError(f"posture: the robot has no joint {unknown[0]!r}; its joints: {known}", unknown)
+            raise ConfigurationError(f"posture: the robot has no joint {unknown[0]!r}; its joints are {known}", unknown)
         if extra := [name for name in self.weights if name not in self.positions]:
-            raise ConfigurationError(f"posture: joint {extra[0]!r} has a weight: give its preferred value", extra)
+            raise ConfigurationError(
+                f"posture: joint {extra[0]!r} has a weight, but no preferred value: give one", extra
+            )
         preferred, weights = np.zeros(robot.dof), np.zeros(robot.dof)
         for name, value in self.positions.items():
             weight = self.weights.get(name, 1.0)
             if not (is_number(value) and is_number(weight)):
-                raise ConfigurationError(f"posture: joint {name!r} needs numbers, got {value!r}, {weight!r}", value)
+                raise ConfigurationError(
+                    f"posture: joint {name!r} needs a number as value and as weight, got {value!r} and {weight!r}",
+                    value,
+                )
             if not (abs(as_number(value)) <= LARGEST and 0.0 <= as_number(weight) <= LARGEST):
                 raise ConfigurationError(
-                    f"posture: joint {name!r} needs a finite value and a weight >= 0, got {value} and {weight}",
+                    f"posture: joint {name!r} needs a finite value and a weight of at least 0, got {value} and "
+                    f"{weight}",
                     (value, weight),
                 )
             j = robot.joint_names.index(name)
@@ -341,7 +347,7 @@ def check_order(order: Order) -> None:
     for name, weight in ({order: 1.0} if isinstance(order, str) else order).items():
         if name not in ORDERS:
             known = ", ".join(ORDERS) + did_you_mean(str(name), ORDERS)
-            raise ConfigurationError(f"unknown order {name!r}; known: {known}", name)
+            raise ConfigurationError(f"unknown order {name!r}; the orders are {known}", name)
         if not 0.0 <= as_number(weight) <= LARGEST:
             raise ConfigurationError(
                 f"the weight of order {name!r} must be finite and at least 0, got {weight}", weight

@@ -154,7 +154,9 @@ class IKModel:
             )
         training = document.get("training") or {}
         if not isinstance(training, dict):
-            raise ModelFileError(f"{path} has no valid record of its training: {training!r}", training)
+            raise ModelFileError(
+                f"{path} has no valid record of its training, but {training!r}: train the model again", training
+            )
         model = cls(content, stored, kind, training)
         return (
             model
@@ -232,7 +234,8 @@ def _offset(robot: Robot, stored: Robot, path: str | Path) -> Offset:
     except RobotError as error:
         raise ModelFileError(
             f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
-            f"{', '.join(stored.joint_names)}), not for '{robot.name}' ({robot.base_link} to {robot.tip_link}, joints "
+            f"{', '.join(stored.joint_names)}), not for robot '{robot.name}' ({robot.base_link} to {robot.tip_link}, "
+            "joints "
             f"{', '.join(robot.joint_names)}): {error}; train a model for this robot",
             robot.name,
         ) from error
@@ -279,7 +282,11 @@ def robot_from_description(description: Any, path: str | Path) -> Robot:
     except (KeyError, TypeError, RobotError) as error:
         raise ModelFileError(f"{path} has no valid robot description: {error}", str(path)) from error
     if robot.fingerprint != fingerprint:
-        raise ModelFileError(f"{path} is damaged: its robot description does not match its fingerprint", str(path))
+        raise ModelFileError(
+            f"{path} is damaged, because its robot description does not match its fingerprint: use "
+            "another copy, or train the model again",
+            str(path),
+        )
     return robot
 
 

@@ -147,7 +147,7 @@ class Arguments:
         is_partial = near is not None and self.is_partial(near)
         if is_partial and posture is not None:
             raise ConfigurationError(
-                "near names only some joints, and such a near acts as a posture: give either near or posture", near
+                "a near that names only some joints acts as a posture: give either near or posture", near
             )
         if is_partial:
             ordering = replace(self._ordering(order, None, near), moves=False)
@@ -286,5 +286,5 @@ def checked_timeout(value: Any) -> float:
     if not is_number(value):
         raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
     if not value >= 0.0:  # also rejects NaN
-        raise ConfigurationError(f"timeout must not be negative, got {value}", value)
+        raise ConfigurationError(f"timeout must be at least 0, got {value}", value)
     return float(value)

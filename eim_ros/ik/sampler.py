@@ -150,7 +150,7 @@ class Sampler(Hinting):
         if model is not None:
             arm, prior = model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset)
         elif robot is None:
-            raise ConfigurationError("a sampler needs a robot or a model")
+            raise ConfigurationError("a sampler needs a robot or a model: give one of them")
         else:
             arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base, package_paths=package_paths)
             prior = Prior.none(arm.dof)
@@ -276,7 +276,7 @@ class Sampler(Hinting):
         """
         if self.n_experts:
             raise ConfigurationError(
-                f"a model works only for its tip link: give Sampler.load a model for {link!r}", link
+                f"a model works only for its tip link: call Sampler.load with a model for {link!r}", link
             )
         robot = self._robot.with_tip(link)
         return self._replace(robot, prior=Prior.none(robot.dof))

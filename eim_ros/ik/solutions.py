@@ -173,7 +173,7 @@ class Solutions(Hinting):
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            raise ConfigurationError("there are no answers to concatenate; give at least one", parts)
+            raise ConfigurationError("there are no answers to concatenate: give at least one answer", parts)
 
         def joined(name: str, axis: int = 0) -> npt.NDArray[Any]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
@@ -338,7 +338,7 @@ class Solutions(Hinting):
         rows = np.arange(len(self)) if isinstance(index, str) else np.arange(len(self))[index]
         if rows.ndim != 1 or isinstance(index, str):
             raise ConfigurationError(
-                f"rows must be chosen by an integer, a slice, a mask or indices, got {index!r}", index
+                f"rows must be selected by an integer, a slice, a mask or indices, got {index!r}", index
             )
         counts = np.full(1, len(rows), np.int64)
         if self.n_poses != 1:
@@ -521,7 +521,9 @@ class Solutions(Hinting):
     @property
     def _only(self) -> int:
         if self.n_poses != 1:
-            raise ConfigurationError(f"these are answers to {self.n_poses} poses: choose one by pose(i)", self.n_poses)
+            raise ConfigurationError(
+                f"these are the answers to {self.n_poses} poses: select one pose by pose(i)", self.n_poses
+            )
         return 0
 
     # Conversion

@@ -99,11 +99,11 @@ class SmoothingConfig(Settings):
     'known-density'
     """
 
-    sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
+    sigma_start: float = option(0.5, "smoothing at the start, relative to the spread of the positions", minimum=1e-6)
     sigma_decay: float = option(
         0.96, "factor by which the smoothing shrinks in each iteration", minimum=0.0, maximum=1.0
     )
-    sigma_floor: float = option(0.05, "least smoothing, in units of the positions' spread", minimum=1e-6)
+    sigma_floor: float = option(0.05, "minimum smoothing, relative to the spread of the positions", minimum=1e-6)
     limit_softness: float = option(
         0.01, "standard deviation of the soft joint limits, as a share of the joint's range", minimum=1e-6
     )
@@ -341,7 +341,7 @@ class Training:
         start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)
         if prior is not None and not self.known:
             raise ConfigurationError(
-                f"a prior works only with known-density, not with {self.algorithm}: leave it out", self.algorithm
+                f"a prior works only with known-density, not with {self.algorithm}: leave out the prior", self.algorithm
             )
         inputs = target = None
         if self.smoothing is not None:
@@ -389,7 +389,7 @@ def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOf
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(
             f"the {role} belongs to robot '{model.robot.name}' and context {model.context_kind}, but the data belong "
-            f"to robot '{robot.name}' and context {kind}",
+            f"to robot '{robot.name}' and context {kind}: give a {role} for the data",
             model.robot.name,
         )
     return model.mixture

@@ -102,7 +102,7 @@ class Branches:
         """Return the branches of a robot with links (m + 1, 16) and bounds (3, dof)."""
         dof, joints = bounds.shape[1], links[:-1]
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
-            why = "it does not have six or seven revolute joints and no other joints"
+            why = "it needs six or seven joints, all of them revolute"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         middle = np.where(bounds[2] > 0.0, 0.0, 0.5 * (bounds[0] + bounds[1]))
         reach = float(np.linalg.norm(links[:, TRANSLATION], axis=1).sum())
@@ -117,10 +117,10 @@ class Branches:
         is_spherical = wrist_gap <= ALIKE * size
         is_parallel = dof == 6 and max(_sine(a[1], a[2]), _sine(a[1], a[3])) <= ALIKE and not is_spherical
         if dof == 7 and not (is_spherical and shoulder_gap <= ALIKE * size):
-            why = "its first three axes do not meet in a point, or its last three axes do not"
+            why = "its first three axes, or its last three axes, do not meet in a point"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         if dof == 6 and not (is_spherical or is_parallel):
-            why = "its last three axes do not meet, and axes 2 to 4 are not parallel"
+            why = "its last three axes do not meet in a point, and its axes 2 to 4 are not parallel"
             return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         reasons = {}
         if _sine(a[0], a[1]) <= ALIKE:
@@ -237,7 +237,7 @@ def checked_branch(branch: Mapping[str, str]) -> dict[str, str]:
             raise ConstraintError(f"there is no branch {name!r}; the branches are {known}", name)
         if not isinstance(label, str) or label not in NAMES[name]:
             known = " or ".join(map(repr, NAMES[name]))
-            raise ConstraintError(f"the branch {name!r} must be {known}, got {label!r}", label)
+            raise ConstraintError(f"the label of branch {name!r} must be {known}, got {label!r}", label)
     return dict(branch)
 
 

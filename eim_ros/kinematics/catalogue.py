@@ -70,7 +70,9 @@ def share_path(relative: str) -> Path:
         if os.path.exists(candidate):  # returns False for a name that is too long, unlike Path.exists
             return candidate
     searched = ", ".join(str(folder) for folder in folders)
-    raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
+    raise MissingFileError(
+        f"{relative} of eim_ros is not installed (searched: {searched}): install eim_ros again", relative
+    )
 
 
 def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = ()) -> Path:
@@ -106,7 +108,7 @@ def robot_path(name_or_path: str | Path, package_paths: Sequence[str | Path] = (
         return described
     raise RobotError(
         f"there is no included robot {name!r}, only {', '.join(SHIPPED_ROBOTS)}. For other robots, give "
-        f"the path of the URDF, or the name in {DESCRIPTIONS} if it is installed{_similar(name)}",
+        f"the path of the URDF, or the name in {DESCRIPTIONS} if this package is installed{_similar(name)}",
         name,
     )
 
@@ -176,8 +178,8 @@ def checked_source(source: Any) -> str | Path:
             text = method()
             return text.decode() if isinstance(text, bytes) else str(text)
     raise RobotError(
-        "a robot must be given by the name of an included robot, or by the path or text of a URDF, got an object of "
-        f"type {type(source).__name__}",
+        "a robot must be the name of an included robot, or the path or text of a URDF, got an object of type "
+        "{type(source).__name__}",
         source,
     )
 
@@ -235,8 +237,8 @@ def expanded_xacro(path: Path, arguments: Mapping[str, str], package_paths: Sequ
         xacro = importlib.import_module("xacro")
     except ImportError as error:
         raise RobotError(
-            f"{path} is a xacro file, but xacro is not installed: install it (it comes with ROS, or pip install "
-            f"xacro), or expand the file by {by_hand}",
+            f"{path} is a xacro file, but xacro is not installed: run pip install xacro (ROS includes it), or expand "
+            f"the file by {by_hand}",
             str(path),
         ) from error
     try:

@@ -296,7 +296,7 @@ class CollisionModel:
             If the shapes cannot be prepared before the deadline. Finished shapes are kept for the next call.
         """
         if not self._shapes.bodies:
-            unread = ", and its meshes are not read (meshes is 'none')" if self.robot.collision.meshes == "none" else ""
+            unread = ", and its meshes are ignored (meshes is 'none')" if self.robot.collision.meshes == "none" else ""
             raise ConstraintError(
                 f"robot {self.robot.name!r} cannot be checked for collisions, because no link of its description has a "
                 f"<collision> with a box, cylinder, sphere, capsule or mesh{unread}",
@@ -455,7 +455,7 @@ class _Maker:
     def model(self, deadline: float) -> CollisionModel:
         if self._model is None:
             if not self._lock.acquire(timeout=-1 if deadline == NEVER else max(0.0, deadline - perf_counter())):
-                raise OutOfTime("another call is still preparing the collision shapes of the robot; try again later")
+                raise OutOfTime("another call is still preparing the collision shapes of the robot: try again later")
             try:
                 if self._model is None:
                     self._model = CollisionModel(self._robot, deadline, self._meshes)
@@ -497,7 +497,7 @@ def collisions(
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")
     if len(rows) != 1:
-        raise RobotError(f"collisions are computed for one configuration (dof,), got {len(rows)}", q)
+        raise RobotError(f"collisions are computed for one configuration (dof,), got {len(rows)} configurations", q)
     self_collision = checked_flag(self_collision, "self_collision", ConstraintError)
     checked = checked_obstacles(obstacles), number_from_zero(clearance, "the clearance")
     allowed = checked_pairs(allowed_collisions)
@@ -543,7 +543,7 @@ def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh],
     except OutOfTime:
         raise
     except MeshError as error:
-        raise MeshError(f"a collision shape of link {link!r}: {error}", link) from error
+        raise MeshError(f"a collision shape of link {link!r} is invalid: {error}", link) from error
     except EimError as error:
-        raise RobotError(f"a collision shape of link {link!r}: {error}", link) from error
+        raise RobotError(f"a collision shape of link {link!r} is invalid: {error}", link) from error
     return known[key]

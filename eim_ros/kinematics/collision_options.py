@@ -71,7 +71,9 @@ class CollisionOptions:
             raise RobotError(f"meshes must be one of {', '.join(MESHES)}, got {self.meshes!r}", self.meshes)
         _check_folders(self.package_paths)
         if not isinstance(self.srdf, (str, Path)):
-            raise RobotError("srdf must be the text of an SRDF, its path, or a name package://NAME/...", self.srdf)
+            raise RobotError(
+                "srdf must be the text of an SRDF, its path, or a name package://NAME/..., got {self.srdf!r}", self.srdf
+            )
         for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
             whole_number(getattr(self, name), 1, name, most=2**40)
 
@@ -115,7 +117,7 @@ class SceneSize:
 
     def check(self, options: CollisionOptions) -> None:
         """Raise `ConstraintError` if the scene exceeds the limits, before any geometry is prepared."""
-        most, thinned = options.most_points, "points in clouds that are thinned"
+        most, thinned = options.most_points, "points in clouds with a resolution"
         _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out obstacles out of reach")
         _at_most(self.points, most, "points in clouds", "points", "give the clouds a resolution")
         _at_most(self.thinned_points, THINNED * most, thinned, "points", "leave out points")
@@ -123,7 +125,7 @@ class SceneSize:
         if self.surfaces > MOST_SURFACES:
             raise ConstraintError(
                 f"the scene has {self.surfaces} meshes that are not convex, but at most {MOST_SURFACES} are allowed: "
-                "join meshes, or use their hulls (convex=True)",
+                "join meshes, or use their convex hulls (convex=True)",
                 self.surfaces,
             )
 

@@ -81,13 +81,13 @@ class FrameBuffer:
             try:
                 _ = transform.pose  # raises an error that states the cause
             except PoseError as error:
-                raise FrameError(f"the transform of frame {child!r}: {error}", error.value) from error
+                raise FrameError(f"the transform of frame {child!r} is invalid: {error}", error.value) from error
         with self._lock:
             track = self._tracks.get(child)
             if track is None or track.is_static != is_static:
                 if len(self._tracks) >= MOST_FRAMES and track is None:
                     raise FrameError(
-                        f"frame {child!r} is ignored, because the buffer is full ({MOST_FRAMES} frames)", child
+                        f"frame {child!r} is ignored, because the buffer already has {MOST_FRAMES} frames", child
                     )
                 track = self._tracks[child] = _Track(child, is_static)
             track.add(transform, self._history)
@@ -129,14 +129,14 @@ class FrameBuffer:
         """Return the frames from `source` and from `target` up to their nearest common ancestor, which is excluded."""
         for name in (source, target):
             if name not in self._tracks and name not in (names := self._names()):
-                known = f"known frames: {listed(names)}" if names else "no transform has arrived yet"
+                known = f"the frames are {listed(names)}" if names else "no transform has arrived yet"
                 raise FrameError(f"frame {name!r} is unknown; {known}", name, may_come=True)
         up, down = self._ancestry(source, stamp), self._ancestry(target, stamp)
         common = next((name for name in up if name in down), None)
         if common is None:
             raise FrameError(
-                f"frames {source!r} and {target!r} are not connected: the root of the first is {up[-1]!r}, the root of "
-                f"the second is {down[-1]!r}; publish a transform between the two trees",
+                f"frames {source!r} and {target!r} are not connected: publish a transform between their roots, "
+                f"{up[-1]!r} and {down[-1]!r}",
                 (source, target),
                 may_come=True,
             )
@@ -171,7 +171,7 @@ class _Track:
         if self.stamps and stamp < self.stamps[-1] - history:
             raise FrameError(
                 f"a transform of frame {self.name!r} has the time stamp {_told(stamp)}, which is "
-                f"{_seconds(self.stamps[-1] - stamp)} older than the newest; it is ignored",
+                f"{_seconds(self.stamps[-1] - stamp)} older than its newest transform, so it is ignored",
                 stamp,
             )
         place = bisect.bisect_left(self.stamps, stamp)

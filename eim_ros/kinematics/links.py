@@ -87,7 +87,7 @@ def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shap
         try:
             shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if has_shape(element)])
         except EimError as error:
-            raise RobotError(f"a {of} shape of link {name!r}: {error}", name) from error
+            raise RobotError(f"a {of} shape of link {name!r} is invalid: {error}", name) from error
     return shapes
 
 

@@ -114,7 +114,7 @@ def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], th
         told = []
         if angle > ANGLE_TOLERANCE:
             opposite = angle >= math.pi - ANGLE_TOLERANCE
-            told.append("points the other way" if opposite else f"is turned by {angle:.4g} rad")
+            told.append("points in the opposite direction" if opposite else f"is rotated by {angle:.4g} rad")
         if distance > LENGTH_TOLERANCE:
             told.append(f"is off by {distance:.4g} m")
         return index, (

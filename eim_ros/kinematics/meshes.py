@@ -74,17 +74,18 @@ def find_mesh(
             if place.is_file():
                 return place
             places.append(place)
-    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder is known"
+    looked = ", ".join(map(str, dict.fromkeys(places))) or "no folder"
     if filename.startswith("package://"):
         package = filename.removeprefix("package://").partition("/")[0]
-        cure = f"{missing_package(package)}; the name must not leave its package by '..'"
+        cure = f"{missing_package(package)}; a name with '..' must not lead out of its package"
     elif packages_only:
-        cure = "in a description that comes over ROS, meshes must be in packages: name them package://NAME/..."
+        cure = "if a description comes over ROS, its meshes must be in packages, as package://NAME/..."
     elif Path(filename.removeprefix("file://")).is_absolute():
         cure = "correct the name in the URDF"
     else:
         cure = (
-            "read the robot from the path of its URDF, so that relative names can be resolved, or give the folder of "
+            "relative names start in the folder of the URDF, so give its path instead of its text, or give the folder "
+            "of "
             f"the package as {option_name('package_paths')}"
         )
     raise MeshError(f"mesh {filename!r} does not exist (searched: {looked}); {cure}", filename)
@@ -151,7 +152,7 @@ def read_mesh(
     if factors.shape not in ((), (3,)) or not (np.abs(factors) <= LARGEST).all() or not factors.all():
         raise ConstraintError(f"the scale of a mesh must be one or three numbers other than 0, got {scale!r}", scale)
     if not path.is_file():
-        raise MeshError(f"mesh {str(path)!r} does not exist", str(path))
+        raise MeshError(f"mesh {str(path)!r} does not exist: correct its path", str(path))
     began, size = perf_counter(), path.stat().st_size
     if size > limits.most_bytes:
         raise MeshError(
@@ -171,9 +172,11 @@ def read_mesh(
     triangles = map(model.tri_indices, range(model.num_tris))
     faces = np.array([[corners[0], corners[1], corners[2]] for corners in triangles])
     if not len(faces):
-        raise MeshError(f"mesh {str(path)!r} has no triangles", str(path))
+        raise MeshError(f"mesh {str(path)!r} has no triangles: give a mesh with at least one triangle", str(path))
     if not np.isfinite(vertices).all():
-        raise MeshError(f"mesh {str(path)!r} has vertices that are not finite", str(path))
+        raise MeshError(
+            f"mesh {str(path)!r} has vertices with NaN or infinite coordinates: correct the file", str(path)
+        )
     if factors.ndim and np.prod(factors) < 0.0:
         faces = faces[:, ::-1]  # mirroring reverses the orientation of the triangles
     _effort.took(size, perf_counter() - began)
@@ -210,5 +213,7 @@ def _unit(path: Path) -> float:
     except ValueError:
         unit = np.nan
     if not 0.0 < unit < np.inf:
-        raise MeshError(f"the unit of mesh {str(path)!r} must be a positive number of metres", str(path))
+        raise MeshError(
+            f"the unit of mesh {str(path)!r} must be a positive number of metres: correct <unit meter=...>", str(path)
+        )
     return unit

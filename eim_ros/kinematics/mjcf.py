@@ -303,7 +303,7 @@ class _Writer:
                 if second < 0:
                     fixed[first] = float(at[0]) + coefficients[0]
                 elif any(coefficients[2:]) or first in followers:
-                    why = "is not linear" if any(coefficients[2:]) else "is the second one for the same joint"
+                    why = "is not linear" if any(coefficients[2:]) else "is the second equality of the same joint"
                     names = self._joints[first], self._joints[second]
                     self._remark(f"the equality of joints {listed(names)} is ignored, because it {why}", names[:1])
                 else:
@@ -334,7 +334,11 @@ class _Writer:
         names = [self._joints[joint] for joint in sorted(between)]
         self._in_loops.update(names)
         bodies = listed(self._bodies[body] for body in ends)
-        self._remark(f"the bodies {bodies} close a loop ({kind}), which is ignored: its joints count as free", names)
+        self._remark(
+            f"the bodies {bodies} close a loop ({kind}), but this constraint is ignored, and the joints of "
+            "the loop count as free",
+            names,
+        )
 
     def _joints_above(self, body: int) -> list[int]:
         model, found = self._model, list[int]()

@@ -210,7 +210,7 @@ def _check(shape: Shape, *lengths: str) -> None:
 
 def _wrong_size(shape: Shape, length: Any) -> ConstraintError:
     kind = type(shape).__name__
-    hint = "; its pose comes first: Box(pose, size), or Box(size, at=pose)" if isinstance(shape, Box) else ""
+    hint = "; the first argument is the pose: Box(pose, size), or Box(size, at=pose)" if isinstance(shape, Box) else ""
     return ConstraintError(f"the size of a {kind.lower()} must be positive and finite, got {length}{hint}", length)
 
 

@@ -34,7 +34,7 @@ TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and s
 PARTS = (("position", "orientation"), ("translation", "rotation"))  # attributes of geometry_msgs Pose and Transform
 MATRIX_METHODS = ("as_matrix", "GetAsMatrix4", "matrix")  # methods of scipy and jaxlie, of Drake, of sophus and gtsam
 MAPPING = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}  # keys of a mapping
-POSITION_ALONE = "a position without an orientation is not possible here: expected " + FORMS
+POSITION_ALONE = "a pose needs an orientation here: expected " + FORMS
 CONTEXT_KINDS = {"position": 3, "pose": 9}
 """Kinds of contexts of a model, and the number of values in each."""
 # indices into a flattened transform
@@ -202,7 +202,7 @@ def pose_from(
     transform[:3, 3] = _finite(numbers_by_axis(place, "xyz"), 3, "position")
     if rpy is not None:
         if quaternion_xyzw is not None:
-            raise PoseError("give the orientation as a quaternion or as rpy, not as both", rpy)
+            raise PoseError("the orientation is given twice: give either a quaternion or rpy", rpy)
         about_x, about_y, about_z = rotations_from(np.diag(_finite(rpy, 3, "rpy")))
         transform[:3, :3] = product(about_z, about_y, about_x)
         return transform
@@ -261,7 +261,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
-        raise PoseError("a rotation must have entries from -1 to 1", rotation)
+        raise PoseError("a rotation must have entries from -1 to 1, got {r[:3, :3].tolist()}", rotation)
     products = np.array(
         [
             [1 + r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
@@ -307,7 +307,9 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
     counts = np.ceil(np.maximum(lengths[0] / max_distance, lengths[1] / max_angle)).clip(1.0)
     if not counts.sum() <= most:
         raise PoseError(
-            f"the interpolated path has {counts.sum():.3g} poses, but at most {most} are allowed", counts.sum()
+            f"the interpolated path has {counts.sum():.3g} poses, but at most {most} are allowed: increase the "
+            "distance between poses",
+            counts.sum(),
         )
     found = []
     for start, end, move, turn, n in zip(poses[:-1], poses[1:], moves, turns, counts.astype(int), strict=True):
@@ -353,12 +355,12 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     if first_not_rigid(pose[None], EXACT):
         return pose
     if not np.isfinite(pose).all():
-        raise PoseError("a pose must be finite", transform)
+        raise PoseError(f"a pose must be finite, got {pose.tolist()}", transform)
     if first_not_rigid(pose[None], RIGID_TOLERANCE):
         pose[:3, :3], pose[3] = _nearest_rotation(pose[:3, :3]), (0.0, 0.0, 0.0, 1.0)
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
-        raise PoseError(f"positions of a pose must be below {LONGEST:g} m", transform)
+        raise PoseError(f"the position of a pose must be below {LONGEST:g} m, got {pose[:3, 3].tolist()}", transform)
     with np.errstate(all="ignore"):  # infinite if the products overflow
         off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - np.eye(4)[3]).max())
     rounding = f"more than the {RIGID_TOLERANCE:g} allowed for rounding"

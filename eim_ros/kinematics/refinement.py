@@ -170,7 +170,7 @@ def spread(
     finest = -1.0 if finest is None else positive_number(finest, "the difference `finest`")
     step, n = positive_number(step, "the step"), whole_number(n, 0, "n")
     if not max(step, finest) < math.inf:
-        raise RobotError("`step` and `finest` must be finite", (step, finest))
+        raise RobotError(f"`step` and `finest` must be finite, got {step} and {finest}", (step, finest))
     free = redundancy(robot._bounds(asked), asked.get("position_only", False))
     spread = ContinuationOptions(step, finest, free, math.inf)
     return robot.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]

@@ -334,8 +334,8 @@ class Robot(Hinting):
             return Chain(self.links, self.dof)
         except ValueError as error:
             raise RobotError(
-                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS}, and at most "
-                f"{2 * MOST_JOINTS} together with mimic joints",
+                f"robot {self.name!r} has {self.dof} joints, expected 1 to {MOST_JOINTS} joints, and at most "
+                f"{2 * MOST_JOINTS} with mimic joints",
                 self.dof,
             ) from error
 

@@ -80,9 +80,9 @@ class _Groups:
     def joints(self, name: str, outer: tuple[str, ...] = ()) -> set[str]:
         """Return the independent moving joints of a group."""
         if name in outer:
-            raise RobotError(f"group {name!r} in robot_description_semantic contains itself", name)
+            raise RobotError(f"group {name!r} in robot_description_semantic contains itself: correct the SRDF", name)
         if name not in self._elements:
-            raise RobotError(f"group {name!r} in robot_description_semantic does not exist", name)
+            raise RobotError(f"group {name!r} in robot_description_semantic does not exist: correct the SRDF", name)
         group = self._elements[name]
         found = {joint.get("name", "") for joint in group.findall("joint")}
         found |= {self._of_link.get(link.get("name", ""), "") for link in group.findall("link")}

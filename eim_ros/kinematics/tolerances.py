@@ -82,9 +82,14 @@ class JointLimits:
         if low.shape != expected or high.shape != expected:
             raise RobotError(f"limits must have shape {expected}, got {low.shape} and {high.shape}", (lower, upper))
         if not np.all(low <= high):  # also true for NaN
-            raise RobotError("lower limits must not exceed upper limits", (lower, upper))
+            raise RobotError(
+                f"lower limits must not exceed upper limits, got {low.tolist()} and {high.tolist()}", (lower, upper)
+            )
         if np.any(low < self.lower) or np.any(high > self.upper):
-            raise RobotError("the limits of a call must lie within the robot's limits", (lower, upper))
+            raise RobotError(
+                f"the limits of a call must be within the robot's limits, got {low.tolist()} and {high.tolist()}",
+                (lower, upper),
+            )
         return JointLimits(low, high, self.continuous)
 
 

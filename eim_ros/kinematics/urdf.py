@@ -249,7 +249,7 @@ class UrdfTree:
             return ""
         return (
             f"the tip of robot {self.name!r} is link {tip!r}, because the sliding joints {listed(sorted(fingers))} "
-            "behind it seem to be a gripper; give the tip link if you mean another link"
+            "behind it seem to be a gripper; give tip to select another link"
         )
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
@@ -313,7 +313,7 @@ class UrdfTree:
                     (base, tip),
                 )
             if len(path) > len(self.joints):
-                raise RobotError(f"the joints above link {tip!r} form a loop", tip)
+                raise RobotError(f"the joints above link {tip!r} form a loop, but they must form a tree", tip)
             path.append(joint)
             link = joint.parent
         return tuple(reversed(path))
@@ -331,7 +331,7 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
     if (n_movable := sum(joint.moves for joint in joints)) > MOST_MOVABLE:
         raise RobotError(
             f"the chain from {base!r} to {tip!r} has {n_movable} movable joints, but at most {MOST_MOVABLE} are "
-            "supported: choose a base or tip link such that the chain is shorter",
+            "supported: choose a base or tip link with a shorter chain",
             n_movable,
         )
     sources = {joint.name for joint in joints if joint.moves and joint.mimic is None}
@@ -351,7 +351,7 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
         if joint.moves and joint.mimic is not None and joint.mimic.joint not in sources:
             raise RobotError(
                 f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is not an independent joint of the chain "
-                f"from {base!r} to {tip!r}: name an independent joint in <mimic>, or choose another base or tip link",
+                f"from {base!r} to {tip!r}: correct <mimic>, or choose another base or tip link",
                 joint.mimic.joint,
             )
     if not sources:
@@ -452,8 +452,8 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     for kind in ("link", "joint"):
         if (n := len(robot.findall(kind))) > MOST_LINKS:
             raise RobotError(
-                f"the robot description has {n} {kind}s, but at most {MOST_LINKS} are supported: keep only the part "
-                "with the arm",
+                f"the robot description has {n} {kind}s, but at most {MOST_LINKS} are supported: keep only the links "
+                "and joints of the arm",
                 n,
             )
     links = tuple(_attribute(link, "name", "a link") for link in robot.findall("link"))
@@ -491,7 +491,10 @@ def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint,
             seen.add(rule.joint)
             factor, offset = rule.multiplier * source.multiplier, rule.multiplier * source.offset + rule.offset
             if not (math.isfinite(factor) and math.isfinite(offset)):
-                raise RobotError(f"the multiplier or the offset of mimic joint {joint.name!r} is too large", factor)
+                raise RobotError(
+                    f"the multiplier or the offset of mimic joint {joint.name!r} is too large: give smaller numbers",
+                    factor,
+                )
             rule = Mimic(source.joint, factor, offset)
         resolved.append(joint if rule is joint.mimic else replace(joint, mimic=rule))
     return tuple(resolved)
@@ -557,13 +560,14 @@ def _numbers(element: Element | None, attribute: str, default: str, joint: str) 
 def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
     if not links:
         raise RobotError(
-            "the robot description has no links; if it comes from a xacro file, the file must call its macro"
+            "the robot description has no links; if it comes from a xacro file, call the macro of the robot in this "
+            "file"
         )
     joint_names = [joint.name for joint in joints]
     for kind, names in (("link", list(links)), ("joint", joint_names)):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         if repeated:
-            raise RobotError(f"{kind} name {listed(repeated)} is used more than once", repeated)
+            raise RobotError(f"{kind} name {listed(repeated)} is used more than once: rename all but one", repeated)
     children: set[str] = set()
     known = set(links)
     for joint in joints:
@@ -572,7 +576,9 @@ def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
                 raise RobotError(f"{role} link {link!r} of joint {joint.name!r} does not exist", link)
         if joint.child in children:
             raise RobotError(
-                f"link {joint.child!r} is the child of more than one joint, so the links are not a tree", joint.child
+                f"link {joint.child!r} is the child of more than one joint, so the links are not a tree: keep one of "
+                "these joints",
+                joint.child,
             )
         children.add(joint.child)
 
@@ -741,7 +747,7 @@ def _limits(
         if lower[i] > upper[i]:
             raise RobotError(
                 f"no value of joint {joint.mimic.joint!r} is within both its limits and those of its mimic joint "
-                f"{joint.name!r}",
+                f"{joint.name!r}: widen one of them",
                 ends,
             )
     return lower, upper, continuous

@@ -52,8 +52,8 @@ def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
         ({"seed": 1.5}, "seed must be a whole number or None, got 1.5"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"timeout": "1"}, r"timeout must be a number \[s\], got '1'"),
-        ({"timeout": -0.1}, "timeout must not be negative, got -0.1"),
-        ({"timeout": np.nan}, "timeout must not be negative, got nan"),
+        ({"timeout": -0.1}, "timeout must be at least 0, got -0.1"),
+        ({"timeout": np.nan}, "timeout must be at least 0, got nan"),
     ],
 )
 def test_number_out_of_its_bounds_is_refused(arguments: dict[str, Any], reason: str) -> None:

@@ -170,7 +170,7 @@ def test_what_collides_is_left_out_and_counted() -> None:
     kept = sampler.with_constraints(obstacles=[obstacle]).sample(pose, 100)
     assert kept.certified
     assert 0 < len(kept) < len(everything)
-    assert f"; {len(everything) - len(kept)} more collide" in kept.message
+    assert f"; {len(everything) - len(kept)} more solutions collide" in kept.message
     assert away(kept.q, everything[0]).min() > 0.01
 
 

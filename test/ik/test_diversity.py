@@ -123,7 +123,7 @@ def test_seeds_are_uniform_if_the_model_leads_to_no_solution() -> None:
     answer = sampler.with_constraints(limits=limits).sample(pose, 1, seed=0, timeout=60.0)
     assert len(answer) == 1
     assert (answer.expert == NO_EXPERT).all()
-    assert answer.message.endswith("so these come from uniform seeds")
+    assert answer.message.endswith("so the solutions come from uniform seeds")
 
 
 @pytest.mark.parametrize("name", MODELS)

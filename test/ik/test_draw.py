@@ -124,7 +124,7 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
         ({"density": "model"}, "needs a model"),
         ({"density": "uniform", "temperature": 0.5}, "a temperature needs a cost"),
         ({"density": np.sum, "temperature": 0.0}, "temperature must be positive"),
-        ({"density": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
+        ({"density": lambda q: q}, r"one number for each of \d+ configurations, got an array of shape \(\d+, 7\)"),
         ({"density": lambda q: q[:, 0] * np.nan}, "NaN"),
         ({"guarantee": "yes"}, "guarantee must be a Completeness, 'certified' or None"),
     ],

@@ -77,7 +77,7 @@ def test_no_configurations_have_no_costs(order: object) -> None:
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ("beauty", "unknown order 'beauty'; known: density, distance, posture, manipulability, limits, none"),
+        ("beauty", "unknown order 'beauty'; the orders are density, distance, posture, manipulability, limits, none"),
         ({"limits": -1.0}, "the weight of order 'limits' must be finite and at least 0, got -1"),
         ({"limits": float("nan")}, "must be finite"),
         ("distance", "needs a reference configuration: give near"),

@@ -97,7 +97,7 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
     [
         (ARMS["continuous"], "joint 1 'j0' turns, but joint 1 'slide_100' of the model slides"),
         (ARMS["six_joints"], "the robot has 4 joints and 0 mimic joints instead of 3 joints and 0 mimic joints"),
-        (ARMS["gantry"].replace('xyz="0 1 0"', 'xyz="0 1 0.1"'), "joint 2 'slide_010' is turned by 0.09967 rad"),
+        (ARMS["gantry"].replace('xyz="0 1 0"', 'xyz="0 1 0.1"'), "joint 2 'slide_010' is rotated by 0.09967 rad"),
     ],
 )
 def test_robot_of_other_kinematics_is_refused_with_what_differs(tmp_path, urdf: str, difference: str) -> None:

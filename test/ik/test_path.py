@@ -253,7 +253,7 @@ def test_seed_decides_the_path() -> None:
     [
         ({"seed": -1}, "seed must be at least 0"),
         ({"n_candidates": 0}, "n_candidates must be at least 1"),
-        ({"timeout": np.nan}, "timeout must not be negative"),
+        ({"timeout": np.nan}, "timeout must be at least 0"),
     ],
 )
 def test_bad_numbers_are_refused_without_time_too(arguments: dict[str, float], reason: str) -> None:

@@ -142,8 +142,8 @@ def test_near_duplicates_that_arise_are_dropped() -> None:
         ({"joint_1": np.nan}, "finite"),
         ({}, "at least one joint needs a weight"),
         (Posture({"joint_1": 0.0}, {"joint_1": 0.0}), "at least one joint needs a weight"),
-        (Posture({"joint_1": 0.0}, {"joint_1": -1.0}), ">= 0"),
-        (Posture({"joint_1": 0.0}, {"joint_2": 1.0}), "give its preferred value"),
+        (Posture({"joint_1": 0.0}, {"joint_1": -1.0}), "a weight of at least 0"),
+        (Posture({"joint_1": 0.0}, {"joint_2": 1.0}), "but no preferred value: give one"),
     ],
 )
 def test_bad_postures_are_refused(posture: Posture | dict[str, float], reason: str) -> None:

@@ -143,7 +143,7 @@ def test_load_gives_the_sampler_of_the_file(tmp_path) -> None:
 def test_load_refuses_another_robot(tmp_path) -> None:
     path = tmp_path / "m.safetensors"
     broad_model(arm_of("planar3"), "position").save(path)
-    with pytest.raises(ModelFileError, match="planar3.*not for 'gantry'"):
+    with pytest.raises(ModelFileError, match="planar3.*not for robot 'gantry'"):
         Sampler.load(path, arm_of("gantry"))
 
 

@@ -108,7 +108,7 @@ def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
     assert_no_solution(samples)
     assert samples.best_attempt_error[0] == pytest.approx(7.0, abs=1e-3)
     assert samples.n_total == 0.0
-    assert samples.message.startswith("there is no solution, because the target is farther away than the arm is long;")
+    assert samples.message.startswith("there is no solution, because the distance to the target exceeds the length")
     assert "the best attempt is off by 7 m" in samples.message
     assert arm_of("planar3").within_limits(samples.best_attempt).all()
     tip = arm_of("planar3").fk(samples.best_attempt)[:3, 3]

@@ -103,7 +103,7 @@ def test_poses_are_chosen_in_any_order() -> None:
     assert_same(turned.pose(0), answer().pose(3))
     assert_same(turned.pose(1), answer().pose(0))
     assert_same(answer().pose(-1), answer().pose(3))
-    with pytest.raises(ConfigurationError, match="these are answers to 2 poses"):
+    with pytest.raises(ConfigurationError, match="these are the answers to 2 poses"):
         _ = turned.n_total
 
 

@@ -182,7 +182,7 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     assert np.isnan(answer.effective_sample_size) or answer.effective_sample_size < 2500.0
     if len(answer) == 5000:
         assert answer.valid.all()
-        assert f"effective sample size {answer.effective_sample_size:.0f}" in answer.message
+        assert f"the effective sample size is {answer.effective_sample_size:.0f}" in answer.message
 
 
 def test_what_could_not_be_drawn_is_no_success() -> None:

@@ -108,10 +108,10 @@ def test_elbow_beside_a_vertical_line_from_shoulder_to_wrist_is_neither_up_nor_d
 @pytest.mark.parametrize(
     ("source", "names", "reason"),
     [
-        ("panda", (), "first three axes do not meet"),
-        ("fetch", (), "first three axes do not meet|no other joints"),
-        ("planar3", (), "six or seven revolute joints"),
-        (random_arm("spherical shoulder", 0), (), "last three axes do not meet"),
+        ("panda", (), "first three axes, or its last three axes, do not meet"),
+        ("fetch", (), "first three axes, or its last three axes, do not meet|all of them revolute"),
+        ("planar3", (), "six or seven joints, all of them revolute"),
+        (random_arm("spherical shoulder", 0), (), "last three axes do not meet in a point"),
         (random_arm("spherical wrist", 0), ("shoulder", "wrist"), "axes 2 and 3 are not parallel"),
     ],
     ids=["panda", "fetch", "planar3", "spherical shoulder", "spherical wrist"],

@@ -50,8 +50,8 @@ def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
     ("old", "new", "told"),
     [
         ('<origin xyz="0 0 0.4"/>', '<origin xyz="0 0 0.45"/>', "joint 3 'j2' is off by 0.05 m .* of the model"),
-        (SECOND, SECOND.replace('"0 1 0"', '"0 1 0.1"'), "joint 2 'j1' is turned by 0.09967 rad"),
-        (SECOND, SECOND.replace('"0 1 0"', '"0 -1 0"'), "joint 2 'j1' points the other way"),
+        (SECOND, SECOND.replace('"0 1 0"', '"0 1 0.1"'), "joint 2 'j1' is rotated by 0.09967 rad"),
+        (SECOND, SECOND.replace('"0 1 0"', '"0 -1 0"'), "joint 2 'j1' points in the opposite direction"),
         ('lower="-2.5" upper="2.5"', 'lower="2.6" upper="3"', "limits of joint 1 'j0', 2.6 to 3, do not overlap"),
         ('name="j3" type="revolute"', 'name="j3" type="prismatic"', "4 'j3' slides, but joint 4 'j3' of the model"),
         ('name="j3" type="revolute"', 'name="j3" type="fixed"', "robot has 5 joints and 0 mimic joints instead of 6"),

@@ -29,7 +29,7 @@ def test_rows_of_seven_are_poses() -> None:
 
 
 def test_an_orientation_is_given_once() -> None:
-    with pytest.raises(PoseError, match="not as both"):
+    with pytest.raises(PoseError, match="the orientation is given twice"):
         pose_from([0, 0, 0], [0, 0, 0, 1], rpy=[0, 0, 0])
 
 
@@ -47,7 +47,7 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     ("pose", "words"),
     [
         (Named(header=Named(frame_id="camera"), pose=None), "transform it to the arm's base frame"),
-        (POSITION, "a position without an orientation"),
+        (POSITION, "a pose needs an orientation"),
         ([*POSITION, 0.0, 0.0, 0.0], "seven numbers"),
         ((POSITION, [1.0, 0.0]), "quaternion xyzw must be 4 numbers"),
         ((POSITION, 2.0 * POSE[:3, :3]), "must be orthonormal"),

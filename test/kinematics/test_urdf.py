@@ -371,7 +371,7 @@ def test_descriptions_of_up_to_2000_links_are_read() -> None:
     """The parser of pinocchio also recurses into fixed links, so a chain of fixed joints is the worst case."""
     assert Robot(long_chain(1999, "fixed")).dof == 1
     for n in (2000, 5000):
-        with pytest.raises(RobotError, match=f"has {n + 1} links, but at most 2000 are supported: keep only the part"):
+        with pytest.raises(RobotError, match=f"has {n + 1} links, but at most 2000 are supported: keep only the links"):
             Robot(long_chain(n))
     joint = long_chain(1).partition("<joint")[2].partition("</joint>")[0]
     with pytest.raises(RobotError, match="has 2001 joints, but at most 2000"):

@@ -139,7 +139,8 @@ class Cuda:
         n_devices = self._call("cuDeviceGetCount")
         if number >= n_devices:
             raise ConfigurationError(
-                f"there is no GPU {number}: NVIDIA's driver finds {n_devices} GPU(s), numbered from 0", number
+                f"there is no GPU {number}: NVIDIA's driver finds {n_devices} GPU(s), numbered from 0: use one of them",
+                number,
             )
         device = self._call("cuDeviceGet", number)
         self._context = self._call("cuDevicePrimaryCtxRetain", device)  # torch and CuPy use it, too
@@ -204,7 +205,7 @@ class Cuda:
         error, *values = getattr(self._driver, name)(*arguments)
         if int(error):
             text = getattr(error, "name", str(error))
-            raise ConfigurationError(f"NVIDIA's driver reports {text} in {name}", text)
+            raise ConfigurationError(f"NVIDIA's driver reports {text} in the call of {name}", text)
         return values[0] if values else None
 
 

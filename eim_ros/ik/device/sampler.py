@@ -242,7 +242,9 @@ class DeviceSampler:
             call = Call("roots", n_rows, lists_revolutions=lists)
         elif self._has_branches:
             if not 1e-3 <= as_number(max_spacing) < math.inf:
-                raise ConfigurationError(f"max_spacing must be at least 0.001, got {max_spacing!r}", max_spacing)
+                raise ConfigurationError(
+                    f"max_spacing must be finite and at least 0.001, got {max_spacing!r}", max_spacing
+                )
             n_values = max(1, math.ceil(math.tau / float(max_spacing)))
             call = Call("branches", 8 * n_values, n_values=n_values)
         else:
@@ -270,7 +272,11 @@ class DeviceSampler:
         if self._has_roots:
             return Call("roots", n, lists_revolutions=lists and n > 1, reference=reference, apart=apart)
         if not lists and (self._setup.upper - self._setup.lower > math.tau).any():
-            raise ConfigurationError("revolutions='one' needs a closed form, or limits of one revolution", revolutions)
+            raise ConfigurationError(
+                "revolutions='one' needs a closed form, or joint limits of at most one "
+                "revolution: give revolutions='all'",
+                revolutions,
+            )
         if self._has_branches and reference is None:
             return Call("branches", n, BRANCHES_IN_VAIN, apart=apart)
         return Call("restarts", n, RESTARTS_IN_VAIN, reference=reference, apart=apart)
@@ -289,9 +295,11 @@ class DeviceSampler:
             return self._of_blocks(given, call, first, progress, library.from_numpy)
         own = "cpu" if self._cuda is None else f"cuda:{self._cuda.number}"
         if device != own:
-            raise PoseError(f"the poses are on {device}, the sampler is on {own}: move one of them", device)
+            raise PoseError(f"the poses are on {device}, but the sampler is on {own}: move the poses to {own}", device)
         if progress is not None:
-            raise ConfigurationError("poses on a GPU have no progress: omit it, or move the poses to NumPy", progress)
+            raise ConfigurationError(
+                "no progress is reported for poses on a GPU: leave out progress, or move the poses to NumPy", progress
+            )
         return self._of_device(poses, library, call, first)
 
     def _of_other_library(self, poses: Any, call: Call, seed: int, progress: Progress | None) -> DeviceSolutions:
@@ -412,7 +420,8 @@ def _refuse(sampler: Sampler, setup: Setup) -> None:
     }
     if names := [name for name, is_given in refused.items() if is_given]:
         raise ConfigurationError(
-            f"kernels of a device do not support {' or '.join(names)}: use the sampler itself, or one without them",
+            f"kernels of a device do not support {' or '.join(names)}: use the sampler itself, or a sampler without "
+            "them",
             names,
         )
 

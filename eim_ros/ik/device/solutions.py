@@ -94,7 +94,11 @@ class DeviceSolutions:
         """Return the answer in the memory of the processor; raise `PoseError` if a pose is not a rigid transform."""
         status, counts = _on_host(self.status), _on_host(self.counts).astype(np.int64)
         if len(wrong := np.flatnonzero(status == PoseStatus.NOT_RIGID)):
-            raise PoseError(f"pose {wrong[0]} of {len(status)} is not a rigid transform in double precision", wrong[0])
+            raise PoseError(
+                f"pose {wrong[0]} of {len(status)} is not a rigid transform in double precision: compute "
+                "its rotation in float64",
+                wrong[0],
+            )
         q, errors = _on_host(self.q), _on_host(self.errors)
         taken = np.arange(q.shape[1]) < counts[:, None]
         outcomes = tuple(

@@ -115,16 +115,16 @@ def check_guarantee(problem: Problem) -> None:
     if problem.until is not None:
         if isinstance(problem.aim, Covering) and not problem.is_curve:
             raise ConfigurationError(
-                "a guarantee needs solutions that form curves or are known in closed form: leave it out, or use an "
-                "arm with at most six joints, or with one joint more than the task needs and no tolerances",
+                "a guarantee needs solutions that form curves or are known in closed form: leave out the guarantee, or "
+                "leave out tolerances and fix joints until at most one joint is redundant",
                 problem.until,
             )
         return
     if any(True for _ in forms_of_curves(problem)):
         return
     raise ConfigurationError(
-        "'certified' needs one of these: seven revolute joints; six joints with a closed form, without tolerances per "
-        "axis; or five joints with one free axis. For other arms, guarantee=Completeness() bounds the share of "
+        "'certified' needs seven revolute joints, five joints with one free axis, or six joints with a closed form "
+        "and no tolerances per axis. For other arms, guarantee=Completeness() bounds the share of "
         "solutions that may be missing",
         "certified",
     )

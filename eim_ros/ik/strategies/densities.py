@@ -181,12 +181,13 @@ def _costs(cost: Callable[[FloatArray], npt.ArrayLike], q: FloatArray) -> FloatA
     try:
         costs = as_numbers(cost(q.copy()))
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the cost failed for configurations {q.shape}: {error}", cost) from error
-    if costs.shape != (len(q),) or not (costs > -np.inf).all():
         raise ConfigurationError(
-            f"a cost must give a number for each of configurations {q.shape}, got shape {costs.shape}"
-            + ("" if costs.shape != (len(q),) else " with NaN or negative infinity"),
-            cost,
+            f"the cost cannot be computed for configurations of shape {q.shape}: {error}", cost
+        ) from error
+    if costs.shape != (len(q),) or not (costs > -np.inf).all():
+        found = f"an array of shape {costs.shape}" if costs.shape != (len(q),) else "NaN or negative infinity"
+        raise ConfigurationError(
+            f"a cost must return one number for each of {len(q)} configurations, got {found}", cost
         )
     return costs
 

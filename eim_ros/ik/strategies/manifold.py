@@ -224,8 +224,9 @@ def check_spacing(spacing: float, n_parts: float, max_solutions: int) -> None:
     """Raise `ConfigurationError` if a spacing [rad, m] needs more configurations than allowed."""
     if n_parts > max_solutions:
         raise ConfigurationError(
-            f"max_spacing {spacing} needs about {n_parts:.0f} configurations, more than max_solutions "
-            f"({max_solutions}): increase one of them, or give revolutions='one' if joints turn more than once",
+            f"max_spacing {spacing} needs about {n_parts:.0f} configurations, which exceeds max_solutions "
+            f"({max_solutions}): increase max_spacing or max_solutions, or give revolutions='one' if joints turn more "
+            "than once",
             spacing,
         )
 

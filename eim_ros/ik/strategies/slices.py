@@ -173,7 +173,8 @@ class Slices:
         _check_dimensions(measure)
         if problem.until is not None:
             raise ConfigurationError(
-                "a guarantee needs solutions that form curves, or points in closed form: leave it out", problem.until
+                "a guarantee needs solutions that form curves, or points in closed form: leave out the guarantee",
+                problem.until,
             )
         return draw(problem, *self._points(measure, log_density))
 
@@ -202,14 +203,14 @@ def _check_dimensions(measure: ScaledMeasure) -> None:
     """Raise `ConfigurationError` if the set has too many dimensions, or if slices are not curves."""
     if measure.n_free > MOST_FREE:
         raise ConfigurationError(
-            f"draw allows at most {MOST_FREE} joints more than the task needs, and this arm has {measure.n_free}: "
-            "fix some of them, or call sample",
+            f"draw supports at most {MOST_FREE} joints more than the task needs, but this arm has {measure.n_free}: "
+            "fix some joints, or call sample",
             measure.n_free,
         )
     form = measure.problem.robot.closed_form
     if measure.n_free < 0 or (measure.n_free == 0 and (form is None or measure.n_rows == POSITION_ROWS)):
         raise ConfigurationError(
-            "draw needs an arm with more joints than the task needs, or all solutions from a closed form; call sample "
+            "draw needs an arm with more joints than the task needs, or all solutions from a closed form: call sample "
             "instead",
             None,
         )

@@ -239,7 +239,7 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigurationError, match="there is no GPU 0: NVIDIA's driver finds 0"):
         sampler.on("cuda")
     install(Driver(error=100), monkeypatch)
-    with pytest.raises(ConfigurationError, match="reports 100 in cuInit"):
+    with pytest.raises(ConfigurationError, match="reports 100 in the call of cuInit"):
         sampler.on("cuda")
     monkeypatch.setattr(Driver, "cuInit", lambda *_: (_ for _ in ()).throw(RuntimeError("no library")))
     with pytest.raises(ConfigurationError, match="NVIDIA's driver is not installed"):

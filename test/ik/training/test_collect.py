@@ -65,7 +65,7 @@ def test_unknown_kind_of_context_is_refused() -> None:
 
 
 def test_data_of_another_robot_are_refused_by_both_names() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* which differs from robot 'gantry'"):
         robot_of(collect(arm_of("planar3"), 3, "position", 0), arm_of("gantry"))
 
 

@@ -91,7 +91,7 @@ def test_seed_decides_the_samples() -> None:
 
 
 def test_data_of_another_robot_are_refused() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* which differs from robot 'gantry'"):
         evaluate(gantry_model(), collect(arm_of("planar3"), 5, "position", 0))
 
 

@@ -268,7 +268,7 @@ def test_one_expert_is_enough_of_a_mixture(algorithm: str) -> None:
 
 @every_algorithm
 def test_more_experts_than_samples_are_refused(algorithm: str) -> None:
-    with pytest.raises(DataError, match="11 experts need at least as many points, got 10"):
+    with pytest.raises(DataError, match="11 experts need at least 11 points, got 10"):
         changed(TRAININGS[algorithm], n_components=11).run(data_of(n=10))
 
 
@@ -282,7 +282,7 @@ def test_empty_data_are_refused(algorithm: str) -> None:
 
 
 def test_data_of_another_robot_are_refused() -> None:
-    with pytest.raises(DataError, match="robot 'planar3' .* not to 'gantry'"):
+    with pytest.raises(DataError, match="robot 'planar3' .* which differs from robot 'gantry'"):
         TRAININGS["em"].run(data_of(), arm_of("gantry"))
 
 
