@@ -162,8 +162,8 @@ class AdaptationConfig(Settings):
 
     add_every: int = option(
         0,
-        "number of iterations between two additions of components, which are placed where the target exceeds the "
-        "model; 0: never add",
+        "number of iterations between two additions of components where the target exceeds the model; 0: never add "
+        "components",
         minimum=0,
     )
     n_added: int = option(1, "number of components per addition", minimum=1)
@@ -179,13 +179,13 @@ class AdaptationConfig(Settings):
     delete_after: int = option(
         0,
         "number of iterations with negligible weight and little gain after which a component is deleted; 0: never "
-        "delete",
+        "delete components",
         minimum=0,
     )
     least_weight: float = option(1e-6, "weight below which a component is negligible", minimum=0.0, maximum=1.0)
     least_demand: float = option(
         2.0,
-        "minimum log p/q at which a component is added; it applies only if the density ratio is estimated",
+        "minimum log p/q at which a component is added if the density ratio is estimated",
         unit="nat",
         minimum=0.0,
     )
@@ -211,8 +211,8 @@ class Adaptation:
         """Raise `ConfigurationError` if components are to be added or deleted and the initial model is not linear."""
         if self.config.adapts and not start.is_linear:
             raise ConfigurationError(
-                "components can be added and deleted only if both the gating and the experts are linear; choose "
-                "linear ones, or set adaptation.add_every and adaptation.delete_after to 0",
+                "components can be added and deleted only with a linear gating and linear experts; choose these, or "
+                "set adaptation.add_every and adaptation.delete_after to 0",
                 type(start.experts).__name__,
             )
 

@@ -40,12 +40,12 @@ class FamilyConfig(Settings):
 
     expert_kind: str = option(
         "linear",
-        "kind of experts: their means are linear in the context, or neural networks of it (thesis 4.2.3)",
+        "kind of experts; their means are linear functions or neural networks of the context (thesis 4.2.3)",
         choices=("linear", "neural"),
     )
     gating_kind: str = option(
         "linear",
-        "kind of gating: softmax of linear functions of the context, or of the outputs of a neural network",
+        "kind of gating; it is the softmax of linear functions of the context, or of the outputs of a neural network",
         choices=("linear", "neural"),
     )
     networks: NetworkConfig = NetworkConfig()
@@ -69,7 +69,7 @@ class AuxiliaryConfig(Settings):
     n_states: int = option(
         16, "number of components in a truncated auxiliary distribution; 0: never truncate", minimum=0
     )
-    exact_below: int = option(200, "models with fewer components than this are never truncated", minimum=0)
+    exact_below: int = option(200, "number of components below which a model is never truncated", minimum=0)
 
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
         """Return the model in a form that is fast to evaluate many times.
@@ -87,12 +87,14 @@ class ReferenceConfig(Settings):
 
     factors: tuple[float, ...] = option(
         (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0),
-        "numbers of components to try in turn while the held-out likelihood rises, as multiples of the model's "
-        "number of components",
+        "numbers of components to try in sequence while the held-out likelihood rises, relative to the number of the "
+        "model",
         minimum=0.0,
     )
-    limit: int = option(200, "maximum number of components, unless the model has more", minimum=1)
-    starts: int = option(4, "number of EM starts for each number of components; the best one is continued", minimum=1)
+    limit: int = option(200, "maximum number of components, unless the model has more components", minimum=1)
+    starts: int = option(
+        4, "number of EM starts for each number of components; only the best start is continued", minimum=1
+    )
     iterations: int = option(100, "number of EM iterations", minimum=1)
 
 
@@ -123,7 +125,8 @@ class RatioConfig(Settings):
     objective: str = option("logistic", "training objective of the network", choices=tuple(OBJECTIVES))
     hidden_layers: tuple[int, ...] = option((128, 128), "widths of the hidden layers", minimum=1)
     quadratic: bool = option(
-        False, "whether products of two coordinates are further inputs of the network, unless features are given"
+        False,
+        "whether products of two coordinates are also inputs of the network; it has no effect if features are given",
     )
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
     learning_rate: float = option(3e-3, "step size of Adam", minimum=0.0)
@@ -142,7 +145,7 @@ class RatioConfig(Settings):
     evidence: float = option(
         2.0,
         "minimum improvement of the held-out loss, in standard errors, for which the network is used; -1: always use "
-        "it",
+        "the network",
         minimum=-1.0,
     )
     reference: ReferenceConfig = ReferenceConfig()
@@ -169,8 +172,8 @@ class GatingStepConfig(Settings):
 
     update: str = option(
         "direct",
-        "kind of update: direct maximises the objective over the parameters of the gating, and refit updates the "
-        "probabilities at each context and fits the gating to them (thesis 4.2.1); without contexts, both are equal",
+        "kind of update (thesis 4.2.1): direct maximises the objective over the parameters of the gating; refit fits "
+        "the gating to updated probabilities at each context",
         choices=("direct", "refit"),
     )
     kl_bound: float = option(0.01, "maximum KL of the update, averaged over contexts", unit="nat", minimum=0.0)
@@ -179,21 +182,20 @@ class GatingStepConfig(Settings):
     )
     gradient: str = option(
         "auto",
-        "gradient for a linear gating with contexts: plain is the ordinary gradient, and natural lets components with "
-        "a small weight recover; auto selects natural if components are added, otherwise plain",
+        "gradient of a linear gating with contexts; the natural gradient lets small weights grow again; auto: natural "
+        "if components are added, otherwise plain",
         choices=("auto", "plain", "natural"),
     )
     n_contexts: int = option(
         500,
-        "number of contexts at which rewards are evaluated; for models without contexts, number of samples of "
-        "each component",
+        "number of contexts at which rewards are evaluated; without contexts, the number of samples of each component",
         minimum=1,
     )
     n_samples: int = option(1, "number of samples per context and expert", minimum=1)
     n_experts: int = option(
         0,
-        "maximum mean number of experts per context that are drawn to evaluate their rewards (0: all, as in the "
-        "thesis); refits and natural gradients always evaluate all experts",
+        "maximum mean number of experts per context whose rewards are evaluated, if the update is direct with plain "
+        "gradients; 0: all experts, as in the thesis",
         minimum=0,
     )
 
@@ -208,20 +210,20 @@ class MStepConfig(Settings):
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts: full is unrestricted, diagonal has no correlations, and tied is one covariance "
-        "of all experts; for tied, the bounds apply to the mean over the experts",
+        "covariances of linear experts: unrestricted (full), without correlations (diagonal), or equal for all "
+        "experts (tied), where the bounds apply to the mean over the experts",
         choices=("full", "diagonal", "tied"),
     )
     n_samples: int = option(150, "number of samples per linear expert for its surrogate", minimum=2)
     contexts: str = option(
         "resampled",
-        "contexts y of a linear expert z: resampled draws them from p(y) q(z|y), and weighted draws them from p(y) and "
-        "weights them by q(z|y)/q(z) (thesis 4.3.2)",
+        "contexts y of a linear expert z (thesis 4.3.2): drawn from p(y) q(z|y) (resampled), or drawn from p(y) and "
+        "weighted by q(z|y)/q(z) (weighted)",
         choices=("resampled", "weighted"),
     )
     surrogate: str = option(
         "gradient",
-        "whether the quadratic surrogate is fitted to gradients or to values of the log ratio",
+        "quantity of the log ratio to which the quadratic surrogate is fitted: its gradients or its values",
         choices=("gradient", "value"),
     )
     n_contexts: int = option(1000, "number of contexts per neural expert for its update", minimum=1)
@@ -237,8 +239,8 @@ class GradientStepsConfig(Settings):
     step_size: float = option(0.01, "step size of Adam", minimum=0.0)
     n_contexts: int = option(
         200,
-        "number of contexts per step, with one sample of each expert; for models without contexts, number of "
-        "samples of each expert",
+        "number of contexts per step, with one sample of each expert; without contexts, the number of samples of each "
+        "expert",
         minimum=1,
     )
 
@@ -268,7 +270,7 @@ class StartConfig(Settings):
         choices=("closest", "em", "k-means", "random"),
     )
     n_starts: int = option(
-        8, "number of k-means starts; EM continues the one with the highest held-out likelihood", minimum=1
+        8, "number of k-means starts; EM continues the start with the highest held-out likelihood", minimum=1
     )
     em_iterations: int = option(40, "number of EM iterations after the k-means start", minimum=0)
 
@@ -285,7 +287,7 @@ class ExactConfig(Settings):
     )
     n_objective_samples: int = option(1000, "number of samples that estimate the objective for the history", minimum=2)
     tolerance: float = option(
-        1e-20, "stop if the KL between the models of two iterations is less than this", unit="nat", minimum=0.0
+        1e-20, "KL between the models of two iterations below which the run stops", unit="nat", minimum=0.0
     )
 
 
@@ -324,8 +326,8 @@ class EIMConfig(FamilyConfig):
     n_iterations: int = option(40, "maximum number of iterations", minimum=0)
     update: str = option(
         "structured",
-        "kind of M-step: structured has closed-form updates in trust regions, and unstructured has reparameterised "
-        "gradients (EIM-US, thesis 6.1)",
+        "kind of M-step: closed-form updates in trust regions (structured), or reparameterised gradients "
+        "(unstructured; EIM-US, thesis 6.1)",
         choices=("structured", "unstructured"),
     )
     kl_term: bool = option(
@@ -338,8 +340,8 @@ class EIMConfig(FamilyConfig):
     )
     plateau_window: int = option(
         5,
-        "number of iterations after which the run stops if the held-out KL(model || data), or the ELBO for a known "
-        "density, has not improved by more than its noise; 0: never stop early",
+        "number of iterations without an improvement of the held-out KL(model || data), or of the ELBO, by more than "
+        "its noise, after which the run stops; 0: never stop early",
         minimum=0,
     )
     ratio: RatioConfig = RatioConfig()
@@ -449,7 +451,7 @@ class EMConfig(FamilyConfig):
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(100, "maximum number of iterations", minimum=0)
     tolerance: float = option(
-        1e-4, "stop when an iteration raises the mean log-likelihood by less than this", unit="nat", minimum=0.0
+        1e-4, "rise of the mean log-likelihood in an iteration below which the fit ends", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
         1e-6,
@@ -458,8 +460,8 @@ class EMConfig(FamilyConfig):
     )
     covariance: str = option(
         "full",
-        "covariances of linear experts: full is unrestricted, diagonal has no correlations, tied is one covariance of "
-        "all experts, and spherical has equal variances in all directions",
+        "covariances of linear experts: unrestricted (full), without correlations (diagonal), equal for all experts "
+        "(tied), or with equal variances in all directions (spherical)",
         choices=("full", "diagonal", "tied", "spherical"),
     )
     gating_iterations: int = option(
@@ -468,7 +470,7 @@ class EMConfig(FamilyConfig):
         "steps",
         minimum=1,
     )
-    n_starts: int = option(1, "number of runs from different starts; the best result is kept", minimum=1)
+    n_starts: int = option(1, "number of runs from different starts; only the best result is kept", minimum=1)
     n_candidates: int = option(
         2, "number of k-means clusterings; linear experts start from the most likely one", minimum=1
     )
@@ -494,7 +496,7 @@ class TruncatedEMConfig(Settings):
     n_components: int = option(1000, "number of experts", minimum=1)
     n_iterations: int = option(100, "maximum number of iterations", minimum=0)
     tolerance: float = option(
-        1e-4, "stop when an iteration raises the mean free energy by less than this", unit="nat", minimum=0.0
+        1e-4, "rise of the mean free energy in an iteration below which the fit ends", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
         1e-6,
@@ -504,9 +506,8 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "number of L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "where components of a point are searched for: among all components (full), neighbours of its last components "
-        "(partial) or components with near means (selection); auto is exact EM below dense_below components, otherwise "
-        "partial",
+        "candidates for the components of a point: all components (full), neighbours of its last components "
+        "(partial), or near means (selection); auto: exact EM below dense_below components, otherwise partial",
         choices=("auto", "full", "partial", "selection"),
     )
     dense_below: int = option(200, "number of components from which search auto truncates the posteriors", minimum=0)

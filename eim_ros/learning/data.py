@@ -114,7 +114,8 @@ def checked_data(data: Any) -> Pairs:
         context = sample.new_zeros(len(sample), 0)
     if len(context) != len(sample):
         raise DataError(
-            f"context (n, dy) and sample (n, dx) must have equally many rows, got shapes {tuple(context.shape)} and "
+            f"context (n, dy) and sample (n, dx) must have the same number of rows, got shapes {tuple(context.shape)} "
+            "and "
             f"{tuple(sample.shape)}",
             tuple(sample.shape),
         )
@@ -200,7 +201,7 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(
             "the start must be a Gaussian mixture or a mixture of experts, got an object of type "
-            f"{type(initial).__name__}; if you meant contexts and samples, give them as one pair: "
+            f"{type(initial).__name__}; give contexts and samples as one pair, as in "
             "fit((context, sample))",
             type(initial).__name__,
         )

@@ -140,7 +140,7 @@ def checked_device(name: str) -> str:
         if (device.index or 0) >= n_devices:
             raise ConfigurationError(
                 f"there is no device {name}, because PyTorch finds only {n_devices} CUDA device(s), numbered from 0; "
-                "use one of them",
+                "use one of these devices",
                 name,
             )
     return name

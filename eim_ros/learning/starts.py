@@ -84,7 +84,7 @@ def likeliest_start(
     samples than components.
     """
     if n_components > len(data):
-        raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))
+        raise DataError(f"{n_components} experts need at least {n_components} points, got {len(data)}", len(data))
     if n_candidates > 1:
         data = random_rows(data, max(FEW_POINTS, POINTS_PER_COMPONENT * n_components), generator)
     context, sample, weight = data.context, data.sample, data.weight
@@ -175,7 +175,7 @@ def random_start(context: Tensor, sample: Tensor, n_components: int, generator: 
     """
     data = random_rows(Pairs(context, sample), n_components, generator)
     if len(data) < n_components:
-        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
+        raise DataError(f"{n_components} experts need at least {n_components} points, got {len(sample)}", len(sample))
     whole = initial_mixture_of_experts(context[:, :0], sample, 1, generator).experts
     assert isinstance(whole, LinearExperts)
     blank = context.new_zeros(n_components, context.shape[1])
@@ -200,7 +200,7 @@ def branching_start(
     `config` selects the kinds of experts and gating. The other arguments are those of `initial_mixture_of_experts`.
     """
     if n_components > len(sample):
-        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
+        raise DataError(f"{n_components} experts need at least {n_components} points, got {len(sample)}", len(sample))
     linear = initial_mixture_of_experts(context, sample, 1, generator, covariance_floor)
     if n_components > 1:
         single = with_networks(linear, config, context, generator).experts

@@ -144,7 +144,7 @@ def weigh(
     missing = [name for name in distribution.representation.joint_names if name not in names]
     if missing or values.ndim != 2 or values.shape[1] != len(names):
         raise JointStateError(
-            f"configurations of shape {values.shape} for the joints {', '.join(names)} must have a column for each "
+            f"configurations of shape {values.shape} for the joints {', '.join(names)} must have one column for each "
             f"joint of the prior: {', '.join(distribution.representation.joint_names)}",
             missing,
         )
@@ -224,7 +224,7 @@ def blended(
     if not (len(phases) == 2 and all(map(is_number, phases)) and 0.0 <= phases[0] < phases[1] <= 1.0):
         raise DataError(f"a blend needs two ascending phases from 0 to 1, got {phases}", phases)
     if agreement is not None and not (is_number(agreement) and LEAST_DEVIATION <= agreement < np.inf):
-        raise DataError(f"the agreement must be at least {LEAST_DEVIATION}, got {agreement}", agreement)
+        raise DataError(f"the agreement must be finite and at least {LEAST_DEVIATION}, got {agreement}", agreement)
     pairs = _pairs(first.mixture, second.mixture)
     log_evidence = first.log_evidence + second.log_evidence
     if agreement is not None:

@@ -77,7 +77,8 @@ class Demonstrations:
         task = description.get("task")
         if task != "motion":
             raise DataError(
-                f"the data set does not contain motions: its task is {task!r}, expected 'motion' (from eim import)",
+                f"the data set does not contain motions, because its task is {task!r}: create a data set of task "
+                "'motion' by eim import",
                 task,
             )
         names = _names(description, "joint_names")
@@ -127,7 +128,7 @@ def _names(description: dict[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise DataError(f"the data set has no valid {key}: {names!r}", names)
     if len(set(names)) < len(names):
-        raise DataError(f"{key} of the data set contains a name twice: {', '.join(names)}", names)
+        raise DataError(f"{key} of the data set contains a name more than once: {', '.join(names)}", names)
     return tuple(names)
 
 

@@ -223,8 +223,9 @@ class MotionDistribution:
                 wanted += " and fulfil the tasks" if self.tasks else ""
                 raise DistributionError(
                     f"only {n_accepted} of {n_drawn} motions (acceptance rate {rate:.2g}) are {wanted}, which is too "
-                    f"few to draw {n_samples}: request fewer motions, allow larger tolerances, or choose via points "
-                    f"and a context nearer to the demonstrations{', or train with --robot' if is_recorded else ''}",
+                    f"few to draw {n_samples} motions: request fewer motions, allow larger tolerances, or choose "
+                    "via points and a context nearer to the demonstrations"
+                    f"{', or train with --robot' if is_recorded else ''}",
                     rate,
                 )
             proposed, of = self._proposed(BLOCK, generator)
@@ -431,7 +432,7 @@ class ViaPoint:
         if len(self.positions) != n or len(self.standard_deviations) not in (0, n):
             raise DataError(
                 f"a via point of {n} joints has {len(self.positions)} positions and {len(self.standard_deviations)} "
-                "standard deviations",
+                "standard deviations; expected equal numbers",
                 self.positions,
             )
         if not all(map(math.isfinite, self.positions)):
@@ -531,7 +532,7 @@ def _observation(via_points: Sequence[ViaPoint], representation: Representation)
         if unknown:
             known = ", ".join(representation.joint_names) + did_you_mean(unknown[0], representation.joint_names)
             raise JointStateError(
-                f"a via point has unknown joints {', '.join(unknown)}; known joints: {known}", unknown
+                f"a via point has unknown joints {', '.join(unknown)}; the joints are {known}", unknown
             )
         joints = [representation.joint_names.index(name) for name in point.joint_names]
         rows.append(torch.from_numpy(representation.design(point.phase, joints)))

@@ -50,7 +50,10 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)
     if not np.isfinite(motions.durations).all():
-        raise DataError("the data set does not contain the durations of its motions", motions.durations)
+        raise DataError(
+            "the data set does not contain the durations of its motions: create it again by eim import",
+            motions.durations,
+        )
     labels = data_set.description.get("labels") or [""] * len(motions)
     episodes = [_frames(motions, row, fps) for row in range(len(motions))]
     return _written(folder, fps, _features(motions), episodes, [label or task or "motion" for label in labels])
@@ -109,12 +112,15 @@ def _written(
 def lerobot_for(folder: Path) -> Any:
     """Return LeRobot's class of data sets; raise `ConfigurationError` if it is not installed or the folder exists."""
     if folder.exists():
-        raise ConfigurationError(f"{folder} exists; give a new folder", str(folder))
+        raise ConfigurationError(
+            f"{folder} exists, and data sets are never overwritten: give another folder", str(folder)
+        )
     try:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
     except ImportError as error:
         raise ConfigurationError(
-            f"LeRobot is not installed ({error}): pip install lerobot, in a separate environment if torch differs",
+            f"LeRobot is not installed ({error}): pip install lerobot, in a separate environment if it needs another "
+            "version of torch",
             "lerobot",
         ) from error
     return LeRobotDataset

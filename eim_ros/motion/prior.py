@@ -139,7 +139,7 @@ def check_parts(prior: MotionPrior) -> None:
         raise DataError(f"its {', '.join(wrong)} do not match the other parts", wrong)
     tensors = (*latent.tensors().values(), prior.context_center, prior.context_scale, prior.calibration.log_prob)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
-        raise DataError("it has entries that are not finite")
+        raise DataError("it contains numbers that are not finite")
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,8 +90,8 @@ class TipGoal:
             told = value if isinstance(value, str) else f"{value:g}"
             raise DataError(
                 f"{n_reaching} of {len(motions)} demonstrations are within {self.tolerance:g} m of "
-                f"{self.axis}={told} at phase {self.phase:g}, where the {self.axis} of the tip ranges from "
-                f"{reached.min():.3g} to {reached.max():.3g} m; correct the goal or its tolerance",
+                f"{self.axis}={told} at phase {self.phase:g}, where {self.axis} ranges from {reached.min():.3g} to "
+                f"{reached.max():.3g} m; correct the goal or its tolerance",
                 n_reaching,
             )
 

@@ -218,7 +218,7 @@ class MotionTraining:
         n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
         n_fitted, n_experts = n - n_held_out, self.learner.n_components
         if n_fitted < n_experts:
-            raise DataError(f"{n_experts} experts need at least as many demonstrations, got {n_fitted}", n_fitted)
+            raise DataError(f"{n_experts} experts need at least {n_experts} demonstrations, got {n_fitted}", n_fitted)
         if self.learner.is_linear:
             return self._run_linear(everything, order, n_held_out, run)
         problem = self._problem(everything, order[n_held_out:])

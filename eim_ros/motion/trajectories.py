@@ -111,12 +111,12 @@ def _checked(joint_names: Sequence[str], positions: npt.ArrayLike, n_axes: int) 
     values = np.asarray(positions, dtype=np.float64)
     if values.ndim != n_axes or values.shape[-1] != len(joint_names) or values.shape[-2] < 2:
         raise DataError(
-            f"expected {n_axes} axes, at least 2 points and {len(joint_names)} joints, got positions of shape "
+            f"expected positions with {n_axes} axes, at least 2 points and {len(joint_names)} joints, got shape "
             f"{values.shape}",
             values.shape,
         )
     if not np.isfinite(values).all():
-        raise DataError("positions of a trajectory must be finite", values)
+        raise DataError("the positions of a trajectory must be finite", values)
     return values
 
 

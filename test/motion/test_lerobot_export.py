@@ -34,7 +34,7 @@ def test_without_the_library_it_is_refused_with_the_cure(tmp_path: Path, monkeyp
 
 def test_existing_folder_and_motions_of_unknown_duration_are_refused(tmp_path: Path) -> None:
     motions = two_ways(3, 0)
-    with pytest.raises(ConfigurationError, match="exists; give a new folder"):
+    with pytest.raises(ConfigurationError, match="exists, and data sets are never overwritten: give another folder"):
         export_to_lerobot(motions, tmp_path, 30)
     timeless = DataSet(motions.context, motions.sample, {**motions.description, "durations": None})
     with pytest.raises(DataError, match="does not contain the durations"):

@@ -65,7 +65,9 @@ def test_draw_without_a_motion_within_the_limits_is_refused() -> None:
 def test_number_of_proposals_is_bounded() -> None:
     rare = at_rest(0.7, 9.0)  # 3.5 standard deviations away: 233 of a million motions are within
     assert len(rare.sample(50, generator())) == 50
-    with pytest.raises(DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000: request fewer"):
+    with pytest.raises(
+        DistributionError, match=r"acceptance rate 0\.000\d+.*too few to draw 10000 motions: request fewer"
+    ):
         rare.sample(10_000, generator())  # about 40 million proposals
 
 

@@ -90,7 +90,7 @@ def test_two_demonstrations_are_enough_and_one_is_not() -> None:
 
 
 def test_more_experts_than_demonstrations_are_refused() -> None:
-    with pytest.raises(DataError, match="50 experts need at least as many demonstrations, got 8"):
+    with pytest.raises(DataError, match="50 experts need at least 50 demonstrations, got 8"):
         MotionTraining(learner=EMConfig(n_components=50)).run(two_ways(10, 0))
 
 
@@ -107,10 +107,10 @@ def test_equal_demonstrations_give_a_narrow_prior() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"task": "ik"}, "its task is 'ik', expected 'motion'"),
-        ({"task": None}, "expected 'motion'"),
+        ({"task": "ik"}, "its task is 'ik': create a data set"),
+        ({"task": None}, "create a data set of task 'motion'"),
         ({"joint_names": None}, "no valid joint_names"),
-        ({"joint_names": ["a", "a", "b"]}, "twice"),
+        ({"joint_names": ["a", "a", "b"]}, "more than once"),
         ({"joint_names": []}, "joint names"),
         ({"joint_names": ["a", "b"]}, "need 80"),
         ({"n_points": 1}, "at least 2 points"),

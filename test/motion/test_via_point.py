@@ -97,7 +97,7 @@ def test_bad_via_point_is_refused_with_its_cause(arguments: tuple, reason: str) 
 
 
 def test_unknown_joint_is_refused_with_the_known_ones(mixture: GaussianMixture) -> None:
-    with pytest.raises(JointStateError, match="unknown joints c; known joints: a, b"):
+    with pytest.raises(JointStateError, match="unknown joints c; the joints are a, b"):
         condition_on([ViaPoint(0.5, ("c",), (0.0,))], mixture, REPRESENTATION)
 
 

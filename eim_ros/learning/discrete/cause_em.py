@@ -177,7 +177,7 @@ class MultipleCauseEMConfig(Settings):
     n_iterations: int = option(200, "maximum number of iterations", minimum=0)
     tolerance: float = option(
         1e-4,
-        "stop when the mean free energy rises by less than this over the last patience iterations",
+        "rise of the mean free energy over the last patience iterations below which the fit ends",
         unit="nat",
         minimum=0.0,
     )

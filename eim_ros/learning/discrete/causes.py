@@ -82,7 +82,7 @@ def data_of_causes(sample: Any, n_causes: int) -> Tensor:
     if data.conditional:
         raise DataError("a start needs samples alone, a matrix (n, d), got a pair of contexts and samples")
     if checked_whole(n_causes, 1, "the number of causes", DataError) > len(data):
-        raise DataError(f"{n_causes} causes need at least as many samples, got {len(data)}", n_causes)
+        raise DataError(f"{n_causes} causes need at least {n_causes} samples, got {len(data)}", n_causes)
     return data.sample
 
 
@@ -256,7 +256,7 @@ class BinarySparseCoding(_Causes):
         variance = sample.var(0, correction=0).mean()
         if not float(variance) > 0.0:
             raise DataError(
-                "all samples are equal, so causes cannot explain any differences; give samples that vary",
+                "all samples are equal, so there are no differences that causes can explain; give samples that differ",
                 float(variance),
             )
         scatter = torch.randn(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)

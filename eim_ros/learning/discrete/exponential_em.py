@@ -49,7 +49,7 @@ class ExponentialEMConfig(Settings):
     n_components: int = option(10, "number of components", minimum=1)
     n_iterations: int = option(200, "maximum number of iterations", minimum=0)
     tolerance: float = option(
-        1e-6, "stop when an iteration raises the mean objective by less than this", unit="nat", minimum=0.0
+        1e-6, "rise of the mean objective in an iteration below which the fit ends", unit="nat", minimum=0.0
     )
     prior_count: float = option(
         0.1,
@@ -58,7 +58,8 @@ class ExponentialEMConfig(Settings):
     )
     n_states: int | None = option(
         None,
-        "number C' of components with a positive responsibility per point; 1: hard EM; none: all components (exact EM)",
+        "number C' of components with a positive responsibility per point; 1 is hard EM, and none (all components) is "
+        "exact EM",
         minimum=1,
     )
 
@@ -203,14 +204,14 @@ class ExponentialEM:
         """
         n = self.config.n_components
         if n > len(statistics):
-            raise DataError(f"{n} components need at least as many samples, got {len(statistics)}", len(statistics))
+            raise DataError(f"{n} components need at least {n} samples, got {len(statistics)}", len(statistics))
         overall = statistics.mean(0)
         natural = self.family.natural(overall)
         if not bool(torch.isfinite(natural).all()):
             bad = int((~torch.isfinite(natural)).nonzero()[0])
             raise DataError(
-                f"statistic {bad} of the data is at the edge of the family, for example because a count is always 0, "
-                "a level never occurs, or a value is constant; leave it out",
+                f"statistic {bad} of the data is at the edge of the family, for example because a count is always 0 "
+                "or a value is constant; leave out this statistic",
                 bad,
             )
         blank = statistics[:, :0]

@@ -340,15 +340,17 @@ class EIM(Learner[EIMConfig, EIMState]):
         self.inputs = inputs
         self.target = target
         self.estimator = None if estimator is None else checked_estimator(estimator)
-        unused, found = EIMConfig.unused, "is estimated from samples"
+        unused, found = EIMConfig.unused, "the density ratio is estimated from samples"
         if target is not None:
-            unused, found = EIMConfig.unused_with_target | {"estimator"}, "to a known density is exact"
+            unused, found = EIMConfig.unused_with_target | {"estimator"}, "the density ratio to a known density is "
+            "exact"
         elif estimator is not None:
-            unused, found = EIMConfig.unused_with_estimator | {"inputs"}, "comes from the given estimator"
+            unused, found = EIMConfig.unused_with_estimator | {"inputs"}, "the given estimator computes the density "
+            "ratio"
         given = {name for name, part in (("estimator", estimator), ("inputs", inputs)) if part is not None}
         for name in [*flattened(EIMConfig, settings), *sorted(given)]:
             if is_within(name, unused):
-                raise ConfigurationError(f"{name} has no effect, because the density ratio {found}; leave it out", name)
+                raise ConfigurationError(f"{name} has no effect, because {found}; leave out this setting", name)
 
     @property
     def algorithm(self) -> str:
@@ -453,7 +455,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         covariance = self.config.m_step.covariance
         if covariance != "full" and self.config.update == "unstructured":
             raise ConfigurationError(
-                f"the unstructured update does not keep {covariance} covariances; set m_step.covariance to full, or "
+                f"the unstructured update does not support {covariance} covariances; set m_step.covariance to full, or "
                 "update to structured",
                 covariance,
             )
@@ -483,7 +485,7 @@ def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, d
     if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
         raise DistributionError(
             "the log density of the target is not finite at any of 200 samples of the initial model; give a start "
-            "that lies inside the support of the target"
+            "within the support of the target"
         )
     if differentiable:
         target.gradient(context[:1], sample[:1])

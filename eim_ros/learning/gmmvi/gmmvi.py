@@ -172,7 +172,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
                 raise DistributionError(
-                    "the dimension of the target is not known; give it, as in GMMVI(target, n_dims=2), or give a "
+                    "the dimension of the target is not known; give the dimension, as in GMMVI(target, n_dims=2), or "
+                    "give a "
                     "start, as in fit(start=random_start(n_dims=2, "
                     f"n_components={config.n_components or N_COMPONENTS}))",
                     self.target,
@@ -278,7 +279,7 @@ def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, d
     if not bool(torch.isfinite(log_prob).any()):
         raise DistributionError(
             f"the log density of the target is not finite at any of {N_CHECKED} samples of the start; give a start "
-            "that overlaps with the support of the target"
+            "within the support of the target"
         )
     if differentiable:
         target.gradient(context[:1], sample[:1])

@@ -264,8 +264,8 @@ def _n_features(components: Components, sample: Tensor) -> int:
     n_features = components.quadratic_features(sample).shape[-1] + width + 1
     if n_features > MOST_COEFFICIENTS:
         raise ConfigurationError(
-            f"a quadratic function in {width} dimensions has {n_features} coefficients, and its regression would "
-            f"need {48e-9 * n_features**2:.0f} GB of memory; give the target a gradient and set "
+            f"a quadratic function in {width} dimensions has {n_features} coefficients, and their regression needs "
+            f"{48e-9 * n_features**2:.0f} GB of memory; give the target a gradient and set "
             "natural_gradient='stein', or set covariance='diagonal'",
             width,
         )

@@ -54,8 +54,7 @@ class ComponentStepConfig(Settings):
     size: str = option("adaptive", "kind of step sizes", choices=("fixed", "decaying", "adaptive"))
     first: float | None = option(
         None,
-        "step size of the first update of a component, which is a KL bound [nat] or a factor; none: a KL bound of "
-        "0.1 or a factor of 0.01",
+        "first step size of a component: a KL bound [nat] or a factor; none: 0.1 for a KL bound, 0.01 for a factor",
         minimum=0.0,
     )
     smallest: float = option(1e-3, "minimum of adaptive step sizes", minimum=0.0)
@@ -78,8 +77,7 @@ class WeightStepConfig(ComponentStepConfig):
     )
     first: float | None = option(
         None,
-        "step size of the first update, which is a KL bound [nat] or a factor; none: a KL bound of 0.1 or a "
-        "factor of 1",
+        "first step size: a KL bound [nat] or a factor; none: 0.1 for a KL bound, 1 for a factor",
         minimum=0.0,
     )
     smallest: float = option(1e-5, "minimum of adaptive step sizes", minimum=0.0)
@@ -118,8 +116,7 @@ class ComponentAdaptationConfig(Settings):
     max_components: int = option(1000, "maximum number of components", minimum=1)
     n_refined: int = option(
         1,
-        "maximum number of components that are split with each addition, those with the worst fit; without gradients, "
-        "none are split",
+        "maximum number of components with the worst fit that each addition splits; without gradients, none are split",
         minimum=0,
     )
     least_refinement: float = option(
@@ -133,9 +130,9 @@ class ComponentAdaptationConfig(Settings):
     )
     n_climbing: int = option(
         100,
-        "number of samples of the start that ascend the target with up to 150 evaluations each; they are further "
-        "candidates of early additions and of every sixth later one. If max_evaluations is low, fewer samples "
-        "ascend; without gradients, none do",
+        "number of samples of the start that ascend the target with up to 150 evaluations each. They are candidates "
+        "of early additions and of every sixth later addition. If max_evaluations is low, fewer samples ascend; "
+        "without gradients, no samples ascend",
         minimum=0,
     )
 
@@ -169,8 +166,8 @@ class GMMVIConfig(Settings):
 
     natural_gradient: str = option(
         "stein",
-        "estimate of the natural gradients: stein and regression use gradients of the target, with Stein's lemma or "
-        "a linear regression, and more uses only values of the target",
+        "estimate of the natural gradients: from gradients of the target by Stein's lemma (stein) or a linear "
+        "regression (regression), or from values of the target (more)",
         choices=("stein", "regression", "more"),
     )
     samples: str = option(
@@ -187,7 +184,7 @@ class GMMVIConfig(Settings):
         1.0, "weight of the model's entropy relative to the log density of the target", minimum=1e-6
     )
     n_components: int = option(
-        0, "number of components if no start is given; 0: the number that the target suggests, or 10", minimum=0
+        0, "number of components if no start is given; 0: the number that the target suggests, otherwise 10", minimum=0
     )
 
     n_iterations: int = option(1000, "maximum number of iterations", minimum=0)
@@ -221,7 +218,7 @@ class GMMVIConfig(Settings):
     largest_ridge: float = option(1e-6, "maximum ridge of the regression on values", minimum=0.0)
     outside_penalty: float = option(
         OUTSIDE_PENALTY,
-        "log densities that are not finite are replaced by the smallest finite one minus at least this value",
+        "log densities that are not finite are set below the smallest finite log density by at least this value",
         unit="nat",
         minimum=0.0,
     )

@@ -184,7 +184,7 @@ class CustomExperts:
         different = sorted(self.tensors().keys() ^ tensors.keys())
         if different:
             raise DistributionError(
-                f"the parameters do not fit {type(self.family).__name__}; missing or unknown names: "
+                f"the parameters do not match {type(self.family).__name__}; missing or unknown names: "
                 f"{', '.join(different)}",
                 different,
             )

@@ -325,8 +325,8 @@ def _transformed(components: Gaussian, noise: Tensor, index: Tensor) -> Tensor:
 
 def _no_closed_form(model: Distribution, other: Distribution) -> Tensor:
     raise NotImplementedError(
-        "the KL divergence of a mixture has no closed form; eim_ros.learning.models.kl_divergence estimates it from "
-        "samples"
+        "the KL divergence of a mixture has no closed form; call eim_ros.learning.models.kl_divergence to estimate it "
+        "from samples"
     )
 
 

@@ -56,7 +56,7 @@ class BatchedNetwork:
         if not fits:
             shapes = [tuple(value.shape) for value in (self.center, self.scale, *self.weights, *self.biases)]
             raise DistributionError(
-                f"center, scale, weights and biases of the networks do not fit together, got shapes {shapes}", shapes
+                f"center, scale, weights and biases of the networks do not match, got shapes {shapes}", shapes
             )
         finite = all(bool(torch.isfinite(value).all()) for value in self.tensors().values())
         if not (finite and bool((self.scale > 0.0).all())):
@@ -183,7 +183,7 @@ class NeuralExperts:
         expected = (self.base.n_components, self.base.n_context, n_outputs_of(self.base.n_dims))
         if found != expected:
             raise DistributionError(
-                f"networks (count, inputs, outputs) {found} do not fit their linear experts, which need {expected}",
+                f"networks (count, inputs, outputs) {found} do not match their linear experts, which need {expected}",
                 found,
             )
 

@@ -153,8 +153,8 @@ class CustomRatio:
         wrong = ~torch.isfinite(phi)
         if bool(wrong.any()):
             raise DistributionError(
-                f"{self._phi.name} is not finite at {int(wrong.sum())} of {len(phi)} pairs; where the data have no "
-                "density, return a very negative number such as -50",
+                f"{self._phi.name} is not finite at {int(wrong.sum())} of {len(phi)} pairs; return a very negative "
+                "number such as -50 where the density of the data is zero",
                 sample[wrong][0],
             )
         return phi

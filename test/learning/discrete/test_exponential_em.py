@@ -165,7 +165,7 @@ def test_count_that_a_cluster_has_never_seen_stays_possible():
         (PoissonFamily(), [[1.0], [-1.0]], "counts must be 0, 1, 2, ..., but row 1"),
         (PoissonFamily(), [[0.5], [1.0]], "counts must be 0, 1, 2, ..., but row 0"),
         (PoissonFamily(), [[0.0, 1.0], [0.0, 2.0]], "statistic 0 of the data is at the edge"),
-        (PoissonFamily(), [[1.0]], "2 components need at least as many samples, got 1"),
+        (PoissonFamily(), [[1.0]], "2 components need at least 2 samples, got 1"),
         (CategoricalFamily((2,)), [[0.0], [2.0]], r"from 0 to below \(2,\), but row 1"),
         (CategoricalFamily((2,)), [[0.0, 1.0], [1.0, 0.0]], "must have 1 columns, one for each variable, got 2"),
         (CategoricalFamily((3,)), [[0.0], [1.0]], "statistic 2 of the data is at the edge"),

@@ -205,7 +205,7 @@ def test_parameters_that_are_none_are_refused(good, wrong, words):
     ("sample", "n_causes", "words"),
     [
         (torch.eye(4), 0, "the number of causes must be a whole number of at least 1, got 0"),
-        (torch.eye(4), 5, "5 causes need at least as many samples, got 4"),
+        (torch.eye(4), 5, "5 causes need at least 5 samples, got 4"),
         (torch.eye(4), 2.5, "the number of causes must be a whole number of at least 1, got 2.5"),
         (torch.ones(4), 2, r"samples \(n, d\) .*shape \(4,\)"),
         ("images", 2, "numbers"),
@@ -230,5 +230,5 @@ def test_number_of_samples_is_a_count(model):
 
 
 def test_start_of_sparse_coding_needs_samples_that_differ():
-    with pytest.raises(DataError, match="causes cannot explain any differences"):
+    with pytest.raises(DataError, match="no differences that causes can explain"):
         BinarySparseCoding.start(torch.ones(9, 4).double(), 2, generator_of(0))

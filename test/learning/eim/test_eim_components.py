@@ -144,8 +144,8 @@ def test_gating_follows_the_gradient_by_which_new_components_gain_weight(setting
 @pytest.mark.parametrize(
     ("other", "cure"),
     [
-        ({"expert_kind": "neural"}, "both the gating and the experts are linear"),
-        ({"gating_kind": "neural"}, "both the gating and the experts are linear"),
+        ({"expert_kind": "neural"}, "only with a linear gating and linear experts"),
+        ({"gating_kind": "neural"}, "only with a linear gating and linear experts"),
         ({"update": "unstructured"}, 'or update to "structured"'),
     ],
 )

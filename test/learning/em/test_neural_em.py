@@ -126,7 +126,7 @@ def test_networks_start_as_the_linear_model():
 
 
 def test_more_experts_than_points_are_refused():
-    with pytest.raises(DataError, match="5 experts need at least as many points, got 3"):
+    with pytest.raises(DataError, match="5 experts need at least 5 points, got 3"):
         EM(EMConfig.from_mapping({"n_components": 5, **NEURAL})).fit(
             (torch.zeros(3, 1).double(), torch.zeros(3, 1).double())
         )

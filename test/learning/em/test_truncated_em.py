@@ -191,5 +191,5 @@ def test_model_that_is_not_linear_is_refused():
 
 
 def test_fewer_points_than_components_are_refused():
-    with pytest.raises(DataError, match="12 experts need at least as many points, got 4"):
+    with pytest.raises(DataError, match="12 experts need at least 12 points, got 4"):
         TruncatedEM(config()).fit(torch.randn(4, 2, generator=generator_of(11)))
